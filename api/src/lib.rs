@@ -1,0 +1,1 @@
+//! The gRPC API between the controller and the host agents.

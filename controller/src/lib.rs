@@ -1,0 +1,1 @@
+//! The controller: jobs, slots, and the tables of every switch.

@@ -1,0 +1,1 @@
+//! The worker and server roles on a host.

@@ -1,0 +1,1 @@
+//! P4Runtime messages and a small client session.

@@ -1,0 +1,1 @@
+//! The aggregation protocol: worker and server as state machines without I/O or clocks.

@@ -1,0 +1,1 @@
+//! A discrete-event simulation of the protocol on a virtual clock.

@@ -1,0 +1,1 @@
+//! An embedded v1model switch that interprets p4c's output and serves P4Runtime.

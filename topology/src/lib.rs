@@ -1,0 +1,1 @@
+//! The network's topology: one TOML file, validated, as a graph.

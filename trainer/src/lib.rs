@@ -1,0 +1,1 @@
+//! A small neural network and its data, to train over the fabric.

@@ -1,0 +1,3 @@
+//! The `tributary` command line: argument parsing and wiring only.
+
+fn main() {}

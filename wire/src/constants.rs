@@ -1,0 +1,42 @@
+//! The numbers that hosts and switches must agree on.
+//!
+//! `p4/include/constants.p4` is their source; `tests/constants.rs` fails when one differs from it.
+
+/// UDP destination port of every INA packet.
+pub const INA_UDP_PORT: u16 = 0x7472;
+/// Version of the INA header that this crate reads and writes.
+pub const INA_VERSION: u8 = 1;
+/// Header kind of a packet on its way to the server.
+pub const KIND_GRADIENT: u8 = 1;
+/// Header kind of a packet on its way to the workers.
+pub const KIND_RESULT: u8 = 2;
+/// Header flag: the operator is MAX; SUM where it is clear.
+pub const FLAG_MAX: u8 = 0x01;
+/// Header flag: the worker has sent this slice before.
+pub const FLAG_RETRANSMIT: u8 = 0x02;
+/// Header flag: no values, only the question for a result.
+pub const FLAG_PROBE: u8 = 0x04;
+/// The rank that stands for every member of the job.
+pub const RANK_ALL: u16 = 0xffff;
+/// The data-plane job id that no job has: what an unused slot holds.
+pub const NO_JOB: u16 = 0;
+/// The node id that no switch has: a switch told so forwards by MAC address only.
+pub const NO_NODE: u16 = 0;
+/// Values in one block.
+pub const VALUES_PER_BLOCK: u16 = 32;
+/// Blocks in one slice that carries values.
+pub const BLOCKS: u8 = 8;
+/// The most hop entries a packet can carry.
+pub const MAX_HOPS: u8 = 8;
+/// Length of the INA header in bytes.
+pub const INA_HEADER_BYTES: usize = 24;
+/// Length of one hop entry in bytes.
+pub const HOP_BYTES: usize = 6;
+
+/// Values in one slice: V of DESIGN.md.
+pub const VALUES_PER_SLICE: usize = VALUES_PER_BLOCK as usize * BLOCKS as usize;
+/// Length of one slice's values in bytes.
+pub const VALUES_BYTES: usize = VALUES_PER_SLICE * 4;
+/// The most children that one switch can tell apart: the hop's child number has room for more, the
+/// slot's bitmap has not.
+pub const MAX_CHILDREN: usize = 64;

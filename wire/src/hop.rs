@@ -1,0 +1,61 @@
+//! One entry of the hop stack: what one switch is to do with the packet.
+
+use crate::constants::{HOP_BYTES, MAX_CHILDREN};
+use crate::error::WireError;
+use crate::ids::NodeId;
+
+/// What the switch (or the server) `node` does with the packet.
+///
+/// ```text
+///  0       1       2       3       4           5
+/// +-------+-------+-------+-------+-+---------+--------+
+/// |     node      |  egress_port  |a| child   | fan_in |
+/// +-------+-------+-------+-------+-+---------+--------+
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// Whom this entry is for.
+    pub node: NodeId,
+    /// Where the packet leaves next. Without meaning in the server's entry.
+    pub egress_port: u16,
+    /// GRADIENT: add up here. RESULT: release the slot here.
+    pub aggregate: bool,
+    /// Which child of the node the sender is, 0..[`MAX_CHILDREN`].
+    pub child: u8,
+    /// How many children (not workers) the node waits for.
+    pub fan_in: u8,
+}
+
+impl Hop {
+    /// Reads the entry at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`], or [`WireError::Bad`] for node 0 or a child that no switch can count.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let entry: &[u8; HOP_BYTES] = bytes.first_chunk().ok_or(WireError::Truncated {
+            part: "hop entry",
+            needed: HOP_BYTES,
+            got: bytes.len(),
+        })?;
+        let node = u16::from_be_bytes([entry[0], entry[1]]);
+        let child = entry[4] & 0x7f;
+        if usize::from(child) >= MAX_CHILDREN {
+            return Err(WireError::Bad { field: "hop child", value: child.into() });
+        }
+        Ok(Self {
+            node: NodeId::new(node).ok_or(WireError::Bad { field: "hop node", value: node.into() })?,
+            egress_port: u16::from_be_bytes([entry[2], entry[3]]),
+            aggregate: entry[4] & 0x80 != 0,
+            child,
+            fan_in: entry[5],
+        })
+    }
+
+    /// The entry as it travels.
+    pub fn to_bytes(self) -> [u8; HOP_BYTES] {
+        let [node_hi, node_lo] = self.node.get().to_be_bytes();
+        let [port_hi, port_lo] = self.egress_port.to_be_bytes();
+        let how = u8::from(self.aggregate) << 7 | self.child & 0x7f;
+        [node_hi, node_lo, port_hi, port_lo, how, self.fan_in]
+    }
+}

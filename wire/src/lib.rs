@@ -1,0 +1,25 @@
+//! The packet formats of Tributary: views of received bytes, validated representations, constants.
+//!
+//! A packet is Ethernet / IPv4 / UDP ([`frame`]) around an INA message ([`message`]): a fixed header,
+//! a stack of [hops](hop) and the [values](values) of one slice. All integers are big-endian.
+//!
+//! Received bytes are read through a *view* ([`MessageView`], [`FrameView`]) that was checked once and
+//! copies nothing; what is sent is written from a *representation* ([`Message`], [`FrameHeader`]) that
+//! cannot express a malformed packet.
+
+pub mod constants;
+mod error;
+pub mod frame;
+pub mod hop;
+pub mod ids;
+pub mod message;
+pub mod seq;
+pub mod values;
+
+pub use error::WireError;
+pub use frame::{FrameHeader, FrameView, MacAddr};
+pub use hop::Hop;
+pub use ids::{JobId, NodeId, Rank};
+pub use message::{Header, Kind, Message, MessageView, Operator, Tally};
+pub use seq::Seq;
+pub use values::ValuesView;

@@ -1,0 +1,232 @@
+//! The INA message: header, hop stack, values. It is the payload of a UDP datagram.
+
+use crate::constants::{
+    BLOCKS, FLAG_MAX, FLAG_PROBE, FLAG_RETRANSMIT, HOP_BYTES, INA_HEADER_BYTES, INA_VERSION, KIND_GRADIENT,
+    KIND_RESULT, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE,
+};
+use crate::error::WireError;
+use crate::hop::Hop;
+use crate::ids::{JobId, Rank};
+use crate::seq::Seq;
+use crate::values::{self, ValuesView};
+
+/// Which way a message travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Towards the server.
+    Gradient,
+    /// Towards the workers.
+    Result,
+}
+
+/// How slices are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// 32-bit addition.
+    Sum,
+    /// The larger of two unsigned 31-bit numbers.
+    Max,
+}
+
+/// What is added up beside the values, whatever the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// How many workers' gradients are inside.
+    pub contributors: u32,
+    /// Sum of those workers' weights.
+    pub weight: u32,
+    /// Sum of those workers' checks, mod 2^32.
+    pub check: u32,
+}
+
+/// The fields of the INA header that are not derived from the rest of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Which way it travels.
+    pub kind: Kind,
+    /// How its values are combined.
+    pub operator: Operator,
+    /// The worker has sent this slice before.
+    pub retransmit: bool,
+    /// The generation of the job it belongs to.
+    pub job: JobId,
+    /// The worker it is from or for.
+    pub rank: Rank,
+    /// The slice.
+    pub seq: Seq,
+    /// What is inside.
+    pub tally: Tally,
+}
+
+/// A message to be written: `values` is `None` in a PROBE, which asks for a result and carries nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its header.
+    pub header: Header,
+    /// The hop stack, the next switch first; at most [`MAX_HOPS`].
+    pub hops: &'a [Hop],
+    /// The slice's values.
+    pub values: Option<&'a [i32; VALUES_PER_SLICE]>,
+}
+
+impl Message<'_> {
+    /// Length on the wire in bytes, from the INA header on.
+    pub fn len(&self) -> usize {
+        message_len(self.hops.len(), self.values.is_some())
+    }
+
+    /// Never: a message has a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the message to the start of `out`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `out` is too short, [`WireError::Bad`] when the stack is too deep,
+    /// a hop's child cannot be counted or a RESULT has no values.
+    pub fn emit(&self, out: &mut [u8]) -> Result<(), WireError> {
+        let (len, got) = (self.len(), out.len());
+        let out = out.get_mut(..len).ok_or(WireError::Truncated { part: "buffer", needed: len, got })?;
+        let (head, rest) = out.split_at_mut(INA_HEADER_BYTES);
+        head.copy_from_slice(&self.header_bytes()?);
+        let (stack, values) = rest.split_at_mut(self.hops.len() * HOP_BYTES);
+        for (hop, entry) in self.hops.iter().zip(stack.as_chunks_mut::<HOP_BYTES>().0) {
+            *entry = hop.to_bytes();
+            Hop::parse(entry)?;
+        }
+        if let Some(from) = self.values {
+            values::write(from, values);
+        }
+        Ok(())
+    }
+
+    fn header_bytes(&self) -> Result<[u8; INA_HEADER_BYTES], WireError> {
+        let h = &self.header;
+        let hop_count = u8::try_from(self.hops.len()).unwrap_or(u8::MAX);
+        if hop_count > MAX_HOPS {
+            return Err(WireError::Bad { field: "hop count", value: self.hops.len() as u64 });
+        }
+        let (kind, mut flags) = match h.kind {
+            Kind::Gradient => (KIND_GRADIENT, 0),
+            Kind::Result => (KIND_RESULT, 0),
+        };
+        flags |= if h.operator == Operator::Max { FLAG_MAX } else { 0 };
+        flags |= if h.retransmit { FLAG_RETRANSMIT } else { 0 };
+        flags |= if self.values.is_none() { FLAG_PROBE } else { 0 };
+        if h.kind == Kind::Result && self.values.is_none() {
+            return Err(WireError::Bad { field: "flags", value: flags.into() });
+        }
+        let blocks = if self.values.is_some() { BLOCKS } else { 0 };
+        let mut out = [0; INA_HEADER_BYTES];
+        out[0] = INA_VERSION << 4 | kind;
+        out[1] = flags;
+        out[2..4].copy_from_slice(&h.job.get().to_be_bytes());
+        out[4..6].copy_from_slice(&h.rank.get().to_be_bytes());
+        out[6] = hop_count;
+        out[7] = blocks;
+        out[8..12].copy_from_slice(&h.seq.0.to_be_bytes());
+        out[12..16].copy_from_slice(&h.tally.contributors.to_be_bytes());
+        out[16..20].copy_from_slice(&h.tally.weight.to_be_bytes());
+        out[20..24].copy_from_slice(&h.tally.check.to_be_bytes());
+        Ok(out)
+    }
+}
+
+/// Length in bytes of a message with `hops` entries, with or without values.
+pub fn message_len(hops: usize, has_values: bool) -> usize {
+    INA_HEADER_BYTES + hops * HOP_BYTES + if has_values { VALUES_BYTES } else { 0 }
+}
+
+/// A received message whose every field was checked; it borrows the bytes and copies only the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageView<'a> {
+    header: Header,
+    stack: &'a [[u8; HOP_BYTES]],
+    values: Option<ValuesView<'a>>,
+}
+
+impl<'a> MessageView<'a> {
+    /// Checks a UDP payload. Bytes after the message are ignored (Ethernet pads short frames).
+    ///
+    /// # Errors
+    /// [`WireError`] names the first field that is wrong.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let truncated = |part, needed| WireError::Truncated { part, needed, got: bytes.len() };
+        let (head, rest) = bytes
+            .split_first_chunk::<INA_HEADER_BYTES>()
+            .ok_or_else(|| truncated("INA header", INA_HEADER_BYTES))?;
+        let (header, probe) = parse_header(head)?;
+        let [hop_count, blocks] = [head[6], head[7]];
+        if hop_count > MAX_HOPS {
+            return Err(WireError::Bad { field: "hop count", value: hop_count.into() });
+        }
+        if blocks != if probe { 0 } else { BLOCKS } {
+            return Err(WireError::Bad { field: "blocks", value: blocks.into() });
+        }
+        let stack_len = usize::from(hop_count) * HOP_BYTES;
+        let needed = message_len(hop_count.into(), !probe);
+        let (stack, rest) = rest.split_at_checked(stack_len).ok_or_else(|| truncated("hop stack", needed))?;
+        let stack = stack.as_chunks::<HOP_BYTES>().0;
+        for entry in stack {
+            Hop::parse(entry)?;
+        }
+        let values = if probe {
+            None
+        } else {
+            let values = rest.first_chunk().ok_or_else(|| truncated("values", needed))?;
+            Some(ValuesView::new(values))
+        };
+        Ok(Self { header, stack, values })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The hop stack, the next one first.
+    pub fn hops(&self) -> impl Iterator<Item = Hop> + 'a {
+        // `parse` has seen every entry, so none is left out here.
+        self.stack.iter().filter_map(|entry| Hop::parse(entry).ok())
+    }
+
+    /// The first entry of the hop stack.
+    pub fn first_hop(&self) -> Option<Hop> {
+        self.stack.first().and_then(|entry| Hop::parse(entry).ok())
+    }
+
+    /// The values; `None` in a PROBE.
+    pub fn values(&self) -> Option<ValuesView<'a>> {
+        self.values
+    }
+}
+
+fn parse_header(head: &[u8; INA_HEADER_BYTES]) -> Result<(Header, bool), WireError> {
+    let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let bad = |field, value: u16| WireError::Bad { field, value: value.into() };
+    if head[0] >> 4 != INA_VERSION {
+        return Err(bad("version", (head[0] >> 4).into()));
+    }
+    let kind = match head[0] & 0xf {
+        KIND_GRADIENT => Kind::Gradient,
+        KIND_RESULT => Kind::Result,
+        other => return Err(bad("kind", other.into())),
+    };
+    let flags = head[1];
+    let probe = flags & FLAG_PROBE != 0;
+    if flags & !(FLAG_MAX | FLAG_RETRANSMIT | FLAG_PROBE) != 0 || (probe && kind == Kind::Result) {
+        return Err(bad("flags", flags.into()));
+    }
+    let header = Header {
+        kind,
+        operator: if flags & FLAG_MAX != 0 { Operator::Max } else { Operator::Sum },
+        retransmit: flags & FLAG_RETRANSMIT != 0,
+        job: JobId::new(half(2)).ok_or_else(|| bad("job", half(2)))?,
+        rank: Rank::new(half(4)),
+        seq: Seq(word(8)),
+        tally: Tally { contributors: word(12), weight: word(16), check: word(20) },
+    };
+    Ok((header, probe))
+}

@@ -1,0 +1,28 @@
+//! The values of one slice.
+
+use crate::constants::VALUES_BYTES;
+
+/// The values of one received slice: [`VALUES_PER_SLICE`](crate::constants::VALUES_PER_SLICE)
+/// big-endian integers, read where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValuesView<'a>(&'a [u8; VALUES_BYTES]);
+
+impl<'a> ValuesView<'a> {
+    pub(crate) fn new(bytes: &'a [u8; VALUES_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The values in order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {
+        let (words, _) = self.0.as_chunks::<4>();
+        words.iter().map(|word| i32::from_be_bytes(*word))
+    }
+}
+
+/// Writes `values` big-endian into `out`, which must be four times as long.
+pub(crate) fn write(values: &[i32], out: &mut [u8]) {
+    let (words, _) = out.as_chunks_mut::<4>();
+    for (word, value) in words.iter_mut().zip(values) {
+        *word = value.to_be_bytes();
+    }
+}
