@@ -1,0 +1,181 @@
+//! Every format: what is written is read back, and arbitrary bytes never panic.
+
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+use tributary_wire::constants::{HOP_BYTES, MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
+use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
+use tributary_wire::{
+    FrameHeader, FrameView, Header, Hop, JobId, Kind, MacAddr, Message, MessageView, NodeId, Operator, Rank,
+    Seq, Tally, WireError,
+};
+
+fn hops() -> impl Strategy<Value = Vec<Hop>> {
+    let child = 0..u8::try_from(MAX_CHILDREN).unwrap();
+    let hop = (1..=u16::MAX, any::<u16>(), any::<bool>(), child, any::<u8>()).prop_map(
+        |(node, egress_port, aggregate, child, fan_in)| Hop {
+            node: NodeId::new(node).unwrap(),
+            egress_port,
+            aggregate,
+            child,
+            fan_in,
+        },
+    );
+    prop::collection::vec(hop, 0..=usize::from(MAX_HOPS))
+}
+
+fn header(kind: Kind) -> impl Strategy<Value = Header> {
+    (any::<[bool; 2]>(), 1..=u16::MAX, any::<u16>(), any::<[u32; 4]>()).prop_map(
+        move |([max, retransmit], job, rank, words)| Header {
+            kind,
+            operator: if max { Operator::Max } else { Operator::Sum },
+            retransmit,
+            job: JobId::new(job).unwrap(),
+            rank: Rank::new(rank),
+            seq: Seq(words[0]),
+            tally: Tally { contributors: words[1], weight: words[2], check: words[3] },
+        },
+    )
+}
+
+/// The parts of a message that `Message` borrows.
+fn message_parts() -> impl Strategy<Value = (Header, Vec<Hop>, Option<Vec<i32>>)> {
+    let values = || prop::collection::vec(any::<i32>(), VALUES_PER_SLICE);
+    prop_oneof![
+        (header(Kind::Gradient), hops(), prop::option::of(values())),
+        (header(Kind::Result), hops(), values().prop_map(Some)),
+    ]
+}
+
+fn slice(values: &Option<Vec<i32>>) -> Option<&[i32; VALUES_PER_SLICE]> {
+    values.as_deref().map(|v| v.try_into().unwrap())
+}
+
+fn assert_same(view: &MessageView<'_>, message: &Message<'_>) {
+    assert_eq!(view.header(), &message.header);
+    assert_eq!(view.hops().collect::<Vec<_>>(), message.hops);
+    assert_eq!(view.first_hop().as_ref(), message.hops.first());
+    let values = view.values().map(|v| v.iter().collect::<Vec<_>>());
+    assert_eq!(values.as_deref(), message.values.map(|v| &v[..]));
+}
+
+proptest! {
+    #[test]
+    fn a_message_is_read_back_as_it_was_written((header, hops, values) in message_parts()) {
+        let message = Message { header, hops: &hops, values: slice(&values) };
+        let mut bytes = vec![0xee; message.len()];
+        message.emit(&mut bytes).unwrap();
+        assert_same(&MessageView::parse(&bytes).unwrap(), &message);
+    }
+
+    #[test]
+    fn a_frame_is_read_back_as_it_was_written(
+        (header, hops, values) in message_parts(), macs in any::<[[u8; 6]; 2]>(), ips in any::<[u32; 2]>(),
+    ) {
+        let message = Message { header, hops: &hops, values: slice(&values) };
+        let addresses = FrameHeader {
+            source_mac: MacAddr::from(macs[0]),
+            destination_mac: MacAddr::from(macs[1]),
+            source_ip: Ipv4Addr::from(ips[0]),
+            destination_ip: Ipv4Addr::from(ips[1]),
+        };
+        let mut bytes = vec![0xee; 2048];
+        let len = frame::emit(&addresses, &message, &mut bytes).unwrap();
+        prop_assert_eq!(len, frame::frame_len(&message));
+        // Ethernet pads: what follows the datagram does not matter.
+        let view = FrameView::parse(&bytes[..len + 4]).unwrap();
+        prop_assert_eq!(view.header(), &addresses);
+        assert_same(view.message(), &message);
+    }
+
+    #[test]
+    fn a_cut_message_is_refused((header, hops, values) in message_parts(), cut in any::<prop::sample::Index>()) {
+        let message = Message { header, hops: &hops, values: slice(&values) };
+        let mut bytes = vec![0; message.len()];
+        message.emit(&mut bytes).unwrap();
+        bytes.truncate(cut.index(bytes.len()));
+        let truncated = matches!(MessageView::parse(&bytes), Err(WireError::Truncated { .. }));
+        prop_assert!(truncated);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..1600)) {
+        let _ = MessageView::parse(&bytes);
+        let _ = FrameView::parse(&bytes);
+        let _ = Hop::parse(&bytes);
+    }
+
+    #[test]
+    fn a_damaged_frame_never_panics(
+        (header, hops, values) in message_parts(), at in any::<prop::sample::Index>(), with in any::<u8>(),
+    ) {
+        let message = Message { header, hops: &hops, values: slice(&values) };
+        let mut bytes = emit_to_vec(&message);
+        let at = at.index(bytes.len().min(ENCAPSULATION_BYTES + 24 + HOP_BYTES));
+        bytes[at] = with;
+        if let Ok(view) = FrameView::parse(&bytes) {
+            let _ = view.message().hops().count();
+        }
+    }
+}
+
+fn emit_to_vec(message: &Message<'_>) -> Vec<u8> {
+    let addresses = FrameHeader {
+        source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
+        destination_mac: MacAddr::new(2, 0, 0, 0, 0, 2),
+        source_ip: Ipv4Addr::new(10, 0, 0, 1),
+        destination_ip: Ipv4Addr::new(10, 0, 0, 2),
+    };
+    let mut bytes = vec![0; frame::frame_len(message)];
+    frame::emit(&addresses, message, &mut bytes).unwrap();
+    bytes
+}
+
+/// One header byte for byte, so that both directions cannot be wrong in the same way.
+#[test]
+fn the_layout_is_the_documented_one() {
+    let header = Header {
+        kind: Kind::Gradient,
+        operator: Operator::Max,
+        retransmit: true,
+        job: JobId::new(0x0102).unwrap(),
+        rank: Rank::new(0x0304),
+        seq: Seq(0x0506_0708),
+        tally: Tally { contributors: 0x090a_0b0c, weight: 0x0d0e_0f10, check: 0x1112_1314 },
+    };
+    let hop =
+        Hop { node: NodeId::new(0x2122).unwrap(), egress_port: 0x2324, aggregate: true, child: 5, fan_in: 6 };
+    let frame = emit_to_vec(&Message { header, hops: &[hop], values: None });
+    let expected_message = [
+        0x11, 0x07, 1, 2, 3, 4, 1, 0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0x11, 0x12, 0x13, 0x14,
+        0x21, 0x22, 0x23, 0x24, 0x85, 6,
+    ];
+    assert_eq!(frame[ENCAPSULATION_BYTES..], expected_message);
+    assert_eq!(frame[12..14], [8, 0]);
+    assert_eq!(frame[36..38], [0x74, 0x72], "destination port");
+    assert_eq!(frame[40..42], [0, 0], "no UDP checksum");
+}
+
+#[test]
+fn what_cannot_travel_is_not_written() {
+    let header = Header {
+        kind: Kind::Result,
+        operator: Operator::Sum,
+        retransmit: false,
+        job: JobId::new(1).unwrap(),
+        rank: Rank::ALL,
+        seq: Seq::FIRST,
+        tally: Tally::default(),
+    };
+    let mut out = [0; 2048];
+    let without_values = Message { header, hops: &[], values: None };
+    assert!(matches!(without_values.emit(&mut out), Err(WireError::Bad { field: "flags", .. })));
+    let hop = Hop { node: NodeId::new(1).unwrap(), egress_port: 1, aggregate: false, child: 0, fan_in: 0 };
+    let values = [0; VALUES_PER_SLICE];
+    let too_deep = Message { header, hops: &[hop; 9], values: Some(&values) };
+    assert_eq!(too_deep.emit(&mut out), Err(WireError::Bad { field: "hop count", value: 9 }));
+    let uncountable = Message { header, hops: &[Hop { child: 64, ..hop }], values: Some(&values) };
+    assert_eq!(uncountable.emit(&mut out), Err(WireError::Bad { field: "hop child", value: 64 }));
+    let sound = Message { header, hops: &[], values: Some(&values) };
+    assert!(matches!(sound.emit(&mut out[..100]), Err(WireError::Truncated { part: "buffer", .. })));
+}
