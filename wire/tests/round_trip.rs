@@ -1,5 +1,7 @@
 //! Every format: what is written is read back, and arbitrary bytes never panic.
 
+#![allow(clippy::unwrap_used)]
+
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;

@@ -1,0 +1,28 @@
+# The entry point for people and for CI: `make demo`, `make test`.
+
+CARGO ?= cargo
+ARGS ?=
+
+.PHONY: help demo test lint bench simulate p4
+
+help: ## list what can be made
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
+	$(CARGO) run --release --quiet -p tributary -- demo $(ARGS)
+
+test: lint ## everything that CI runs
+	$(CARGO) test --workspace --locked
+
+lint: ## formatting and lints, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+bench: ## packets a second through the compiled P4 program, on one core
+	$(CARGO) bench -p tributary-softswitch --bench pipeline
+
+simulate: ## loss x time x bytes of the protocol on a virtual clock
+	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)
+
+p4: ## compile the P4 program again (needs p4c-bm2-ss on the PATH)
+	$(MAKE) -C p4
