@@ -1,1 +1,18 @@
 //! The gRPC API between the controller and the host agents.
+//!
+//! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. What a member of a job is
+//! told ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets: whoever
+//! holds one need not check it again.
+
+mod config;
+mod convert;
+mod error;
+
+pub use config::{DownPath, Downlink, Endpoint, JobConfig, Role};
+pub use error::ConfigError;
+
+/// The messages and the service as generated.
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
+pub mod v1 {
+    tonic::include_proto!("tributary.controller.v1");
+}

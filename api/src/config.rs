@@ -1,0 +1,86 @@
+//! What a member of a job is told, in the types of the packets.
+
+use std::net::Ipv4Addr;
+
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+
+/// All that a worker or a server needs to take part in one generation of a job.
+///
+/// Made by the controller as a literal, and by an agent with `JobConfig::try_from(v1::JobConfig)`, which
+/// checks everything that the fields' comments promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobConfig {
+    /// The job's name.
+    pub name: String,
+    /// Its data-plane id.
+    pub job: JobId,
+    /// Slices under way at once, S in DESIGN.md: a power of two.
+    pub window: u32,
+    /// The first slice of the job.
+    pub start_seq: Seq,
+    /// How results come to the workers.
+    pub downlink: Downlink,
+    /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
+    pub ranks: Vec<Rank>,
+    /// The member's own addresses: unicast.
+    pub own: Endpoint,
+    /// Where gradients go: unicast.
+    pub server: Endpoint,
+    /// Where multicast results go: multicast.
+    pub multicast: Endpoint,
+    /// What this member does.
+    pub role: Role,
+}
+
+/// Addresses of a host, or of a multicast group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Ethernet address.
+    pub mac: MacAddr,
+    /// IPv4 address.
+    pub ip: Ipv4Addr,
+}
+
+/// How results come to the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Downlink {
+    /// The server sends each result once, to the multicast address.
+    Multicast,
+    /// The server sends each result to every worker.
+    Unicast,
+}
+
+/// What a member does in its job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Gives gradients and takes results.
+    Worker {
+        /// One of [`JobConfig::ranks`].
+        rank: Rank,
+        /// Hop stack of its gradients, the server's entry last: 1 to
+        /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries.
+        up: Vec<Hop>,
+    },
+    /// The root of the tree.
+    Server {
+        /// The server as the last hop of every stack names it.
+        node: NodeId,
+        /// Children (not workers) that it waits for: 1 to
+        /// [`MAX_CHILDREN`](tributary_wire::constants::MAX_CHILDREN).
+        fan_in: u8,
+        /// The way to each worker: in the order of [`JobConfig::ranks`].
+        down: Vec<DownPath>,
+    },
+}
+
+/// The way of a unicast result to one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DownPath {
+    /// The worker's rank.
+    pub rank: Rank,
+    /// Its addresses: unicast.
+    pub worker: Endpoint,
+    /// Hop stack, the server's switch first: at most
+    /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries, possibly none.
+    pub hops: Vec<Hop>,
+}

@@ -1,0 +1,261 @@
+//! Between the generated messages and the validated types.
+
+use std::net::Ipv4Addr;
+
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+
+use crate::config::{DownPath, Downlink, Endpoint, JobConfig, Role};
+use crate::error::ConfigError;
+use crate::v1;
+
+impl TryFrom<v1::JobConfig> for JobConfig {
+    type Error = ConfigError;
+
+    fn try_from(message: v1::JobConfig) -> Result<Self, ConfigError> {
+        if message.values_per_slice != VALUES_PER_SLICE as u32 {
+            let expected = "this agent was built for slices of another length than the controller";
+            return Err(out_of_range("values_per_slice", message.values_per_slice, expected));
+        }
+        if !message.window.is_power_of_two() {
+            return Err(out_of_range("window", message.window, "must be a power of two"));
+        }
+        let ranks = ranks(&message.ranks)?;
+        let role = role(message.role, &ranks)?;
+        Ok(Self {
+            name: message.job,
+            job: job_id(message.job_id)?,
+            window: message.window,
+            start_seq: Seq(message.start_seq),
+            downlink: v1::Downlink::try_from(message.downlink)
+                .ok()
+                .and_then(|downlink| Downlink::try_from(downlink).ok())
+                .ok_or_else(|| out_of_range("downlink", message.downlink.cast_unsigned(), "unknown"))?,
+            ranks,
+            own: host(message.own.as_ref(), "own")?,
+            server: host(message.server.as_ref(), "server")?,
+            multicast: group(message.multicast.as_ref(), "multicast")?,
+            role,
+        })
+    }
+}
+
+impl From<&JobConfig> for v1::JobConfig {
+    fn from(config: &JobConfig) -> Self {
+        let role = match &config.role {
+            Role::Worker { rank, up } => v1::job_config::Role::Worker(v1::WorkerRole {
+                rank: rank.get().into(),
+                up: up.iter().map(v1::Hop::from).collect(),
+            }),
+            Role::Server { node, fan_in, down } => v1::job_config::Role::ServerRole(v1::ServerRole {
+                node: node.get().into(),
+                fan_in: (*fan_in).into(),
+                down: down.iter().map(v1::DownPath::from).collect(),
+            }),
+        };
+        Self {
+            job: config.name.clone(),
+            job_id: config.job.get().into(),
+            window: config.window,
+            values_per_slice: VALUES_PER_SLICE as u32,
+            start_seq: config.start_seq.0,
+            downlink: v1::Downlink::from(config.downlink).into(),
+            ranks: config.ranks.iter().map(|rank| rank.get().into()).collect(),
+            own: Some(config.own.into()),
+            server: Some(config.server.into()),
+            multicast: Some(config.multicast.into()),
+            role: Some(role),
+        }
+    }
+}
+
+impl From<Downlink> for v1::Downlink {
+    fn from(downlink: Downlink) -> Self {
+        match downlink {
+            Downlink::Multicast => Self::Multicast,
+            Downlink::Unicast => Self::Unicast,
+        }
+    }
+}
+
+impl TryFrom<v1::Downlink> for Downlink {
+    type Error = ConfigError;
+
+    fn try_from(downlink: v1::Downlink) -> Result<Self, ConfigError> {
+        match downlink {
+            v1::Downlink::Unspecified => Err(ConfigError::Missing { field: "downlink" }),
+            v1::Downlink::Multicast => Ok(Self::Multicast),
+            v1::Downlink::Unicast => Ok(Self::Unicast),
+        }
+    }
+}
+
+impl From<Endpoint> for v1::Endpoint {
+    fn from(endpoint: Endpoint) -> Self {
+        Self { mac: endpoint.mac.octets().to_vec(), ipv4: endpoint.ip.octets().to_vec() }
+    }
+}
+
+impl TryFrom<&v1::Endpoint> for Endpoint {
+    type Error = ConfigError;
+
+    fn try_from(message: &v1::Endpoint) -> Result<Self, ConfigError> {
+        let wrong =
+            |field, bytes: &[u8], expected| ConfigError::AddressLength { field, got: bytes.len(), expected };
+        let mac: [u8; 6] = message.mac.as_slice().try_into().map_err(|_| wrong("mac", &message.mac, 6))?;
+        let ip: [u8; 4] = message.ipv4.as_slice().try_into().map_err(|_| wrong("ipv4", &message.ipv4, 4))?;
+        Ok(Self { mac: MacAddr::from(mac), ip: Ipv4Addr::from(ip) })
+    }
+}
+
+impl From<&Hop> for v1::Hop {
+    fn from(hop: &Hop) -> Self {
+        Self {
+            node: hop.node.get().into(),
+            egress_port: hop.egress_port.into(),
+            aggregate: hop.aggregate,
+            child: hop.child.into(),
+            fan_in: hop.fan_in.into(),
+        }
+    }
+}
+
+impl TryFrom<&v1::Hop> for Hop {
+    type Error = ConfigError;
+
+    fn try_from(message: &v1::Hop) -> Result<Self, ConfigError> {
+        let child = u8::try_from(message.child)
+            .ok()
+            .filter(|child| usize::from(*child) < MAX_CHILDREN)
+            .ok_or_else(|| out_of_range("child", message.child, "a node tells 64 children apart"))?;
+        Ok(Self {
+            node: node_id(message.node)?,
+            egress_port: u16::try_from(message.egress_port)
+                .map_err(|_| out_of_range("egress_port", message.egress_port, "at most 65535"))?,
+            aggregate: message.aggregate,
+            child,
+            fan_in: u8::try_from(message.fan_in)
+                .map_err(|_| out_of_range("fan_in", message.fan_in, "at most 255"))?,
+        })
+    }
+}
+
+impl From<&DownPath> for v1::DownPath {
+    fn from(path: &DownPath) -> Self {
+        Self {
+            rank: path.rank.get().into(),
+            worker: Some(path.worker.into()),
+            hops: path.hops.iter().map(v1::Hop::from).collect(),
+        }
+    }
+}
+
+impl TryFrom<&v1::DownPath> for DownPath {
+    type Error = ConfigError;
+
+    fn try_from(message: &v1::DownPath) -> Result<Self, ConfigError> {
+        Ok(Self {
+            rank: rank(message.rank)?,
+            worker: host(message.worker.as_ref(), "down.worker")?,
+            hops: hops(&message.hops, "down.hops")?,
+        })
+    }
+}
+
+fn role(message: Option<v1::job_config::Role>, ranks: &[Rank]) -> Result<Role, ConfigError> {
+    match message.ok_or(ConfigError::Missing { field: "role" })? {
+        v1::job_config::Role::Worker(worker) => worker_role(&worker, ranks),
+        v1::job_config::Role::ServerRole(server) => server_role(&server, ranks),
+    }
+}
+
+fn worker_role(message: &v1::WorkerRole, ranks: &[Rank]) -> Result<Role, ConfigError> {
+    let rank = rank(message.rank)?;
+    if ranks.binary_search(&rank).is_err() {
+        let problem = format!("rank {rank} is not one of the job's");
+        return Err(ConfigError::Inconsistent { field: "worker.rank", problem });
+    }
+    let up = hops(&message.up, "worker.up")?;
+    if up.is_empty() {
+        return Err(ConfigError::Missing { field: "worker.up" });
+    }
+    Ok(Role::Worker { rank, up })
+}
+
+fn server_role(message: &v1::ServerRole, ranks: &[Rank]) -> Result<Role, ConfigError> {
+    let fan_in = u8::try_from(message.fan_in)
+        .ok()
+        .filter(|fan_in| (1..=MAX_CHILDREN).contains(&usize::from(*fan_in)))
+        .ok_or_else(|| out_of_range("server_role.fan_in", message.fan_in, "must be 1 to 64"))?;
+    let down = message.down.iter().map(DownPath::try_from).collect::<Result<Vec<_>, _>>()?;
+    if !down.iter().map(|path| path.rank).eq(ranks.iter().copied()) {
+        let problem = "must have one path for each rank of the job, in their order".into();
+        return Err(ConfigError::Inconsistent { field: "server_role.down", problem });
+    }
+    Ok(Role::Server { node: node_id(message.node)?, fan_in, down })
+}
+
+fn ranks(numbers: &[u32]) -> Result<Vec<Rank>, ConfigError> {
+    let ranks = numbers.iter().map(|number| rank(*number)).collect::<Result<Vec<_>, _>>()?;
+    if ranks.is_empty() {
+        return Err(ConfigError::Missing { field: "ranks" });
+    }
+    match ranks.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(ConfigError::Inconsistent {
+            field: "ranks",
+            problem: format!("must ascend, but {} comes before {}", pair[0], pair[1]),
+        }),
+        None => Ok(ranks),
+    }
+}
+
+fn hops(messages: &[v1::Hop], field: &'static str) -> Result<Vec<Hop>, ConfigError> {
+    if messages.len() > usize::from(MAX_HOPS) {
+        let problem = format!("{} hops: a packet carries at most {MAX_HOPS}", messages.len());
+        return Err(ConfigError::Inconsistent { field, problem });
+    }
+    messages.iter().map(Hop::try_from).collect()
+}
+
+fn host(message: Option<&v1::Endpoint>, field: &'static str) -> Result<Endpoint, ConfigError> {
+    let endpoint = Endpoint::try_from(message.ok_or(ConfigError::Missing { field })?)?;
+    let wrong = |address: String| ConfigError::AddressKind { field, address, expected: "unicast" };
+    if endpoint.mac.is_multicast() || endpoint.mac.is_zero() {
+        return Err(wrong(endpoint.mac.to_string()));
+    }
+    if endpoint.ip.is_multicast() || endpoint.ip.is_broadcast() || endpoint.ip.is_unspecified() {
+        return Err(wrong(endpoint.ip.to_string()));
+    }
+    Ok(endpoint)
+}
+
+fn group(message: Option<&v1::Endpoint>, field: &'static str) -> Result<Endpoint, ConfigError> {
+    let endpoint = Endpoint::try_from(message.ok_or(ConfigError::Missing { field })?)?;
+    let wrong = |address: String| ConfigError::AddressKind { field, address, expected: "multicast" };
+    if !endpoint.mac.is_multicast() || endpoint.mac.is_broadcast() {
+        return Err(wrong(endpoint.mac.to_string()));
+    }
+    if !endpoint.ip.is_multicast() {
+        return Err(wrong(endpoint.ip.to_string()));
+    }
+    Ok(endpoint)
+}
+
+fn job_id(number: u32) -> Result<JobId, ConfigError> {
+    let id = u16::try_from(number).ok().and_then(JobId::new);
+    id.ok_or_else(|| out_of_range("job_id", number, "must be 1 to 65535"))
+}
+
+fn node_id(number: u32) -> Result<NodeId, ConfigError> {
+    let id = u16::try_from(number).ok().and_then(NodeId::new);
+    id.ok_or_else(|| out_of_range("node", number, "must be 1 to 65535"))
+}
+
+fn rank(number: u32) -> Result<Rank, ConfigError> {
+    let rank = u16::try_from(number).ok().map(Rank::new).filter(|rank| *rank != Rank::ALL);
+    rank.ok_or_else(|| out_of_range("rank", number, "must be 0 to 65534"))
+}
+
+fn out_of_range(field: &'static str, value: u32, expected: &'static str) -> ConfigError {
+    ConfigError::OutOfRange { field, value: value.into(), expected }
+}

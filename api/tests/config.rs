@@ -1,0 +1,179 @@
+//! What a member is told survives the way through the API, and nothing else is believed.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::net::Ipv4Addr;
+
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+use tributary_api::{ConfigError, DownPath, Downlink, Endpoint, JobConfig, Role, v1};
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+
+fn host() -> impl Strategy<Value = Endpoint> {
+    (any::<[u8; 5]>(), 1u8..224, any::<[u8; 3]>()).prop_map(|(mac, first, ip)| Endpoint {
+        mac: MacAddr::new(0x02, mac[0], mac[1], mac[2], mac[3], mac[4]),
+        ip: Ipv4Addr::new(first, ip[0], ip[1], ip[2]),
+    })
+}
+
+fn group() -> impl Strategy<Value = Endpoint> {
+    any::<[u8; 3]>().prop_map(|low| Endpoint {
+        mac: MacAddr::new(0x01, 0x00, 0x5e, low[0] & 0x7f, low[1], low[2]),
+        ip: Ipv4Addr::new(239, low[0], low[1], low[2]),
+    })
+}
+
+fn hop() -> impl Strategy<Value = Hop> {
+    (1..=u16::MAX, any::<u16>(), any::<bool>(), 0u8..64, any::<u8>()).prop_map(
+        |(node, egress_port, aggregate, child, fan_in)| Hop {
+            node: NodeId::new(node).unwrap(),
+            egress_port,
+            aggregate,
+            child,
+            fan_in,
+        },
+    )
+}
+
+fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
+    (proptest::sample::select(ranks), vec(hop(), 1..=8))
+        .prop_map(|(rank, up)| Role::Worker { rank: Rank::new(rank), up })
+}
+
+fn server(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
+    let paths = vec((host(), vec(hop(), 0..=8)), ranks.len());
+    (1..=u16::MAX, 1u8..=64, paths).prop_map(move |(node, fan_in, paths)| Role::Server {
+        node: NodeId::new(node).unwrap(),
+        fan_in,
+        down: ranks
+            .iter()
+            .zip(paths)
+            .map(|(rank, (worker, hops))| DownPath { rank: Rank::new(*rank), worker, hops })
+            .collect(),
+    })
+}
+
+fn config() -> impl Strategy<Value = JobConfig> {
+    btree_set(0..u16::MAX, 1..20).prop_flat_map(|ranks| {
+        let ranks: Vec<u16> = ranks.into_iter().collect();
+        let role = prop_oneof![worker(ranks.clone()).boxed(), server(ranks.clone()).boxed()];
+        let numbers = (1..=u16::MAX, 0u32..32, any::<u32>(), any::<bool>());
+        ("[a-z]{0,9}", numbers, host(), host(), group(), role).prop_map(
+            move |(name, (job, window, seq, multicast_down), own, server, multicast, role)| JobConfig {
+                name,
+                job: JobId::new(job).unwrap(),
+                window: 1 << window,
+                start_seq: Seq(seq),
+                downlink: if multicast_down { Downlink::Multicast } else { Downlink::Unicast },
+                ranks: ranks.iter().copied().map(Rank::new).collect(),
+                own,
+                server,
+                multicast,
+                role,
+            },
+        )
+    })
+}
+
+fn wild_hop() -> impl Strategy<Value = v1::Hop> {
+    (any::<u32>(), any::<u32>(), any::<bool>(), any::<u32>(), any::<u32>()).prop_map(
+        |(node, egress_port, aggregate, child, fan_in)| v1::Hop {
+            node: node >> 14,
+            egress_port: egress_port >> 14,
+            aggregate,
+            child: child >> 25,
+            fan_in: fan_in >> 23,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_config_survives_the_way(config in config()) {
+        prop_assert_eq!(JobConfig::try_from(v1::JobConfig::from(&config)), Ok(config));
+    }
+
+    /// What is believed means what it says: no number was cut to fit.
+    #[test]
+    fn a_hop_is_kept_or_refused(message in wild_hop()) {
+        if let Ok(hop) = Hop::try_from(&message) {
+            prop_assert_eq!(v1::Hop::from(&hop), message);
+            prop_assert_eq!(Hop::parse(&hop.to_bytes()), Ok(hop));
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_kept_or_refused(mac in vec(any::<u8>(), 0..9), ipv4 in vec(any::<u8>(), 0..7)) {
+        let message = v1::Endpoint { mac, ipv4 };
+        match Endpoint::try_from(&message) {
+            Ok(endpoint) => prop_assert_eq!(v1::Endpoint::from(endpoint), message),
+            Err(error) => {
+                let length = matches!(error, ConfigError::AddressLength { .. });
+                prop_assert!(length, "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_is_a_power_of_two(config in config(), window in any::<u32>()) {
+        let message = v1::JobConfig { window, ..v1::JobConfig::from(&config) };
+        prop_assert_eq!(JobConfig::try_from(message).is_ok(), window.is_power_of_two());
+    }
+}
+
+fn sample() -> v1::JobConfig {
+    let hop = v1::Hop { node: 9, egress_port: 0, aggregate: true, child: 1, fan_in: 2 };
+    let endpoint = |last| v1::Endpoint { mac: vec![2, 0, 0, 0, 0, last], ipv4: vec![10, 0, 0, last] };
+    let group = v1::Endpoint { mac: vec![1, 0, 0x5e, 0, 0, 7], ipv4: vec![239, 0, 0, 7] };
+    v1::JobConfig {
+        job: "digits".into(),
+        job_id: 7,
+        window: 64,
+        values_per_slice: 256,
+        start_seq: 1,
+        downlink: v1::Downlink::Multicast.into(),
+        ranks: vec![0, 1],
+        own: Some(endpoint(1)),
+        server: Some(endpoint(9)),
+        multicast: Some(group),
+        role: Some(v1::job_config::Role::Worker(v1::WorkerRole { rank: 1, up: vec![hop] })),
+    }
+}
+
+#[test]
+fn each_broken_promise_is_named() {
+    type Break = fn(&mut v1::JobConfig);
+    let worker = |rank, up| Some(v1::job_config::Role::Worker(v1::WorkerRole { rank, up }));
+    assert!(JobConfig::try_from(sample()).is_ok());
+    let cases: &[(Break, &str)] = &[
+        (|c| c.job_id = 0, "job_id is 0: must be 1 to 65535"),
+        (|c| c.job_id = 65536, "job_id is 65536: must be 1 to 65535"),
+        (
+            |c| c.values_per_slice = 128,
+            "values_per_slice is 128: this agent was built for slices of another length than the controller",
+        ),
+        (|c| c.downlink = 9, "downlink is 9: unknown"),
+        (|c| c.downlink = 0, "downlink is 0: unknown"),
+        (|c| c.ranks.clear(), "ranks is missing"),
+        (|c| c.ranks = vec![1, 1], "ranks: must ascend, but 1 comes before 1"),
+        (|c| c.ranks = vec![0, 65535], "rank is 65535: must be 0 to 65534"),
+        (|c| c.own = None, "own is missing"),
+        (|c| c.own = c.multicast.clone(), "own is 01:00:5e:00:00:07, not a unicast address"),
+        (|c| c.multicast = c.own.clone(), "multicast is 02:00:00:00:00:01, not a multicast address"),
+        (|c| c.role = None, "role is missing"),
+    ];
+    for (break_it, expected) in cases {
+        let mut config = sample();
+        break_it(&mut config);
+        assert_eq!(JobConfig::try_from(config).unwrap_err().to_string(), *expected);
+    }
+    let refused = |role| JobConfig::try_from(v1::JobConfig { role, ..sample() }).unwrap_err().to_string();
+    assert_eq!(refused(worker(2, vec![])), "worker.rank: rank 2 is not one of the job's");
+    assert_eq!(refused(worker(1, vec![])), "worker.up is missing");
+    let hop = v1::Hop { node: 1, ..v1::Hop::default() };
+    assert_eq!(refused(worker(1, vec![hop; 9])), "worker.up: 9 hops: a packet carries at most 8");
+    let server = v1::ServerRole { node: 9, fan_in: 2, down: vec![] };
+    assert_eq!(
+        refused(Some(v1::job_config::Role::ServerRole(server))),
+        "server_role.down: must have one path for each rank of the job, in their order"
+    );
+}
