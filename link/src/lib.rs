@@ -1,1 +1,77 @@
 //! How frames get from one device to another: in-process links and Linux interfaces behind one trait.
+//!
+//! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames
+//! from the destination address on, without the frame check sequence. Two kinds of port exist:
+//! [`in_process`] links, which connect threads of one process and can lose frames on purpose, and
+//! [`interface`] ports, which put frames on a Linux network interface. Other ways to move frames
+//! (packet rings, `AF_XDP`, batched system calls) belong behind the same trait, which leaves them room:
+//! a port may fetch many frames at a time and may hold frames back until [`FramePort::flush`].
+
+use std::io;
+
+mod doorbell;
+mod error;
+pub mod in_process;
+pub mod interface;
+mod meter;
+
+pub use error::LinkError;
+pub use in_process::{InProcessPort, LinkConfig, link};
+pub use interface::InterfacePort;
+pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
+
+/// The shortest frame that a port takes, in bytes: an Ethernet header.
+pub const MIN_FRAME_BYTES: usize = 14;
+/// The longest frame that a port takes or hands out, in bytes: an Ethernet header and the longest IPv4
+/// packet. A receive buffer of this size holds every frame.
+pub const MAX_FRAME_BYTES: usize = MIN_FRAME_BYTES + 65_535;
+
+/// One end of a link, owned by the thread that polls it. Nothing here blocks.
+///
+/// The owner works in rounds: [`receive`](Self::receive) until it says `None`, [`send`](Self::send) what
+/// there is to send, [`flush`](Self::flush), wait on the [`mio::Poll`].
+pub trait FramePort: Send {
+    /// Queues a frame. It is on its way after the next [`flush`](Self::flush) at the latest. A link that
+    /// is full or down drops it and counts that, like a real one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`MIN_FRAME_BYTES`] or longer than
+    /// [`MAX_FRAME_BYTES`]: it was not sent, and the port is as good as before. Any other error means that
+    /// the port cannot be used any more.
+    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Sends off what is queued: to be called after the last frame of a batch and before waiting.
+    ///
+    /// # Errors
+    /// The port cannot be used any more.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Copies the next frame to the start of `buffer` and returns its length, or `None` when none is there
+    /// now. A frame that is longer than the buffer is dropped, and counted as such.
+    ///
+    /// # Errors
+    /// The port cannot be used any more.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are
+    /// *edges*: one is certain only for frames that come after `receive` has returned `None`, so whoever
+    /// stops reading earlier must come back without being told. One report may come for nothing.
+    ///
+    /// # Errors
+    /// The operating system's, from registering.
+    fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()>;
+}
+
+/// Refuses what no port may send.
+fn check_length(frame: &[u8]) -> io::Result<()> {
+    if (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.len()) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "a frame of {} bytes cannot be sent: {MIN_FRAME_BYTES} to {MAX_FRAME_BYTES} are possible",
+            frame.len()
+        ),
+    ))
+}

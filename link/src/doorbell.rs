@@ -1,0 +1,77 @@
+//! Waking a receiver that waits on a [`mio::Poll`], only when it may be asleep.
+//!
+//! A system call for each frame would cost more than the frame. So the receiver says when it has found
+//! nothing (it *arms* the bell), and the sender rings only a bell that is armed. No wake-up is lost,
+//! because each side first writes and then reads what the other one writes, with a sequentially
+//! consistent fence in between:
+//!
+//! ```text
+//! sender                          receiver
+//! put the frame in the queue      asleep = true
+//! fence                           fence
+//! asleep? then ring               frame in the queue? then take it, else wait
+//! ```
+//!
+//! One of the two fences comes first in the single order of all such fences. If it is the sender's, the
+//! receiver's look at the queue finds the frame; if it is the receiver's, the sender finds `asleep` and
+//! rings. (Both may happen: then the receiver wakes up once for nothing.) A ring between the receiver's
+//! last look and its wait is not lost either: the event descriptor stays readable, and the edge that the
+//! write makes is reported by the next poll.
+//!
+//! This is an event descriptor of its own and not a [`mio::Waker`], because a `Poll` may have only one of
+//! those, and a switch waits for all of its ports with one `Poll`.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::event::{EventfdFlags, eventfd};
+
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    asleep: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Doorbell {
+    /// An armed bell: the receiver may start with waiting.
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { asleep: AtomicBool::new(true), event })
+    }
+
+    /// The sender's half, after it has put frames in the queue.
+    pub(crate) fn ring_if_asleep(&self) -> io::Result<()> {
+        fence(Ordering::SeqCst);
+        // The plain load keeps the cache line shared while the receiver is busy.
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            return self.ring();
+        }
+        Ok(())
+    }
+
+    /// The receiver's half, before its last look at the queue.
+    pub(crate) fn arm(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The receiver has found something after all.
+    pub(crate) fn disarm(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Connects the bell with the receiver's poll. Rings once, for frames that came before.
+    pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.event.as_raw_fd()), token, Interest::READABLE)?;
+        self.ring()
+    }
+
+    /// Nobody reads the descriptor: every write is an edge, and 2^64 of them do not happen.
+    fn ring(&self) -> io::Result<()> {
+        rustix::io::write(&self.event, &1_u64.to_ne_bytes())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+use std::io;
+
+use thiserror::Error;
+
+/// Why a link or a port could not be made.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The loss is not a probability.
+    #[error("a link cannot lose {0} of its frames: the loss is a probability from 0 to 1")]
+    BadLoss(f64),
+    /// The queue could never hold a frame.
+    #[error("a link's queue holds no frame: give it room for one at least")]
+    EmptyQueue,
+    /// The kernel gave no event descriptor to wake the receiver with.
+    #[error("no event descriptor for a link (is `ulimit -n` too low? each link takes two): {0}")]
+    Doorbell(#[source] io::Error),
+    /// There is no interface of this name in this network namespace.
+    #[error("there is no network interface {name}: `ip link` lists those that there are")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+    },
+    /// This process may not open packet sockets.
+    #[error(
+        "no right to send and receive frames on {name}: \
+         run as root, or give the program the right with `setcap cap_net_raw+ep`"
+    )]
+    NotPermitted {
+        /// The interface asked for.
+        name: String,
+    },
+    /// The kernel refused a step of opening the interface.
+    #[error("cannot {step} on network interface {name}: {source}")]
+    Interface {
+        /// The interface asked for.
+        name: String,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,197 @@
+//! Links between threads of one process, with losses on request.
+//!
+//! Each direction is a bounded queue without locks, and a second one that brings empty frames back to the
+//! sender, so that a busy link allocates nothing.
+
+use std::io;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::doorbell::Doorbell;
+use crate::error::LinkError;
+use crate::meter::{DirectionMeter, LinkMeter};
+use crate::{FramePort, check_length};
+
+/// After so many frames the receiver is woken even before [`FramePort::flush`], so that it works while the
+/// sender fills the queue.
+const FRAMES_PER_RING: usize = 32;
+
+/// What a link is like; the same in both directions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkConfig {
+    /// Probability, 0 to 1, that a frame is lost on the way.
+    pub loss: f64,
+    /// Decides which frames are lost: the fate of the n-th frame sent in a direction depends on the seed,
+    /// the direction and n alone.
+    pub seed: u64,
+    /// How many frames each direction's queue holds, at least 1. A frame that finds it full is dropped.
+    pub queue_frames: usize,
+}
+
+/// Makes a link: its two ends and its counters.
+///
+/// # Errors
+/// [`LinkError::BadLoss`], [`LinkError::EmptyQueue`], or [`LinkError::Doorbell`] when the process has no
+/// file descriptors left.
+pub fn link(config: &LinkConfig) -> Result<(InProcessPort, InProcessPort, LinkMeter), LinkError> {
+    if !(0.0..=1.0).contains(&config.loss) {
+        return Err(LinkError::BadLoss(config.loss));
+    }
+    if config.queue_frames == 0 {
+        return Err(LinkError::EmptyQueue);
+    }
+    let meter = LinkMeter::default();
+    let (a_out, b_in) = direction(config, 0, meter.a_to_b.clone())?;
+    let (b_out, a_in) = direction(config, 1, meter.b_to_a.clone())?;
+    let port = |outgoing, incoming| InProcessPort { outgoing, incoming };
+    Ok((port(a_out, a_in), port(b_out, b_in), meter))
+}
+
+fn direction(
+    config: &LinkConfig,
+    number: u64,
+    meter: DirectionMeter,
+) -> Result<(Outgoing, Incoming), LinkError> {
+    let bell = Arc::new(Doorbell::new().map_err(LinkError::Doorbell)?);
+    let (frames_in, frames_out) = RingBuffer::new(config.queue_frames);
+    let (empties_in, empties_out) = RingBuffer::new(config.queue_frames);
+    let outgoing = Outgoing {
+        frames: frames_in,
+        empties: empties_out,
+        bell: Arc::clone(&bell),
+        not_rung_for: 0,
+        loss: Loss::new(config, number),
+        meter: meter.clone(),
+    };
+    Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, bell, meter }))
+}
+
+/// One end of an in-process link. When the other end is gone, frames still go on the link until its queue
+/// is full, and nothing arrives.
+#[derive(Debug)]
+pub struct InProcessPort {
+    outgoing: Outgoing,
+    incoming: Incoming,
+}
+
+impl FramePort for InProcessPort {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        check_length(frame)?;
+        self.outgoing.send(frame)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.outgoing.flush()
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(self.incoming.receive(buffer))
+    }
+
+    fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
+        self.incoming.bell.register(registry, token)
+    }
+}
+
+/// The sending half of one direction.
+#[derive(Debug)]
+struct Outgoing {
+    frames: Producer<Vec<u8>>,
+    empties: Consumer<Vec<u8>>,
+    bell: Arc<Doorbell>,
+    not_rung_for: usize,
+    loss: Loss,
+    meter: DirectionMeter,
+}
+
+impl Outgoing {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        // Drawn for dropped frames, too: how full the queue is depends on the threads' timing, and which
+        // frames are lost must not.
+        let lost = self.loss.takes_the_next();
+        if self.frames.is_full() {
+            self.meter.count_dropped();
+            return Ok(());
+        }
+        self.meter.count_carried(frame.len());
+        if lost {
+            self.meter.count_lost();
+            return Ok(());
+        }
+        let mut queued = self.empties.pop().unwrap_or_default();
+        queued.clear();
+        queued.extend_from_slice(frame);
+        if self.frames.push(queued).is_err() {
+            // Not possible: there was room, and nobody else fills the queue.
+            self.meter.count_lost();
+        }
+        self.not_rung_for += 1;
+        if self.not_rung_for >= FRAMES_PER_RING { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.not_rung_for == 0 {
+            return Ok(());
+        }
+        self.not_rung_for = 0;
+        self.bell.ring_if_asleep()
+    }
+}
+
+/// The receiving half of one direction.
+#[derive(Debug)]
+struct Incoming {
+    frames: Consumer<Vec<u8>>,
+    empties: Producer<Vec<u8>>,
+    bell: Arc<Doorbell>,
+    meter: DirectionMeter,
+}
+
+impl Incoming {
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        while let Some(frame) = self.next() {
+            let len = frame.len();
+            let target = buffer.get_mut(..len).map(|target| target.copy_from_slice(&frame));
+            // No room for an empty frame means that the sender has enough of them.
+            let _ = self.empties.push(frame);
+            match target {
+                Some(()) => return Some(len),
+                None => self.meter.count_dropped(),
+            }
+        }
+        None
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if let Ok(frame) = self.frames.pop() {
+            return Some(frame);
+        }
+        self.bell.arm();
+        let late = self.frames.pop().ok()?;
+        self.bell.disarm();
+        Some(late)
+    }
+}
+
+/// Which frames of one direction are lost.
+#[derive(Debug)]
+struct Loss {
+    /// Of 2^32 frames, how many are lost.
+    of_2_32: u64,
+    random: ChaCha8Rng,
+}
+
+impl Loss {
+    fn new(config: &LinkConfig, direction: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(config.seed);
+        random.set_stream(direction);
+        Self { of_2_32: (config.loss * 2_f64.powi(32)).round() as u64, random }
+    }
+
+    fn takes_the_next(&mut self) -> bool {
+        self.of_2_32 != 0 && u64::from(self.random.next_u32()) < self.of_2_32
+    }
+}

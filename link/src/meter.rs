@@ -1,0 +1,74 @@
+//! What links have carried, readable by anyone while they work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one direction of a link has carried so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Carried {
+    /// Frames put on the link, the ones it lost among them.
+    pub frames: u64,
+    /// Bytes of those frames, from the Ethernet header on.
+    pub bytes: u64,
+    /// Frames put on the link that did not arrive.
+    pub lost: u64,
+    /// Frames that never were on the link: its queue was full, the interface down, or the frame longer than
+    /// the interface or the receiver's buffer takes.
+    pub dropped: u64,
+}
+
+/// The counters of one direction; a clone reads the same ones.
+///
+/// Each is exact by itself. While frames pass, a reading of all of them is no snapshot of one instant.
+#[derive(Debug, Clone, Default)]
+pub struct DirectionMeter(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl DirectionMeter {
+    /// The counts of now.
+    pub fn read(&self) -> Carried {
+        let Counters { frames, bytes, lost, dropped } = &*self.0;
+        let [frames, bytes, lost, dropped] =
+            [frames, bytes, lost, dropped].map(|c| c.load(Ordering::Relaxed));
+        Carried { frames, bytes, lost, dropped }
+    }
+
+    pub(crate) fn count_carried(&self, len: usize) {
+        self.0.frames.fetch_add(1, Ordering::Relaxed);
+        self.0.bytes.fetch_add(len as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_lost(&self) {
+        self.0.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_dropped(&self) {
+        self.0.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Both directions of an in-process link, named after the order in which [`link`](crate::link) returns
+/// its ends.
+#[derive(Debug, Clone, Default)]
+pub struct LinkMeter {
+    /// From the first port to the second.
+    pub a_to_b: DirectionMeter,
+    /// From the second port to the first.
+    pub b_to_a: DirectionMeter,
+}
+
+/// Both directions of an interface, as this port sees them.
+#[derive(Debug, Clone, Default)]
+pub struct InterfaceMeter {
+    /// Frames that the port has put on the interface.
+    pub sent: DirectionMeter,
+    /// Frames that the port has handed out.
+    pub received: DirectionMeter,
+}
