@@ -1,6 +1,5 @@
 //! What a member is told survives the way through the API, and nothing else is believed.
 #![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::net::Ipv4Addr;
 
 use proptest::collection::{btree_set, vec};
