@@ -1,1 +1,5 @@
-//! P4Runtime messages and a small client session.
+//! P4Runtime messages, P4Info by name, and a small client session.
+
+pub mod proto;
+
+pub use proto::{google, p4};

@@ -1,0 +1,28 @@
+//! The messages, the client and the server that `build.rs` generates from `proto/`.
+#![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
+
+/// The packages `p4.v1` and `p4.config.v1`.
+pub mod p4 {
+    /// P4Runtime: the service and its messages.
+    pub mod v1 {
+        tonic::include_proto!("p4.v1");
+    }
+    /// What describes a P4 program.
+    pub mod config {
+        /// P4Info.
+        pub mod v1 {
+            tonic::include_proto!("p4.config.v1");
+        }
+    }
+}
+
+/// What is common to Google's APIs, P4Runtime among them.
+pub mod google {
+    /// The status of a call.
+    pub mod rpc {
+        tonic::include_proto!("google.rpc");
+    }
+}
+
+/// The descriptors of all of the above, as a serialised `FileDescriptorSet`.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
