@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The headers both targets parse; field order and width are those of DESIGN.md, section 2.
+#ifndef TRIBUTARY_HEADERS_P4
+#define TRIBUTARY_HEADERS_P4
+
+#include "constants.p4"
+
+header ethernet_t {
+    bit<48> dst;
+    bit<48> src;
+    bit<16> ether_type;
+}
+
+header vlan_t {
+    bit<3> priority;
+    bit<1> drop_eligible;
+    bit<12> id;
+    bit<16> ether_type;
+}
+
+header ipv4_t {
+    bit<4> version;
+    bit<4> ihl;
+    bit<8> tos;
+    bit<16> total_length;
+    bit<16> identification;
+    bit<3> flags;
+    bit<13> fragment_offset;
+    bit<8> ttl;
+    bit<8> protocol;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+}
+
+header udp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+header ina_t {
+    bit<4> version;
+    bit<4> kind;
+    bit<8> flags;
+    bit<16> job;
+    bit<16> rank;
+    bit<8> hop_count;
+    bit<8> blocks;
+    bit<32> seq;
+    bit<32> contributors;
+    bit<32> weight;
+    bit<32> check;
+}
+
+header hop_t {
+    bit<16> node;
+    bit<16> egress_port;
+    bit<1> aggregate;
+    bit<7> child;
+    bit<8> fan_in;
+}
+
+// 256 lanes of 32 bits, lane 0 in the most significant bits. Four wide fields, not 256 narrow
+// ones: a software switch then spends a handful of primitives on a slice. 2048 is the widest
+// p4c allows.
+header values_t {
+    bit<2048> lanes_0;
+    bit<2048> lanes_1;
+    bit<2048> lanes_2;
+    bit<2048> lanes_3;
+}
+
+@controller_header("packet_in")
+header packet_in_t {
+    bit<9> ingress_port;
+    bit<7> pad;
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    bit<9> egress_port;
+    bit<7> pad;
+}
+
+// `hop` is the entry this switch acts on and removes; being a header of its own, removing it
+// shifts nothing. The stack behind it is parsed only to find the values.
+struct headers_t {
+    packet_out_t packet_out;
+    packet_in_t packet_in;
+    ethernet_t ethernet;
+    vlan_t vlan;
+    ipv4_t ipv4;
+    udp_t udp;
+    ina_t ina;
+    hop_t hop;
+    hop_t[7] later_hops;
+    values_t values;
+}
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From Ethernet to the values. A target's own parser starts here once its port metadata is dealt
+// with.
+#ifndef TRIBUTARY_PARSER_P4
+#define TRIBUTARY_PARSER_P4
+
+#include "headers.p4"
+#include "metadata.p4"
+
+parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_VLAN: parse_vlan;
+            ETHERTYPE_SERVICE_VLAN: parse_vlan;
+            default: accept;
+        }
+    }
+
+    // A host takes a frame tagged with VLAN 0 for an untagged one.
+    state parse_vlan {
+        packet.extract(hdr.vlan);
+        transition select(hdr.vlan.id) {
+            0: opaque;
+            default: accept;
+        }
+    }
+
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        transition select(hdr.ipv4.protocol, hdr.ipv4.version, hdr.ipv4.ihl) {
+            (IP_PROTOCOL_UDP, 4, 5): parse_first_fragment;
+            (IP_PROTOCOL_UDP, _, _): opaque;
+            default: accept;
+        }
+    }
+
+    // Only a first fragment has ports; without it the later ones can't be put together again.
+    state parse_first_fragment {
+        transition select(hdr.ipv4.fragment_offset) {
+            0: parse_udp;
+            default: accept;
+        }
+    }
+
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.dst_port) {
+            INA_UDP_PORT: parse_whole_datagram;
+            default: accept;
+        }
+    }
+
+    // OPAQUE until the last header is there: a frame that ends early stays so.
+    state parse_whole_datagram {
+        meta.frame = FRAME_OPAQUE;
+        transition select(hdr.ipv4.flags) {
+            1 &&& 1: accept;
+            default: parse_ina;
+        }
+    }
+
+    state parse_ina {
+        packet.extract(hdr.ina);
+        transition select(hdr.ina.version, hdr.ina.kind, hdr.ina.hop_count) {
+            (INA_VERSION, KIND_RESULT, 0): well_formed;
+            (INA_VERSION, _, 1..MAX_HOPS): parse_hop;
+            default: accept;
+        }
+    }
+
+    state parse_hop {
+        packet.extract(hdr.hop);
+        meta.hops_left = hdr.ina.hop_count - 1;
+        transition select(hdr.ina.kind, hdr.ina.hop_count) {
+            (KIND_GRADIENT, 1): parse_gradient;
+            (KIND_GRADIENT, _): parse_later_hop;
+            (KIND_RESULT, _): well_formed;
+            default: accept;
+        }
+    }
+
+    state parse_later_hop {
+        packet.extract(hdr.later_hops.next);
+        meta.hops_left = meta.hops_left - 1;
+        transition select(meta.hops_left) {
+            0: parse_gradient;
+            default: parse_later_hop;
+        }
+    }
+
+    // A wrong `blocks` is refused later, where the job it is counted for is known.
+    state parse_gradient {
+        transition select(hdr.ina.flags, hdr.ina.blocks) {
+            (0 &&& FLAG_PROBE, BLOCKS): parse_values;
+            default: well_formed;
+        }
+    }
+
+    state parse_values {
+        packet.extract(hdr.values);
+        transition well_formed;
+    }
+
+    state well_formed {
+        meta.frame = FRAME_INA;
+        transition accept;
+    }
+
+    state opaque {
+        meta.frame = FRAME_OPAQUE;
+        transition accept;
+    }
+}
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which INA packet may come in where and go out where. Nothing a packet carries is believed
+// before the controller's entries allow it; nobody reaches a slot past this.
+
+control Admission(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata)
+{
+    // No job is known yet: only the port can be blamed.
+    action reject_at_port() {
+        port_rejected.count((bit<32>)standard_metadata.ingress_port);
+        mark_to_drop(standard_metadata);
+    }
+
+    action reject_in_job() {
+        meta.admitted = 0;
+        job_rejected.count(meta.job_index);
+        mark_to_drop(standard_metadata);
+    }
+
+    action admit(
+        bit<16> job_index,
+        bit<32> slot_base,
+        bit<32> slot_mask,
+        bit<64> children,
+        bit<2> kinds,
+        bit<1> aggregate,
+        bit<8> fan_in)
+    {
+        meta.job_index = (bit<32>)job_index;
+        meta.slot = slot_base + (hdr.ina.seq & slot_mask);
+        meta.slot_mask = slot_mask;
+        // A child above 63 is shifted out and matches none.
+        meta.child_bit = 64w1 << hdr.hop.child;
+        job_received.count(meta.job_index);
+        // `kinds` has a bit for each kind, in the place of the kind's own value.
+        if (hdr.ipv4.ttl > 1
+            && (hdr.ina.kind[1:0] & kinds) != 0
+            && ((hdr.ina.flags & FLAG_PROBE) == 0
+                ? hdr.ina.blocks == BLOCKS : hdr.ina.blocks == 0)
+            && (!hdr.hop.isValid()
+                || (hdr.hop.aggregate == aggregate
+                    && (hdr.ina.kind == KIND_RESULT
+                        || ((meta.child_bit & children) != 0
+                            && (aggregate == 0 || hdr.hop.fan_in == fan_in))))))
+        {
+            meta.admitted = 1;
+        } else {
+            job_rejected.count(meta.job_index);
+            mark_to_drop(standard_metadata);
+        }
+    }
+
+    table admission {
+        key = {
+            hdr.ina.job: exact @name("job");
+            standard_metadata.ingress_port: exact @name("ingress_port");
+        }
+        actions = { admit; reject_at_port; }
+        default_action = reject_at_port();
+        size = ADMISSION_ENTRIES;
+    }
+
+    action allow() {}
+
+    table egress_guard {
+        key = {
+            hdr.ina.job: exact @name("job");
+            hdr.hop.egress_port: exact @name("egress_port");
+        }
+        actions = { allow; reject_in_job; }
+        default_action = reject_in_job();
+        size = EGRESS_GUARD_ENTRIES;
+    }
+
+    action deliver(bit<16> group, bit<1> release) {
+        standard_metadata.mcast_grp = group;
+        meta.release = release;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    table result_group {
+        key = {
+            hdr.ina.job: exact @name("job");
+        }
+        actions = { deliver; reject_in_job; }
+        default_action = reject_in_job();
+        size = MAX_JOBS;
+    }
+
+    apply {
+        if (meta.frame != FRAME_INA
+            || standard_metadata.checksum_error == 1
+            || (hdr.hop.isValid() && hdr.hop.node != meta.node))
+        {
+            reject_at_port();
+        } else {
+            admission.apply();
+            if (meta.admitted == 1) {
+                if (hdr.hop.isValid()) {
+                    egress_guard.apply();
+                } else {
+                    result_group.apply();
+                }
+            }
+        }
+    }
+}

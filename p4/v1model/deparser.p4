@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Without packet_out: it was for this switch only.
+control SwitchDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.vlan);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.ina);
+        packet.emit(hdr.hop);
+        packet.emit(hdr.later_hops);
+        packet.emit(hdr.values);
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An INA packet that goes on: the entry for this switch comes off, and lengths follow.
+
+control Departure(
+    inout headers_t hdr,
+    in metadata_t meta,
+    inout standard_metadata_t standard_metadata)
+{
+    // Tells the server that someone waits for this slice, and nothing else: it must carry nothing
+    // that could be added.
+    action turn_into_probe() {
+        job_probe.count(meta.job_index);
+        hdr.ina.flags = hdr.ina.flags | FLAG_PROBE;
+        hdr.ina.blocks = 0;
+        hdr.ina.contributors = 0;
+        hdr.ina.weight = 0;
+        hdr.ina.check = 0;
+        hdr.values.setInvalid();
+        hdr.udp.length = hdr.udp.length - VALUES_BYTES;
+        hdr.ipv4.total_length = hdr.ipv4.total_length - VALUES_BYTES;
+    }
+
+    // The egress guard has seen all 16 bits of the port.
+    action take_hop() {
+        standard_metadata.egress_spec = hdr.hop.egress_port[8:0];
+        hdr.hop.setInvalid();
+        hdr.ina.hop_count = hdr.ina.hop_count - 1;
+        hdr.udp.length = hdr.udp.length - HOP_BYTES;
+        hdr.ipv4.total_length = hdr.ipv4.total_length - HOP_BYTES;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    apply {
+        if (meta.outcome == OUTCOME_PROBE) {
+            turn_into_probe();
+        }
+        // A multicast result has no entry: its group decides.
+        if (hdr.hop.isValid()) {
+            take_hop();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+control Identity(inout metadata_t meta, in standard_metadata_t standard_metadata) {
+    // Every frame from a port passes here first, so this is where it is counted.
+    action set_identity(bit<16> node) {
+        meta.node = node;
+        port_ingress.count((bit<32>)standard_metadata.ingress_port);
+    }
+
+    table identity {
+        actions = { set_identity; }
+        default_action = set_identity(NO_NODE);
+    }
+
+    apply {
+        identity.apply();
+    }
+}
