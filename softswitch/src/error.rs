@@ -1,0 +1,82 @@
+//! What can be wrong with a program, and with a request of the control plane.
+
+/// Why a program was refused. The text names the place in the program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The text is not JSON, or lacks something that every BMv2 JSON has.
+    #[error("the BMv2 JSON cannot be read: {0}; compile the program again with p4c-bm2-ss")]
+    Json(String),
+    /// The JSON refers to something it does not define, or contradicts itself.
+    #[error("{place}: {problem}; the JSON is damaged: compile the program again with p4c-bm2-ss")]
+    Malformed {
+        /// Where in the program.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// The program uses something this switch has not got.
+    #[error("{place}: {what} is not supported by this switch")]
+    Unsupported {
+        /// Where in the program.
+        place: String,
+        /// The construct.
+        what: String,
+    },
+    /// The JSON and the P4Info are not of the same program.
+    #[error("the BMv2 JSON and the P4Info differ: {0}; give the two files of one compilation")]
+    Differs(String),
+}
+
+/// Why a request of the control plane was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// No program has been committed yet.
+    #[error("the switch has no pipeline: set a forwarding pipeline config first")]
+    NoPipeline,
+    /// The P4Info has no such id.
+    #[error("the P4Info has no {what} with id {id:#x}")]
+    UnknownId {
+        /// Kind of object.
+        what: &'static str,
+        /// The id that was asked for.
+        id: u32,
+    },
+    /// Nothing is there to modify, delete or read.
+    #[error("{0} is not there")]
+    NotFound(String),
+    /// Something is there already.
+    #[error("{0} is there already: modify it instead")]
+    AlreadyExists(String),
+    /// The request contradicts the program: a wrong width, a missing field, an action of another table.
+    #[error("{place}: {problem}")]
+    InvalidArgument {
+        /// Table, action or group.
+        place: String,
+        /// What is wrong with the request.
+        problem: String,
+    },
+    /// A table holds as many entries as the program gives it room for.
+    #[error("table {table} is full: it has room for {size} entries")]
+    Full {
+        /// The table.
+        table: String,
+        /// Its size.
+        size: usize,
+    },
+    /// The program fixed this at compile time.
+    #[error("{0} is constant: the program does not let the control plane change it")]
+    Constant(String),
+    /// An index behind the end of a counter array.
+    #[error("{what} has {size} cells: there is no index {index}")]
+    OutOfRange {
+        /// The array.
+        what: String,
+        /// The index that was asked for.
+        index: i64,
+        /// Its size.
+        size: usize,
+    },
+    /// The switch's thread has ended.
+    #[error("the switch has been shut down")]
+    Stopped,
+}
