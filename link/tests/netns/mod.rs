@@ -1,0 +1,32 @@
+//! A network namespace for one test thread; it is gone when the thread and its sockets are.
+
+use std::process::Command;
+
+use rustix::thread::UnshareFlags;
+
+/// Moves the calling thread into a new network namespace with two connected interfaces, both up.
+/// Where that is not possible it says why and returns `false`.
+#[must_use]
+pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
+    // SAFETY: a new network namespace changes nothing about memory or file descriptors of other threads.
+    #[allow(unsafe_code)]
+    let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) };
+    if let Err(error) = unshared {
+        eprintln!("skipped: no network namespace of its own ({error}): run as root");
+        return false;
+    }
+    if Command::new("ip").arg("-Version").output().is_err() {
+        eprintln!("skipped: there is no `ip`: install iproute2");
+        return false;
+    }
+    ip(&format!("link add {left} type veth peer name {right}"));
+    ip(&format!("link set {left} up"));
+    ip(&format!("link set {right} up"));
+    true
+}
+
+/// Runs `ip` in the calling thread's namespace.
+pub(crate) fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
