@@ -30,7 +30,7 @@ struct metadata_t {
     bit<1> prune_ingress_port;
     bit<2> values;
     bit<2> outcome;
-    bit<32> job_index;
+    bit<16> job_index;
     bit<32> slot;
     bit<32> slot_mask;
     bit<64> child_bit;

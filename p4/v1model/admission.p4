@@ -10,7 +10,7 @@ control Admission(
 {
     // No job is known yet: only the port can be blamed.
     action reject_at_port() {
-        port_rejected.count((bit<32>)standard_metadata.ingress_port);
+        port_rejected.count(standard_metadata.ingress_port);
         mark_to_drop(standard_metadata);
     }
 
@@ -29,7 +29,7 @@ control Admission(
         bit<1> aggregate,
         bit<8> fan_in)
     {
-        meta.job_index = (bit<32>)job_index;
+        meta.job_index = job_index;
         meta.slot = slot_base + (hdr.ina.seq & slot_mask);
         meta.slot_mask = slot_mask;
         // A child above 63 is shifted out and matches none.

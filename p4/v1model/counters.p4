@@ -6,21 +6,21 @@
 #define TRIBUTARY_COUNTERS_P4
 
 // Index: the job index that admission gives.
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_received;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_contributed;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_completed;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_consumed;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_duplicate;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_stale;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_probe;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_forwarded;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_result;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_released;
-counter(MAX_JOBS, CounterType.packets_and_bytes) job_rejected;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_received;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_contributed;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_completed;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_consumed;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_duplicate;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_stale;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_probe;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_forwarded;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_result;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_released;
+counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_rejected;
 
 // Index: the port.
-counter(PORTS, CounterType.packets_and_bytes) port_ingress;
-counter(PORTS, CounterType.packets_and_bytes) port_egress;
-counter(PORTS, CounterType.packets_and_bytes) port_rejected;
+counter<bit<9>>(PORTS, CounterType.packets_and_bytes) port_ingress;
+counter<bit<9>>(PORTS, CounterType.packets_and_bytes) port_egress;
+counter<bit<9>>(PORTS, CounterType.packets_and_bytes) port_rejected;
 
 #endif

@@ -12,7 +12,7 @@ control SwitchEgress(
         {
             mark_to_drop(standard_metadata);
         } else {
-            port_egress.count((bit<32>)standard_metadata.egress_port);
+            port_egress.count(standard_metadata.egress_port);
             if (standard_metadata.egress_port == CPU_PORT) {
                 hdr.packet_in.setValid();
                 hdr.packet_in.ingress_port = standard_metadata.ingress_port;

@@ -4,7 +4,7 @@ control Identity(inout metadata_t meta, in standard_metadata_t standard_metadata
     // Every frame from a port passes here first, so this is where it is counted.
     action set_identity(bit<16> node) {
         meta.node = node;
-        port_ingress.count((bit<32>)standard_metadata.ingress_port);
+        port_ingress.count(standard_metadata.ingress_port);
     }
 
     table identity {

@@ -11,8 +11,8 @@ control Slot(
     action aggregate() {
         bit<16> owner;
         bit<32> current;
-        bit<64> seen = 0;
-        bit<8> count = 0;
+        bit<64> seen;
+        bit<8> count;
         slot_job.read(owner, meta.slot);
         slot_seq.read(current, meta.slot);
         bit<32> ahead = hdr.ina.seq - current;
@@ -21,7 +21,9 @@ control Slot(
             slot_job.write(meta.slot, hdr.ina.job);
             slot_seq.write(meta.slot, hdr.ina.seq);
             ahead = 0;
-        } else if (ahead == 0) {
+            seen = 0;
+            count = 0;
+        } else {
             slot_bitmap.read(seen, meta.slot);
             slot_count.read(count, meta.slot);
         }

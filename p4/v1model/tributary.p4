@@ -2,6 +2,8 @@
 //
 // Tributary for v1model: order and instances only, one control a file.
 #include <core.p4>
+// From this version on, counters are indexed by whatever width is at hand.
+#define V1MODEL_VERSION 20200408
 #include <v1model.p4>
 
 #include "../include/constants.p4"
