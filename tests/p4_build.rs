@@ -1,0 +1,69 @@
+//! What p4c made of the P4 program, checked in under `p4/build`, belongs to the sources beside it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+const COMPILER: &str = "p4c-bm2-ss";
+
+fn p4() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4")
+}
+
+/// Path relative to `p4/` → SHA-256 in hexadecimal, of every P4 source there is.
+fn hashes_of_sources() -> BTreeMap<String, String> {
+    ["include", "v1model"]
+        .iter()
+        .flat_map(|folder| {
+            fs::read_dir(p4().join(folder)).unwrap().map(move |entry| (folder, entry.unwrap()))
+        })
+        .filter(|(_, entry)| entry.path().extension().is_some_and(|extension| extension == "p4"))
+        .map(|(folder, entry)| {
+            let digest = Sha256::digest(fs::read(entry.path()).unwrap());
+            let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            (format!("{folder}/{}", entry.file_name().to_str().unwrap()), hex)
+        })
+        .collect()
+}
+
+/// The same, as it was when the program was compiled.
+fn hashes_when_compiled() -> BTreeMap<String, String> {
+    fs::read_to_string(p4().join("build/SOURCES.sha256"))
+        .unwrap()
+        .lines()
+        .map(|line| line.split_once("  ").unwrap())
+        .map(|(hash, path)| (path.to_owned(), hash.to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_compiled_program_is_that_of_the_sources() {
+    assert_eq!(
+        hashes_of_sources(),
+        hashes_when_compiled(),
+        "the P4 sources changed and p4/build did not: run `make p4` where {COMPILER} is installed"
+    );
+}
+
+#[test]
+fn compiling_again_gives_the_same_files() {
+    if Command::new(COMPILER).arg("--version").output().is_err() {
+        println!("skipped: {COMPILER} is not on the PATH");
+        return;
+    }
+    let copy = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(p4()).arg(copy.path()).status().unwrap();
+    assert!(copied.success());
+    let made = Command::new("make").arg("-B").arg("-C").arg(copy.path().join("p4")).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for name in ["tributary.json", "tributary.p4info.txtpb"] {
+        let ours = fs::read_to_string(p4().join("build").join(name)).unwrap();
+        let fresh = fs::read_to_string(copy.path().join("p4/build").join(name)).unwrap();
+        assert!(ours == fresh, "p4/build/{name} is not what {COMPILER} makes of the sources: run `make p4`");
+    }
+}
