@@ -1,1 +1,19 @@
 //! The aggregation protocol: worker and server as state machines without I/O or clocks.
+//!
+//! Everything takes `now` ([`Time`]); what is to be sent is polled, what arrives is handed in. So the host
+//! agent, the simulator and the tests drive the same code.
+
+mod config;
+mod error;
+mod numbers;
+mod server;
+mod time;
+mod worker;
+
+pub use config::{ConfigError, DEFAULT_WINDOW, Downlink, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
+pub use error::{CollectiveError, StartError};
+pub use half::{bf16, f16};
+pub use numbers::{AllReduce, GradientData, Reduced, Run, Sums};
+pub use server::{Recipient, ResultOut, Server, ServerStats};
+pub use time::Time;
+pub use worker::{OperationId, Outgoing, Worker, WorkerEvent, WorkerStats};

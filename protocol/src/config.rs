@@ -1,0 +1,133 @@
+//! What a worker and a server are told when they join a job.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tributary_wire::constants::MAX_CHILDREN;
+use tributary_wire::{JobId, Rank, Seq};
+
+/// Slices that one job may have under way at once, unless its plan says otherwise: S of DESIGN.md.
+pub const DEFAULT_WINDOW: u32 = 256;
+
+/// The largest window: far below the 2^31 within which sequence numbers can be ordered.
+pub const MAX_WINDOW: u32 = 1 << 20;
+
+/// How a worker joins a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// Data-plane job id of the current generation.
+    pub job: JobId,
+    /// This worker.
+    pub rank: Rank,
+    /// Every member of the job, this worker among them, in any order.
+    pub members: Vec<Rank>,
+    /// Slots that the job owns on every switch: a power of two, the same for all members for life.
+    pub window: u32,
+    /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later.
+    pub start: Seq,
+    /// When to ask again.
+    pub timers: Timers,
+}
+
+/// How a server serves a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Data-plane job id of the current generation.
+    pub job: JobId,
+    /// Every member of the job, in any order.
+    pub members: Vec<Rank>,
+    /// As in [`WorkerConfig::window`].
+    pub window: u32,
+    /// The first slice that the job will send.
+    pub start: Seq,
+    /// How many children (not workers) each slice comes from: what the hop entries for the server say.
+    pub fan_in: u8,
+    /// How first results travel.
+    pub downlink: Downlink,
+}
+
+/// How the server hands out a result that is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Downlink {
+    /// One copy, which the switches replicate.
+    #[default]
+    Multicast,
+    /// One copy for each member.
+    Unicast,
+}
+
+/// When a worker asks again, how often, and for how much. The defaults were chosen in the simulator;
+/// `sim/README.md` has the measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timers {
+    /// Retransmission timeout while no round trip has been measured.
+    pub initial_timeout: Duration,
+    /// Least retransmission timeout, however short the round trip.
+    pub min_timeout: Duration,
+    /// Most that repeated timeouts back off to.
+    pub max_timeout: Duration,
+    /// Slices, the oldest ones, that the first timeout after a success asks for.
+    pub asks: u32,
+    /// A slice counts as lost when the result of one sent this many transmissions later has come.
+    pub gap: u32,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            initial_timeout: Duration::from_millis(50),
+            min_timeout: Duration::from_millis(10),
+            max_timeout: Duration::from_secs(1),
+            asks: 4,
+            gap: 8,
+        }
+    }
+}
+
+/// Why a worker or a server cannot be set up, or cannot change over to a new generation.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The window is not a power of two, or larger than [`MAX_WINDOW`].
+    #[error("a window of {0} slices: it must be a power of two, {MAX_WINDOW} at most")]
+    Window(u32),
+    /// A job without members.
+    #[error("the job has no members: at least one worker must take part")]
+    NoMembers,
+    /// One rank is listed twice.
+    #[error("rank {0} is listed twice among the members")]
+    DuplicateMember(Rank),
+    /// The rank that stands for everyone is listed as a member.
+    #[error("rank {0} stands for all members and cannot be one")]
+    ReservedRank(u16),
+    /// The worker is not in its own list of members.
+    #[error("rank {0} is not among the job's members")]
+    NotAMember(Rank),
+    /// The server waits for no child, or for more than a hop entry can count.
+    #[error("the server's fan-in is {0}: it must be 1 to {MAX_CHILDREN}")]
+    FanIn(u8),
+}
+
+/// Checks a window.
+pub(crate) fn check_window(window: u32) -> Result<(), ConfigError> {
+    if window.is_power_of_two() && window <= MAX_WINDOW { Ok(()) } else { Err(ConfigError::Window(window)) }
+}
+
+/// The members in order, each of them once.
+pub(crate) fn check_members(members: &[Rank]) -> Result<Vec<Rank>, ConfigError> {
+    let mut members = members.to_vec();
+    members.sort_unstable();
+    match members.last() {
+        None => return Err(ConfigError::NoMembers),
+        Some(&Rank::ALL) => return Err(ConfigError::ReservedRank(Rank::ALL.get())),
+        Some(_) => {}
+    }
+    match members.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(ConfigError::DuplicateMember(pair[0])),
+        None => Ok(members),
+    }
+}
+
+/// Checks the number of children at the server.
+pub(crate) fn check_fan_in(fan_in: u8) -> Result<(), ConfigError> {
+    if (1..=MAX_CHILDREN).contains(&usize::from(fan_in)) { Ok(()) } else { Err(ConfigError::FanIn(fan_in)) }
+}

@@ -1,0 +1,93 @@
+//! Why an all-reduce cannot start, or fails.
+
+use thiserror::Error;
+use tributary_wire::{Rank, Seq};
+
+/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StartError {
+    /// The weights of all members could add up to more than the fixed-point sum has room for.
+    #[error(
+        "all-reduce of \"{tensor}\": weight {weight} is too large: {members} members may have {most} each; \
+         divide all weights by a common factor"
+    )]
+    Weight {
+        /// The tensor's name.
+        tensor: String,
+        /// The weight that was asked for.
+        weight: u32,
+        /// Members of the job.
+        members: u32,
+        /// The largest weight that is accepted.
+        most: u32,
+    },
+}
+
+/// Why an all-reduce that every member started has no result.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CollectiveError {
+    /// A member's gradient holds NaN or an infinity. Every member gets this error.
+    #[error(
+        "all-reduce of \"{tensor}\": rank {rank} contributed NaN or infinity in elements {first}..{end}; \
+         look for a division by zero or a learning rate that is too high on that rank"
+    )]
+    NotFinite {
+        /// The tensor's name.
+        tensor: String,
+        /// The member; the one with the highest rank where there are several.
+        rank: Rank,
+        /// First element of the slice that it is in.
+        first: usize,
+        /// One past the last element of that slice.
+        end: usize,
+    },
+    /// Integers that might add up to more than 32 bits hold. Every member gets this error.
+    #[error(
+        "all-reduce of \"{tensor}\": elements {first}..{end} reach {largest} in magnitude and the weights \
+         add up to {weight}: the sum may not fit into 32 bits; scale the integers down or send floats"
+    )]
+    Overflow {
+        /// The tensor's name.
+        tensor: String,
+        /// First element of the slice.
+        first: usize,
+        /// One past the last element of the slice.
+        end: usize,
+        /// Largest magnitude that any member has there.
+        largest: u32,
+        /// Sum of the members' weights.
+        weight: u32,
+    },
+    /// The members' weights add up to more than the fixed-point sum has room for.
+    #[error("all-reduce of \"{tensor}\": the weights add up to {weight}, more than {most}")]
+    Weight {
+        /// The tensor's name.
+        tensor: String,
+        /// Their sum.
+        weight: u32,
+        /// The most that it may be.
+        most: u32,
+    },
+    /// The network's sum is not the members' sum, and asking again did not mend it.
+    #[error(
+        "all-reduce of \"{tensor}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
+         {contributors} expected, {contributors_got} got; check: {check:#010x} expected, {check_got:#010x} \
+         got; a switch's addition or a member's operation differs"
+    )]
+    WrongSum {
+        /// The tensor's name.
+        tensor: String,
+        /// The slice.
+        seq: Seq,
+        /// Which of the comparisons failed.
+        reason: &'static str,
+        /// Members of the job.
+        contributors: u32,
+        /// How many workers' gradients the result claims to hold.
+        contributors_got: u32,
+        /// What the check should be for these values.
+        check: u32,
+        /// What it is.
+        check_got: u32,
+    },
+}
