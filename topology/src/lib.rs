@@ -1,1 +1,49 @@
 //! The network's topology: one TOML file, validated, as a graph.
+//!
+//! The controller, the planner, the simulator, the tests and Mininet read the same file:
+//!
+//! ```toml
+//! name = "two-workers"
+//! description = "Two workers and the aggregation server under one switch"
+//!
+//! [defaults]
+//! rate = "50 Mbit/s"
+//!
+//! [[switch]]
+//! name = "leaf"                  # optional: id, programmable = false, slots, p4runtime = "host:port"
+//!
+//! [[host]]
+//! name = "w0"                    # optional: id, mac, ip
+//! role = "worker"                # "worker": its rank is its place among them; "server"; or left away
+//!
+//! [[host]]
+//! name = "ps"
+//! role = "server"
+//!
+//! [[link]]
+//! ends = ["leaf", "w0"]          # optional: rate; load, in use in both directions or in [this, that] one
+//!
+//! [[link]]
+//! ends = ["leaf:7", "ps"]        # a port of the switch may be named; else the next free one from 1
+//! ```
+//!
+//! What the file leaves out is derived: switches get the node ids from 1 on, hosts those from 1001 on and
+//! the addresses from 10.0.0.1/16 on; a host's MAC address is 02:00 followed by its IP address.
+
+mod addresses;
+mod assign;
+mod build;
+mod error;
+mod file;
+mod forwarding;
+mod graph;
+mod links;
+mod rate;
+
+pub use error::{Problem, TopologyError};
+pub use forwarding::Forwarding;
+pub use graph::{
+    End, Host, Link, LinkDirection, LinkKey, MAX_PORT, Neighbour, Node, NodeKey, NodeKind, Role,
+    SUBNET_PREFIX_BITS, Switch, Topology,
+};
+pub use rate::{format_rate, parse_rate};

@@ -1,0 +1,175 @@
+//! What can be wrong with a topology file.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use thiserror::Error;
+
+/// Why a topology file was refused; says where, and what to do.
+#[derive(Debug, Error)]
+pub enum TopologyError {
+    /// The file cannot be read.
+    #[error("{file}: cannot read the topology: {source}")]
+    Unreadable {
+        /// The file's path.
+        file: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The file was read, and something in it is wrong.
+    #[error("{file}:{line}: {problem}")]
+    Invalid {
+        /// The file's path, or what [`Topology::parse`](crate::Topology::parse) was told it is.
+        file: String,
+        /// The line of the entry that is wrong, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+impl TopologyError {
+    /// The line that is wrong; `None` when the file could not even be read.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Self::Unreadable { .. } => None,
+            Self::Invalid { line, .. } => Some(*line),
+        }
+    }
+
+    /// What is wrong in the file; `None` when it could not even be read.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Unreadable { .. } => None,
+            Self::Invalid { problem, .. } => Some(problem),
+        }
+    }
+}
+
+/// What is wrong with one entry of a topology file.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// Not TOML, a key that we do not know, or a value of another type.
+    #[error("{0}")]
+    Syntax(String),
+    /// A name that could not be told from a port, or would not survive as an interface's name.
+    #[error("bad name {0:?}: use 1 to 32 of the characters a-z, A-Z, 0-9, '-', '_' and '.'")]
+    BadName(String),
+    /// Two nodes have one name.
+    #[error("duplicate name {name:?}: line {first} has it already; rename one of them")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// The line that had it first.
+        first: usize,
+    },
+    /// Two nodes have one node id.
+    #[error("duplicate node id {id}: {holder:?} has it already; give another one or leave it away")]
+    DuplicateId {
+        /// The node id.
+        id: u16,
+        /// The node that had it first.
+        holder: String,
+    },
+    /// Two hosts have one IP address.
+    #[error("duplicate IP address {ip}: {holder:?} has it already; give another one or leave it away")]
+    DuplicateIp {
+        /// The address.
+        ip: Ipv4Addr,
+        /// The host that had it first.
+        holder: String,
+    },
+    /// Two hosts have one MAC address.
+    #[error("duplicate MAC address {mac}: {holder:?} has it already; give another one or leave it away")]
+    DuplicateMac {
+        /// The address.
+        mac: String,
+        /// The host that had it first.
+        holder: String,
+    },
+    /// Two links are on one port of one switch.
+    #[error(
+        "duplicate port: {switch:?} has a link on port {port} already; give another one or leave it away"
+    )]
+    DuplicatePort {
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: u16,
+    },
+    /// Node id 0 means "no node".
+    #[error("node id 0 means no node; use 1 to 65535 or leave it away")]
+    BadId,
+    /// More nodes than node ids or addresses.
+    #[error("too many nodes: no {0} is left for this one")]
+    TooManyNodes(&'static str),
+    /// An IP address that is none, or is outside the hosts' network.
+    #[error("bad IP address {0:?}: hosts share 10.0.0.0/16, so use 10.0.x.y, or leave it away")]
+    BadIp(String),
+    /// A MAC address that is none, or not one of a single host.
+    #[error("bad MAC address {0:?}: use a unicast address such as 02:00:00:00:00:01, or leave it away")]
+    BadMac(String),
+    /// The P4Runtime address has no port.
+    #[error("bad p4runtime address {0:?}: use host:port, such as 127.0.0.1:50051")]
+    BadP4RuntimeAddress(String),
+    /// A rate that is none.
+    #[error("bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\"")]
+    BadRate(String),
+    /// Neither the link nor the defaults have a rate.
+    #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]
+    NoRate,
+    /// A link that is said to carry more than it can.
+    #[error("the link's load, {load} bit/s, is more than its rate, {rate} bit/s: lower it")]
+    LoadAboveRate {
+        /// Its load in one direction, bit/s.
+        load: u64,
+        /// Its rate, bit/s.
+        rate: u64,
+    },
+    /// A link to a node that does not exist.
+    #[error("the link ends at {0:?}, but no switch or host has that name: add it or correct the name")]
+    DanglingLink(String),
+    /// A link from a switch to itself.
+    #[error("the link joins {0:?} to itself: give it two ends")]
+    SelfLink(String),
+    /// A link without a switch.
+    #[error("the link joins the hosts {0:?} and {1:?}: put a switch between them")]
+    HostToHost(String, String),
+    /// A host with two links, or more.
+    #[error("host {host:?} has a link already, on line {first}: a host has one link")]
+    SecondLink {
+        /// The host.
+        host: String,
+        /// The line of its first link.
+        first: usize,
+    },
+    /// The text after ':' is no port.
+    #[error("bad port in {end:?}: use name:port with a port from 1 to {most}, or only the name", most = crate::MAX_PORT)]
+    BadPort {
+        /// The end as it was written.
+        end: String,
+    },
+    /// A port was given for a host.
+    #[error("{0:?} is a host and has one interface: leave the port away")]
+    PortOfHost(String),
+    /// More links than ports.
+    #[error("switch {switch:?} has too many links: it has {most} ports", most = crate::MAX_PORT)]
+    TooManyPorts {
+        /// The switch.
+        switch: String,
+    },
+    /// No host is the aggregation server.
+    #[error("no aggregation server: give one host role = \"server\"")]
+    NoServer,
+    /// No host is a worker.
+    #[error("no worker: give the hosts that train role = \"worker\"")]
+    NoWorker,
+    /// No links lead from a worker to the server.
+    #[error("worker {worker:?} cannot reach the server {server:?}: add the link that is missing")]
+    UnreachableWorker {
+        /// The worker.
+        worker: String,
+        /// The server.
+        server: String,
+    },
+}

@@ -1,0 +1,277 @@
+//! The topology as a graph, and the questions it answers.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::ops::Index;
+use std::path::Path;
+
+use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
+use petgraph::visit::EdgeRef;
+use serde::{Deserialize, Serialize};
+use tributary_wire::{MacAddr, NodeId};
+
+use crate::error::TopologyError;
+
+/// A node's place in the graph: its order of appearance, switches first.
+pub type NodeKey = NodeIndex;
+/// A link's place in the graph: its order of appearance.
+pub type LinkKey = EdgeIndex;
+
+/// The highest port number that a link can have. v1model's ports are 9 bits wide, and the last of them
+/// are the controller's and the one that drops.
+pub const MAX_PORT: u16 = 500;
+/// Length of the network prefix that all hosts share, 10.0.0.0/16.
+pub const SUBNET_PREFIX_BITS: u8 = 16;
+
+/// A switch or a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name, unique.
+    pub name: String,
+    /// Its number in hop entries, unique.
+    pub id: NodeId,
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+impl Node {
+    /// The host's part; `None` for a switch.
+    pub fn host(&self) -> Option<&Host> {
+        match &self.kind {
+            NodeKind::Host(host) => Some(host),
+            NodeKind::Switch(_) => None,
+        }
+    }
+
+    /// The switch's part; `None` for a host.
+    pub fn switch(&self) -> Option<&Switch> {
+        match &self.kind {
+            NodeKind::Switch(switch) => Some(switch),
+            NodeKind::Host(_) => None,
+        }
+    }
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeKind {
+    /// It forwards, and adds up if it is programmable.
+    Switch(Switch),
+    /// It has one link and runs an agent.
+    Host(Host),
+}
+
+/// What only switches have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch {
+    /// Runs our P4 program; a switch that does not forwards by MAC address.
+    pub programmable: bool,
+    /// How many slots it has, where that is not what its P4Info says.
+    pub slots: Option<u32>,
+    /// Where its P4Runtime server listens, host:port, when it is not us who start it.
+    pub p4runtime: Option<String>,
+}
+
+/// What only hosts have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its MAC address, unicast and unique.
+    pub mac: MacAddr,
+    /// Its IP address, unique.
+    pub ip: Ipv4Addr,
+    /// What it does in a job that names no members; `None`: nothing.
+    pub role: Option<Role>,
+}
+
+/// What a host does in a job that names no members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It trains; its rank is its place among the workers in the file.
+    Worker,
+    /// It is the root of aggregation trees.
+    Server,
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct End {
+    /// The node it is at.
+    pub node: NodeKey,
+    /// That node's port, from 1 on; a host's only port is 1.
+    pub port: u16,
+}
+
+/// A full-duplex link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its ends, in the file's order.
+    pub ends: [End; 2],
+    /// What it carries at most in each direction, bit/s; never 0.
+    pub rate: u64,
+    /// What it carries already, bit/s: from the first end to the second, and back.
+    pub load: [u64; 2],
+}
+
+/// One of a link's two directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkDirection {
+    /// The link.
+    pub link: LinkKey,
+    /// The end that sends: 0 or 1, an index into [`Link::ends`] and [`Link::load`].
+    pub sender: usize,
+}
+
+/// What a node sees through one of its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Neighbour {
+    /// This node's port.
+    pub port: u16,
+    /// The link there.
+    pub link: LinkKey,
+    /// The node at its other end.
+    pub node: NodeKey,
+    /// That node's port.
+    pub remote_port: u16,
+}
+
+/// A validated topology.
+///
+/// Keys are only good for the topology that they come from; indexing with another's may panic.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) graph: UnGraph<Node, Link>,
+    pub(crate) by_name: HashMap<String, NodeKey>,
+}
+
+impl Topology {
+    /// Reads a topology file.
+    ///
+    /// # Errors
+    /// [`TopologyError`]: the file cannot be read, or what is wrong in which line.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
+        let file = path.as_ref().display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &file),
+            Err(source) => Err(TopologyError::Unreadable { file, source }),
+        }
+    }
+
+    /// Reads a topology from `text`; errors call it `file`.
+    ///
+    /// # Errors
+    /// [`TopologyError::Invalid`].
+    pub fn parse(text: &str, file: &str) -> Result<Self, TopologyError> {
+        crate::build::topology(text).map_err(|(line, problem)| TopologyError::Invalid {
+            file: file.to_owned(),
+            line,
+            problem,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the file says it is; may be empty.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The graph itself, for petgraph's algorithms. Two switches may have several links between them.
+    pub fn graph(&self) -> &UnGraph<Node, Link> {
+        &self.graph
+    }
+
+    /// The node of that name.
+    pub fn find(&self, name: &str) -> Option<NodeKey> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node with that id.
+    pub fn find_id(&self, id: NodeId) -> Option<NodeKey> {
+        self.graph.node_indices().find(|&key| self.graph[key].id == id)
+    }
+
+    /// The node, if the key is one of this topology.
+    pub fn get(&self, key: NodeKey) -> Option<&Node> {
+        self.graph.node_weight(key)
+    }
+
+    /// All nodes in their order: the switches, then the hosts, each as they appear in the file.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeKey, &Node)> {
+        self.graph.node_indices().zip(self.graph.node_weights())
+    }
+
+    /// All switches in their order.
+    pub fn switches(&self) -> impl Iterator<Item = (NodeKey, &Node, &Switch)> {
+        self.nodes().filter_map(|(key, node)| Some((key, node, node.switch()?)))
+    }
+
+    /// All hosts in their order.
+    pub fn hosts(&self) -> impl Iterator<Item = (NodeKey, &Node, &Host)> {
+        self.nodes().filter_map(|(key, node)| Some((key, node, node.host()?)))
+    }
+
+    /// The hosts that the file calls workers, by rank; at least one.
+    pub fn workers(&self) -> Vec<NodeKey> {
+        self.with_role(Role::Worker).collect()
+    }
+
+    /// The hosts that the file calls servers; at least one, and every worker reaches each of them.
+    pub fn servers(&self) -> Vec<NodeKey> {
+        self.with_role(Role::Server).collect()
+    }
+
+    fn with_role(&self, role: Role) -> impl Iterator<Item = NodeKey> {
+        self.hosts().filter(move |(_, _, host)| host.role == Some(role)).map(|(key, ..)| key)
+    }
+
+    /// All links in the file's order.
+    pub fn links(&self) -> impl Iterator<Item = (LinkKey, &Link)> {
+        self.graph.edge_indices().zip(self.graph.edge_weights())
+    }
+
+    /// What `node` is linked to, by port.
+    pub fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
+        let see = |link: LinkKey| {
+            let ends = self.graph.edge_weight(link)?.ends;
+            let [here, there] = if ends[0].node == node { ends } else { [ends[1], ends[0]] };
+            Some(Neighbour { port: here.port, link, node: there.node, remote_port: there.port })
+        };
+        let mut all: Vec<_> = self.graph.edges(node).filter_map(|edge| see(edge.id())).collect();
+        all.sort_unstable_by_key(|neighbour| neighbour.port);
+        all
+    }
+
+    /// What `node` is linked to on `port`.
+    pub fn neighbour(&self, node: NodeKey, port: u16) -> Option<Neighbour> {
+        self.neighbours(node).into_iter().find(|neighbour| neighbour.port == port)
+    }
+
+    /// The direction of `link` that `sender` sends in; `None` when it is at neither end.
+    pub fn direction(&self, link: LinkKey, sender: NodeKey) -> Option<LinkDirection> {
+        let ends = &self.graph.edge_weight(link)?.ends;
+        let sender = ends.iter().position(|end| end.node == sender)?;
+        Some(LinkDirection { link, sender })
+    }
+}
+
+impl Index<NodeKey> for Topology {
+    type Output = Node;
+
+    fn index(&self, key: NodeKey) -> &Node {
+        &self.graph[key]
+    }
+}
+
+impl Index<LinkKey> for Topology {
+    type Output = Link;
+
+    fn index(&self, key: LinkKey) -> &Link {
+        &self.graph[key]
+    }
+}
