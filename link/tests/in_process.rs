@@ -181,23 +181,58 @@ fn a_busy_receiver_is_not_rung() {
     assert!(b.events.is_empty());
 }
 
-/// Two threads that sleep until the other one has sent something: one lost wake-up and both sleep for good.
+/// Answers every frame as soon as it is there, and only then looks for the next one.
+fn echo(mut b: Sleeper, count: u32) {
+    let mut buffer = [0; 64];
+    let mut next = 0;
+    while next < count {
+        while let Some(len) = b.port.receive(&mut buffer).unwrap() {
+            assert_eq!(number_of(&buffer[..len]), next);
+            b.port.send(&buffer[..len]).unwrap();
+            b.port.flush().unwrap();
+            next += 1;
+        }
+        if next < count {
+            b.poll.poll(&mut b.events, Some(Duration::from_secs(10))).unwrap();
+            assert!(!b.events.is_empty(), "a wake-up was lost");
+        }
+    }
+}
+
+/// One side never sleeps: its next frame comes just when the other one, having found nothing, is about to.
+#[test]
+fn no_wakeup_is_lost_on_the_way_to_sleep() {
+    const ROUNDS: u32 = 100_000;
+    let (mut a, b, _) = link(&LOSSLESS).unwrap();
+    let b = Sleeper::new(b);
+    let echo = thread::spawn(move || echo(b, ROUNDS));
+    let mut buffer = [0; 64];
+    for number in 0..ROUNDS {
+        a.send(&numbered(number)).unwrap();
+        a.flush().unwrap();
+        // A varying pause tries every instruction of the other side's way to sleep.
+        (0..number % 64).for_each(|_| std::hint::spin_loop());
+        for look in 1_u32.. {
+            if a.receive(&mut buffer).unwrap().is_some() {
+                break;
+            }
+            if look.is_multiple_of(256) {
+                assert!(!echo.is_finished(), "the other side has given up");
+                thread::yield_now();
+            }
+        }
+        assert_eq!(number_of(&buffer), number);
+    }
+    echo.join().unwrap();
+}
+
+/// Both sleep until the other one has sent something.
 #[test]
 fn no_wakeup_is_lost_between_two_sleepers() {
     const ROUNDS: u32 = 20_000;
     let (a, b, _) = link(&LOSSLESS).unwrap();
-    let echo = thread::spawn(move || {
-        let mut b = Sleeper::new(b);
-        let mut next = 0;
-        while next < ROUNDS {
-            for number in b.wait() {
-                assert_eq!(number, next);
-                b.port.send(&numbered(number)).unwrap();
-                next += 1;
-            }
-            b.port.flush().unwrap();
-        }
-    });
+    let b = Sleeper::new(b);
+    let echo = thread::spawn(move || echo(b, ROUNDS));
     let mut a = Sleeper::new(a);
     for number in 0..ROUNDS {
         a.port.send(&numbered(number)).unwrap();
