@@ -1,0 +1,65 @@
+use thiserror::Error;
+
+/// Why data could not be read, or a training step could not be taken.
+#[derive(Debug, Error)]
+pub enum TrainerError {
+    /// The data file is not gzip, or is damaged.
+    #[error("the data cannot be decompressed: {0}; get the file again and compare its SHA-256")]
+    Gzip(#[source] std::io::Error),
+    /// The data file decompresses to more than any file of digits holds.
+    #[error("the data are longer than {limit} bytes when decompressed: this is not the digits' file")]
+    TooLong {
+        /// The most bytes that are read.
+        limit: u64,
+    },
+    /// The CSV text could not be read.
+    #[error("the data are not CSV: {0}")]
+    Csv(#[from] csv::Error),
+    /// A line has more or fewer fields than an image and its label.
+    #[error("line {line} of the data has {got} fields: {expected} needed, the pixels and then the label")]
+    Fields {
+        /// The line in the decompressed text, counted from 1.
+        line: u64,
+        /// How many fields an image has.
+        expected: usize,
+        /// How many are there.
+        got: usize,
+    },
+    /// A field is not an integer in its range.
+    #[error("line {line}, field {field} of the data is {text:?}: an integer from 0 to {max} needed")]
+    Field {
+        /// The line in the decompressed text, counted from 1.
+        line: u64,
+        /// The field in its line, counted from 1.
+        field: usize,
+        /// What the field holds.
+        text: String,
+        /// The largest value allowed.
+        max: u8,
+    },
+    /// There are too few images to train on some and hold out others.
+    #[error("the data hold {0} images: at least 2 needed, one to train on and one to hold out")]
+    TooFewImages(usize),
+    /// A training needs at least one worker.
+    #[error("a training without workers: give at least 1")]
+    NoWorkers,
+    /// A rank that is not in the job.
+    #[error("no worker has rank {rank}: the {workers} workers' ranks start at 0")]
+    NoSuchRank {
+        /// The rank asked for.
+        rank: u16,
+        /// How many workers there are.
+        workers: u16,
+    },
+    /// A gradient that is not of this model's size.
+    #[error("a gradient of {got} values for a model of {expected} parameters")]
+    WrongLength {
+        /// How many parameters the model has.
+        expected: usize,
+        /// How many values were given.
+        got: usize,
+    },
+    /// A step cannot be divided by no samples.
+    #[error("the summed gradient of 0 samples is no step to take: a worker contributed nothing")]
+    NoSamples,
+}

@@ -1,0 +1,76 @@
+//! One worker's side of the training, or one machine's that trains alone.
+
+use std::sync::Arc;
+
+use crate::batches::{Batches, Share};
+use crate::digits::Digits;
+use crate::error::TrainerError;
+use crate::images::Images;
+use crate::model::{Model, PARAMETERS};
+use crate::training::Training;
+
+/// A model in training. Each round: [`gradient`](Self::gradient), the sum over all workers' gradients
+/// by whatever means, [`apply`](Self::apply).
+#[derive(Debug, Clone)]
+pub struct Learner {
+    model: Model,
+    training: Training,
+    batches: Batches,
+    round: u32,
+}
+
+impl Learner {
+    /// A learner before the first round. All learners of one `training` start from the same model.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::NoSuchRank`] for a rank that is not one of the training's workers,
+    /// [`TrainerError::TooFewImages`] if there are no images.
+    pub fn new(training: &Training, images: Arc<Images>, share: Share) -> Result<Self, TrainerError> {
+        let batches = Batches::new(training, images, share)?;
+        Ok(Self { model: Model::new(training.seed()), training: *training, batches, round: 0 })
+    }
+
+    /// Writes to `out` the gradient of this round's share of the mini-batch, summed over its images,
+    /// and returns their summed loss (in nats).
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::WrongLength`] when `out` does not hold [`PARAMETERS`] values.
+    pub fn gradient(&self, out: &mut [f32]) -> Result<f64, TrainerError> {
+        self.model.gradient(&self.batches.of_round(self.round), out)
+    }
+
+    /// Ends the round with a step along `summed`, the sum of `total_samples` images' gradients:
+    /// [`Training::global_batch`] when every worker gave its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::apply`]; the round is not over then.
+    pub fn apply(&mut self, summed: &[f32], total_samples: u64) -> Result<(), TrainerError> {
+        self.model.apply(summed, total_samples, self.training.learning_rate(self.round))?;
+        self.round += 1;
+        Ok(())
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+}
+
+/// Trains on whole mini-batches, without any network: what a distributed training of the same
+/// `training` is compared with.
+///
+/// # Errors
+///
+/// [`TrainerError::TooFewImages`] if there are no images to train on.
+pub fn train_on_one_machine(training: &Training, digits: &Digits) -> Result<Model, TrainerError> {
+    let mut learner = Learner::new(training, Arc::clone(&digits.training), Share::Whole)?;
+    let mut gradient = vec![0.0; PARAMETERS];
+    for _ in 0..training.rounds() {
+        learner.gradient(&mut gradient)?;
+        learner.apply(&gradient, training.global_batch() as u64)?;
+    }
+    Ok(learner.model)
+}
