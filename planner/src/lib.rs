@@ -1,1 +1,28 @@
 //! Where a job adds up: the aggregation tree, its hop stacks and the bytes on every link.
+//!
+//! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate
+//! trees (`candidates`), lets each switch on them add up where it can (`roles`), counts the bytes that
+//! each link will carry (`traffic`) and keeps the tree whose busiest link is done first. What comes out
+//! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
+
+mod assemble;
+mod candidates;
+mod check;
+mod compare;
+mod error;
+mod fabric;
+mod notes;
+mod plan;
+mod request;
+mod roles;
+mod search;
+mod traffic;
+mod tree;
+
+pub use compare::Comparison;
+pub use error::PlanError;
+pub use fabric::FabricState;
+pub use plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
+pub use request::{Aggregation, Downlink, JobRequest};
+pub use search::plan;
+pub use traffic::{LinkTraffic, Traffic};

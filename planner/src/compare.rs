@@ -1,0 +1,107 @@
+//! What a tree is worth beside the ways that need no programmable switch.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tributary_topology::{LinkDirection, NodeKey};
+
+use crate::error::PlanError;
+use crate::fabric::Fabric;
+use crate::request::JobRequest;
+use crate::search::{Choice, parameter_server};
+
+/// Expected times of one all-reduce: how long its busiest link is busy. All of them leave start-up and
+/// round trips out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Comparison {
+    /// On this tree, in seconds.
+    pub tree_seconds: f64,
+    /// By a ring all-reduce, in seconds; 0 for a single worker.
+    ///
+    /// In a ring of N workers each sends 2 (N - 1) / N of the gradient to the next one. The ring is laid
+    /// so that no link direction is in two of its steps, which is the best that a ring can do on links of
+    /// one speed. Nothing is counted for its headers: the comparison favours it.
+    pub ring_seconds: f64,
+    /// Bytes on each link direction of that ring.
+    pub ring_bytes: u64,
+    /// By a parameter server without aggregation in the network, in seconds: all gradients go to the
+    /// server one by one, and a result goes back to each worker, in the same frames as ours.
+    pub parameter_server_seconds: f64,
+    /// Bytes on the busiest link direction of that.
+    pub parameter_server_bytes: u64,
+    /// How many times as fast as the ring; less than 1 is slower. `None` for a single worker.
+    pub speedup_over_ring: Option<f64>,
+    /// How many times as fast as the parameter server.
+    pub speedup_over_parameter_server: f64,
+}
+
+impl Comparison {
+    pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<Self, PlanError> {
+        let tree_seconds = choice.traffic.seconds;
+        let plain = parameter_server(fabric, job)?.traffic;
+        let (ring_bytes, ring_seconds) = ring(fabric, job, choice);
+        Ok(Self {
+            tree_seconds,
+            ring_seconds,
+            ring_bytes,
+            parameter_server_seconds: plain.seconds,
+            parameter_server_bytes: plain.busiest_link().map_or(0, |link| link.bytes),
+            speedup_over_ring: (ring_seconds > 0.0).then(|| ring_seconds / tree_seconds),
+            speedup_over_parameter_server: plain.seconds / tree_seconds,
+        })
+    }
+}
+
+/// Bytes on every link direction of the ring, and how long the slowest of them takes.
+///
+/// The workers follow each other in the order of a walk around the job's tree. Such a walk passes every
+/// link once in each direction, so no two steps of the ring share one.
+fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> (u64, f64) {
+    let order = walk(job, choice);
+    let count = order.len() as u128;
+    let total = 2 * (count - 1) * u128::from(job.gradient_bytes);
+    let bytes = u64::try_from(total.div_ceil(count)).unwrap_or(u64::MAX);
+    if bytes == 0 {
+        return (0, 0.0);
+    }
+    let next = order.iter().cycle().skip(1);
+    let steps = order.iter().zip(next).flat_map(|(&from, &to)| directions(fabric, choice, from, to));
+    let mut carried: BTreeMap<LinkDirection, u64> = BTreeMap::new();
+    for direction in steps {
+        let sum = carried.entry(direction).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    let seconds = carried.iter().map(|(&direction, &bytes)| fabric.seconds(direction, bytes));
+    (bytes, seconds.fold(0.0, f64::max))
+}
+
+/// The workers in the order in which a walk around the tree meets them.
+fn walk(job: &JobRequest, choice: &Choice) -> Vec<NodeKey> {
+    let mut order = Vec::new();
+    let mut stack = vec![job.server];
+    while let Some(node) = stack.pop() {
+        stack.extend(choice.tree.children(node).iter().rev().map(|child| child.node));
+        if job.workers.contains(&node) {
+            order.push(node);
+        }
+    }
+    order
+}
+
+/// The link directions of the way from one worker to another on the tree.
+fn directions(fabric: &Fabric<'_>, choice: &Choice, from: NodeKey, to: NodeKey) -> Vec<LinkDirection> {
+    let [mut up, mut down] = [from, to].map(|worker| choice.tree.path(worker));
+    // Above the node where the two ways meet they are the same.
+    while up.len() > 1 && down.len() > 1 && up[up.len() - 2] == down[down.len() - 2] {
+        up.pop();
+        down.pop();
+    }
+    let links = |path: &[NodeKey], upwards: bool| {
+        let below = path.split_last().map_or(&[][..], |(_, below)| below).to_vec();
+        below.into_iter().filter_map(move |node| {
+            let via = choice.tree.parent(node)?;
+            fabric.topology.direction(via.link, if upwards { node } else { via.node })
+        })
+    };
+    links(&up, true).chain(links(&down, false)).collect()
+}

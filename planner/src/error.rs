@@ -1,0 +1,65 @@
+//! Why there is no plan.
+
+use thiserror::Error;
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
+
+/// Why a job cannot be planned.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// A member is no node of this topology.
+    #[error("node number {0} is not in the topology: find members by their names in this very topology")]
+    NoSuchNode(usize),
+    /// A member is a switch.
+    #[error("{0:?} is a switch: workers and the server are hosts")]
+    NotAHost(String),
+    /// A job without workers.
+    #[error("the job has no workers: name at least one host")]
+    NoWorkers,
+    /// More workers than ranks.
+    #[error("the job has {0} workers: a job can have 65534 at most")]
+    TooManyWorkers(usize),
+    /// A host has two places in the job.
+    #[error("{0:?} is in the job twice: a host is one worker or the server")]
+    DuplicateMember(String),
+    /// A window that `seq mod S` cannot be masked out for.
+    #[error("a window of {0} slices: use a power of two")]
+    BadWindow(u32),
+    /// A gradient without values.
+    #[error("a gradient of 0 bytes: there is nothing to plan for")]
+    EmptyGradient,
+    /// No way that is alive leads from the worker to the server.
+    #[error("worker {worker:?} cannot reach the server {server:?}: a link or switch between them is down")]
+    Unreachable {
+        /// The worker.
+        worker: String,
+        /// The server.
+        server: String,
+    },
+    /// The way is longer than a packet's hop stack.
+    #[error(
+        "worker {worker:?} is {hops} hops from the server, and a packet carries {most} at most: choose a \
+         server that is nearer",
+        most = MAX_HOPS
+    )]
+    TooDeep {
+        /// The worker.
+        worker: String,
+        /// Entries that its stack would have, the server's with them.
+        hops: usize,
+    },
+    /// More arrives at the server than it can tell apart.
+    #[error(
+        "{children} streams would arrive at the server {server:?}, and it tells {most} apart: let more \
+         switches add up",
+        most = MAX_CHILDREN
+    )]
+    TooManyChildren {
+        /// The server.
+        server: String,
+        /// What would arrive.
+        children: usize,
+    },
+    /// The planner broke one of its own rules; nothing may act on its plan.
+    #[error("the planner made a tree that breaks its rules, which is a defect of Tributary: {0}")]
+    Internal(String),
+}

@@ -1,0 +1,98 @@
+//! The state of the fabric: what the links carry already, which slots are free, who is alive.
+
+use std::collections::{HashMap, HashSet};
+
+use tributary_topology::{Forwarding, LinkDirection, LinkKey, Neighbour, NodeKey, Topology};
+
+/// Where counters say that a link is full, TCP shares it and the counters lag: so much of its rate is
+/// still counted on.
+const LEAST_RESIDUAL: f64 = 0.01;
+
+/// What is known about the fabric while it runs.
+#[derive(Debug, Clone, Default)]
+pub struct FabricState {
+    /// What each link direction carries already, bit/s; without an entry: nothing.
+    pub load: HashMap<LinkDirection, u64>,
+    /// How many slots one more job can get on each switch, in one aligned piece; without an entry: none.
+    pub free_slots: HashMap<NodeKey, u32>,
+    /// Nodes that are down.
+    pub dead_nodes: HashSet<NodeKey>,
+    /// Links that are down.
+    pub dead_links: HashSet<LinkKey>,
+}
+
+impl FabricState {
+    /// The state that the topology file describes: its loads, every slot free, everything alive.
+    ///
+    /// `slots`: how many a switch has where the file does not say (the size of the slot registers in its
+    /// P4Info).
+    pub fn of(topology: &Topology, slots: u32) -> Self {
+        let both = |(link, ends): (LinkKey, &tributary_topology::Link)| {
+            [0, 1].map(|sender| (LinkDirection { link, sender }, ends.load[sender]))
+        };
+        let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
+        Self {
+            load: topology.links().flat_map(both).collect(),
+            free_slots: programmable.map(|(key, _, switch)| (key, switch.slots.unwrap_or(slots))).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The topology in its state: what the planner's parts ask.
+pub(crate) struct Fabric<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) state: &'a FabricState,
+    /// How plain switches forward.
+    pub(crate) forwarding: Forwarding,
+}
+
+impl<'a> Fabric<'a> {
+    pub(crate) fn new(topology: &'a Topology, state: &'a FabricState) -> Self {
+        Self { topology, state, forwarding: topology.forwarding() }
+    }
+
+    pub(crate) fn name(&self, node: NodeKey) -> String {
+        self.topology[node].name.clone()
+    }
+
+    /// Whether the node runs our program. Hosts do not.
+    pub(crate) fn is_programmable(&self, node: NodeKey) -> bool {
+        self.topology[node].switch().is_some_and(|switch| switch.programmable)
+    }
+
+    /// Whether the node is a switch that forwards by MAC address only.
+    pub(crate) fn is_plain(&self, node: NodeKey) -> bool {
+        self.topology[node].switch().is_some_and(|switch| !switch.programmable)
+    }
+
+    pub(crate) fn free_slots(&self, switch: NodeKey) -> u32 {
+        self.state.free_slots.get(&switch).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_alive(&self, via: &Neighbour) -> bool {
+        !self.state.dead_nodes.contains(&via.node) && !self.state.dead_links.contains(&via.link)
+    }
+
+    /// What `node` is linked to and alive, by port.
+    pub(crate) fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
+        let mut all = self.topology.neighbours(node);
+        all.retain(|via| self.is_alive(via));
+        all
+    }
+
+    pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
+        self.state.load.get(&direction).copied().unwrap_or(0)
+    }
+
+    /// What the link direction can still carry, bit/s; more than 0.
+    pub(crate) fn residual(&self, direction: LinkDirection) -> f64 {
+        let rate = self.topology[direction.link].rate as f64;
+        (rate - self.load(direction) as f64).max(rate * LEAST_RESIDUAL)
+    }
+
+    /// How long `bytes` keep the link direction busy, in seconds.
+    pub(crate) fn seconds(&self, direction: LinkDirection, bytes: u64) -> f64 {
+        bytes as f64 * 8.0 / self.residual(direction)
+    }
+}

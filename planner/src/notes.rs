@@ -1,0 +1,81 @@
+//! What a person should know about a plan, in words.
+
+use tributary_wire::constants::MAX_CHILDREN;
+
+use crate::compare::Comparison;
+use crate::fabric::Fabric;
+use crate::request::{Aggregation, Downlink, JobRequest};
+use crate::roles::Refusal;
+use crate::search::Choice;
+
+/// Notes on where the plan fell back, then on whether it is worth it.
+pub(crate) fn notes(
+    fabric: &Fabric<'_>,
+    job: &JobRequest,
+    choice: &Choice,
+    comparison: &Comparison,
+) -> Vec<String> {
+    let mut notes = refusals(fabric, job, choice);
+    notes.extend(plain_downlink(fabric, job, choice));
+    notes.extend(worth(job, choice, comparison));
+    notes
+}
+
+fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<String> {
+    let refused = choice.roles.merges.iter().filter_map(|(&switch, merge)| Some((switch, merge.refusal?)));
+    refused
+        .map(|(switch, refusal)| {
+            let name = fabric.name(switch);
+            match refusal {
+                Refusal::Plain => format!("{name} is not programmable: what meets there passes it unadded"),
+                Refusal::Slots(free) => format!(
+                    "{name} has {free} free slots and the job's window needs {}: what meets there passes it \
+                     unadded",
+                    job.window
+                ),
+                Refusal::Children(count) => format!(
+                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they pass it unadded"
+                ),
+            }
+        })
+        .collect()
+}
+
+fn plain_downlink(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Option<String> {
+    if choice.downlink == job.downlink {
+        return None;
+    }
+    let plain = choice.tree.bottom_up().iter().filter(|&&node| fabric.is_plain(node));
+    let names: Vec<_> = plain.map(|&node| fabric.name(node)).collect();
+    Some(format!(
+        "results go down by unicast, one copy a worker: {} cannot multicast them",
+        names.join(" and ")
+    ))
+}
+
+/// Whether the tree gains anything, and over what.
+fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<String> {
+    let mut notes = Vec::new();
+    let adds_up = choice.roles.merges.values().any(|merge| merge.aggregate);
+    if job.workers.len() == 1 {
+        notes.push("one worker has nothing to add up: no all-reduce is needed".to_owned());
+    } else if !adds_up && job.aggregation != Aggregation::None {
+        notes.push("no switch can add up here: this is a plain parameter server".to_owned());
+    }
+    if let Some(speedup) = comparison.speedup_over_ring.filter(|speedup| *speedup <= 1.0) {
+        notes.push(format!(
+            "in-network aggregation gains nothing over a ring all-reduce here: the ring's busiest link \
+             would be done in {:.0} % of the time",
+            100.0 * speedup
+        ));
+    }
+    if adds_up && comparison.speedup_over_parameter_server <= 1.0 {
+        notes.push("in-network aggregation gains nothing over a plain parameter server here".to_owned());
+    }
+    if job.downlink == Downlink::Unicast && job.workers.len() > 1 {
+        notes.push(
+            "unicast results leave the server once for each worker; multicast sends them once".to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,170 @@
+//! What a plan says.
+
+use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
+use tributary_topology::{LinkKey, NodeKey};
+use tributary_wire::{Hop, NodeId};
+
+use crate::compare::Comparison;
+use crate::request::{Aggregation, Downlink};
+use crate::traffic::Traffic;
+
+/// A job's tree, with everything that its members and the controller need, and what it is worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The topology's name.
+    pub topology: String,
+    /// Which switches might add up.
+    pub aggregation: Aggregation,
+    /// How results travel: what was asked for, or unicast where that is impossible.
+    pub downlink: Downlink,
+    /// The job's window, in slices.
+    pub window: u32,
+    /// The bytes of one gradient.
+    pub gradient_bytes: u64,
+    /// The workers, by rank.
+    pub workers: Vec<WorkerRoute>,
+    /// The root of the tree.
+    pub server: ServerRole,
+    /// Every switch of the tree, in the topology's order: those that add up, those that only forward by
+    /// hop entries, and plain ones.
+    pub switches: Vec<SwitchRole>,
+    /// The bytes that one all-reduce puts on the links.
+    pub traffic: Traffic,
+    /// What that is worth beside other ways to do it.
+    pub comparison: Comparison,
+    /// What a person should know: where the plan fell back, and where it gains nothing.
+    pub notes: Vec<String>,
+}
+
+/// One worker's way to the server and back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerRoute {
+    /// The worker in the topology.
+    #[serde(skip)]
+    pub key: NodeKey,
+    /// Its name.
+    pub name: String,
+    /// Its rank.
+    pub rank: u16,
+    /// All nodes of its way, from itself to the server.
+    #[serde(skip)]
+    pub path: Vec<NodeKey>,
+    /// Its hop stack for GRADIENT: the programmable switches of the way, then the server's entry.
+    #[serde(serialize_with = "hops")]
+    pub up: Vec<Hop>,
+    /// The server's hop stack for a unicast RESULT to it: the same switches in reverse order.
+    #[serde(serialize_with = "hops")]
+    pub down: Vec<Hop>,
+}
+
+/// The aggregation server's place in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerRole {
+    /// The server in the topology.
+    #[serde(skip)]
+    pub key: NodeKey,
+    /// Its name.
+    pub name: String,
+    /// Its number in hop entries.
+    #[serde(serialize_with = "node_id")]
+    pub node: NodeId,
+    /// How many children it waits for, numbered from 0.
+    pub fan_in: u8,
+}
+
+/// One switch's place in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SwitchRole {
+    /// The switch in the topology.
+    #[serde(skip)]
+    pub key: NodeKey,
+    /// Its name.
+    pub name: String,
+    /// Its number in hop entries.
+    #[serde(serialize_with = "node_id")]
+    pub node: NodeId,
+    /// Whether it runs our program. If not it is in no hop stack and gets no table entries.
+    pub programmable: bool,
+    /// Whether it adds up; it then takes [`Plan::window`] slots there.
+    pub aggregate: bool,
+    /// How many children it waits for; 0 where it does not add up.
+    pub fan_in: u8,
+    /// Its port towards the server.
+    pub up: TreePort,
+    /// Its ports towards the workers, in rising order.
+    pub down: Vec<TreePort>,
+    /// What its admission table lets in.
+    pub admission: Vec<Admission>,
+    /// The ports that the job's packets may leave by, in rising order.
+    pub egress_ports: Vec<u16>,
+    /// Where a multicast RESULT goes on; `None` with unicast and on a plain switch.
+    pub result_group: Option<ResultGroup>,
+}
+
+/// A port of a switch that the tree uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TreePort {
+    /// The port's number.
+    pub port: u16,
+    /// The link there.
+    #[serde(skip)]
+    pub link: LinkKey,
+    /// The node at its other end.
+    #[serde(skip)]
+    pub key: NodeKey,
+    /// That node's name.
+    pub name: String,
+}
+
+/// What may come into a switch by one port: one entry of its admission table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Admission {
+    /// The port.
+    pub ingress_port: u16,
+    /// Bit n: a hop entry may name child n. A switch that does not add up has only child 0.
+    pub children: u64,
+    /// Whether GRADIENT may come in here.
+    pub gradient: bool,
+    /// Whether RESULT may come in here.
+    pub result: bool,
+    /// What the entry must say: `aggregate` of a GRADIENT, release of a RESULT.
+    pub aggregate: bool,
+    /// The fan-in that the entry must say.
+    pub fan_in: u8,
+}
+
+/// How a switch passes a multicast RESULT on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ResultGroup {
+    /// The ports of the multicast group, in rising order.
+    pub ports: Vec<u16>,
+    /// Whether it releases the slot.
+    pub release: bool,
+}
+
+fn node_id<S: Serializer>(id: &NodeId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(id.get())
+}
+
+fn hops<S: Serializer>(stack: &[Hop], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Entry {
+        node: u16,
+        egress_port: u16,
+        aggregate: bool,
+        child: u8,
+        fan_in: u8,
+    }
+    let mut list = serializer.serialize_seq(Some(stack.len()))?;
+    for hop in stack {
+        list.serialize_element(&Entry {
+            node: hop.node.get(),
+            egress_port: hop.egress_port,
+            aggregate: hop.aggregate,
+            child: hop.child,
+            fan_in: hop.fan_in,
+        })?;
+    }
+    list.end()
+}

@@ -1,0 +1,59 @@
+//! What is to be planned: a job.
+
+use serde::Serialize;
+use tributary_topology::{NodeKey, Topology};
+
+/// Which switches may add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aggregation {
+    /// Every switch of the tree that can.
+    Tree,
+    /// Only switches that a worker of the job is linked to.
+    Leaf,
+    /// None: every gradient travels to the server on its own.
+    None,
+}
+
+/// How results travel to the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Downlink {
+    /// One copy a link, by the job's multicast group on each switch.
+    Multicast,
+    /// One copy a worker, each with its own hop stack.
+    Unicast,
+}
+
+/// A job to be planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRequest {
+    /// The hosts that train; their place here is their rank.
+    pub workers: Vec<NodeKey>,
+    /// The host that finishes the sums.
+    pub server: NodeKey,
+    /// Which switches may add up.
+    pub aggregation: Aggregation,
+    /// How results are to travel. A plan falls back to unicast where a switch cannot multicast them.
+    pub downlink: Downlink,
+    /// The job's window S, in slices: the slots it takes on every switch that adds up. A power of two.
+    pub window: u32,
+    /// The bytes of one worker's gradient, 4 a value: what the expected bytes and times are of.
+    pub gradient_bytes: u64,
+}
+
+impl JobRequest {
+    /// The job that the topology file describes: all its workers and its first server, aggregation on
+    /// the whole tree, results by multicast. `None` only for a topology without a server, which no file
+    /// can give.
+    pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
+        Some(Self {
+            workers: topology.workers(),
+            server: *topology.servers().first()?,
+            aggregation: Aggregation::Tree,
+            downlink: Downlink::Multicast,
+            window,
+            gradient_bytes,
+        })
+    }
+}

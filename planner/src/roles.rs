@@ -1,0 +1,164 @@
+//! Who adds up on a tree: streams of gradients merge at switches, and each merge is a hop entry.
+
+use std::collections::BTreeMap;
+
+use tributary_topology::NodeKey;
+use tributary_wire::Hop;
+use tributary_wire::constants::MAX_CHILDREN;
+
+use crate::fabric::Fabric;
+use crate::request::{Aggregation, JobRequest};
+use crate::tree::Tree;
+
+/// Workers, by rank, whose gradients travel as one packet.
+type Stream = Vec<usize>;
+
+/// Why a switch where streams meet, and which was allowed to add them up, does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It does not run our program.
+    Plain,
+    /// It has so many free slots, fewer than the window.
+    Slots(u32),
+    /// So many streams meet, more than it can tell apart.
+    Children(usize),
+}
+
+/// What one switch does.
+#[derive(Debug, Clone)]
+pub(crate) struct Merge {
+    /// It adds up.
+    pub(crate) aggregate: bool,
+    /// Children that it waits for; 0 where it does not add up.
+    pub(crate) fan_in: u8,
+    /// For each port down, in the tree's order, the children that come in there: bit n for child n.
+    pub(crate) children_by_port: Vec<u64>,
+    /// Streams that it sends on.
+    pub(crate) streams_up: usize,
+    /// Why it does not add up although it should.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// What every node of a tree does.
+#[derive(Debug, Clone)]
+pub(crate) struct Roles {
+    /// The switches.
+    pub(crate) merges: BTreeMap<NodeKey, Merge>,
+    /// The hop stack of each worker for GRADIENT, by rank.
+    pub(crate) stacks: Vec<Vec<Hop>>,
+    /// Streams that arrive at the server. May be more than a hop entry can say; see `search`.
+    pub(crate) server_fan_in: usize,
+}
+
+impl Roles {
+    /// Lets every switch of the tree add up that may and can.
+    pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
+        let ranks: BTreeMap<_, _> = job.workers.iter().enumerate().map(|(rank, &key)| (key, rank)).collect();
+        let mut roles =
+            Self { merges: BTreeMap::new(), stacks: vec![Vec::new(); job.workers.len()], server_fan_in: 0 };
+        let mut sent: BTreeMap<NodeKey, Vec<Stream>> = BTreeMap::new();
+        for &node in tree.bottom_up() {
+            if let Some(&rank) = ranks.get(&node) {
+                sent.insert(node, vec![vec![rank]]);
+                continue;
+            }
+            let below = tree.children(node).iter();
+            let arriving: Vec<_> = below.map(|child| sent.remove(&child.node).unwrap_or_default()).collect();
+            let going = roles.pass(node, arriving, tree, fabric, job);
+            sent.insert(node, going);
+        }
+        roles
+    }
+
+    /// Takes the streams that arrive by each port through one node and returns those that go on.
+    fn pass(
+        &mut self,
+        node: NodeKey,
+        arriving: Vec<Vec<Stream>>,
+        tree: &Tree,
+        fabric: &Fabric<'_>,
+        job: &JobRequest,
+    ) -> Vec<Stream> {
+        let per_port: Vec<usize> = arriving.iter().map(Vec::len).collect();
+        let streams: Vec<Stream> = arriving.into_iter().flatten().collect();
+        let count = streams.len();
+        if node == tree.server {
+            self.server_fan_in = count;
+            self.push_entries(node, &streams, fabric, |child| (true, child, narrow(count)), 0);
+            return Vec::new();
+        }
+        let port = tree.parent(node).map_or(0, |up| up.port);
+        let (aggregate, refusal) = match may_add_up(node, count, tree, job) {
+            false => (false, None),
+            true => {
+                can_add_up(node, count, fabric, job).map_or_else(|why| (false, Some(why)), |()| (true, None))
+            }
+        };
+        let fan_in = if aggregate { narrow(count) } else { 0 };
+        if fabric.is_programmable(node) {
+            let numbered = |child| (aggregate, if aggregate { child } else { 0 }, fan_in);
+            self.push_entries(node, &streams, fabric, numbered, port);
+        }
+        let children_by_port = children_by_port(&per_port, aggregate);
+        let going = if aggregate { vec![streams.concat()] } else { streams };
+        let merge = Merge { aggregate, fan_in, children_by_port, streams_up: going.len(), refusal };
+        self.merges.insert(node, merge);
+        going
+    }
+
+    /// Gives every worker of each stream the node's entry: (aggregate, child, fan-in) of the n-th stream.
+    fn push_entries(
+        &mut self,
+        node: NodeKey,
+        streams: &[Stream],
+        fabric: &Fabric<'_>,
+        entry: impl Fn(u8) -> (bool, u8, u8),
+        egress_port: u16,
+    ) {
+        for (n, stream) in streams.iter().enumerate() {
+            let (aggregate, child, fan_in) = entry(narrow(n));
+            let hop = Hop { node: fabric.topology[node].id, egress_port, aggregate, child, fan_in };
+            stream.iter().for_each(|&rank| self.stacks[rank].push(hop));
+        }
+    }
+}
+
+/// More than a hop entry can say becomes the most that it can; such a tree is refused as a whole.
+fn narrow(count: usize) -> u8 {
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// Whether there is something to add up, and the job wants it to be here.
+fn may_add_up(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> bool {
+    let is_worker = |key| job.workers.contains(&key);
+    streams > 1
+        && match job.aggregation {
+            Aggregation::Tree => true,
+            Aggregation::Leaf => tree.children(node).iter().any(|child| is_worker(child.node)),
+            Aggregation::None => false,
+        }
+}
+
+fn can_add_up(node: NodeKey, streams: usize, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), Refusal> {
+    let free = fabric.free_slots(node);
+    if !fabric.is_programmable(node) {
+        Err(Refusal::Plain)
+    } else if streams > MAX_CHILDREN {
+        Err(Refusal::Children(streams))
+    } else if free < job.window {
+        Err(Refusal::Slots(free))
+    } else {
+        Ok(())
+    }
+}
+
+/// Children are numbered port by port. A switch that does not add up need not tell them apart.
+fn children_by_port(streams: &[usize], aggregate: bool) -> Vec<u64> {
+    let mut first = 0;
+    let mut mask = |&count: &usize| {
+        let bits = (first..first + count).fold(0, |bits, child| bits | 1 << child);
+        first += count;
+        bits
+    };
+    if aggregate { streams.iter().map(&mut mask).collect() } else { vec![1; streams.len()] }
+}

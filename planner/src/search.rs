@@ -1,0 +1,140 @@
+//! The choice: the candidate tree whose busiest link is done first.
+
+use std::collections::HashSet;
+
+use tributary_topology::{NodeKey, Topology};
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
+
+use crate::candidates::candidates;
+use crate::check;
+use crate::compare::Comparison;
+use crate::error::PlanError;
+use crate::fabric::{Fabric, FabricState};
+use crate::notes;
+use crate::plan::Plan;
+use crate::request::{Aggregation, Downlink, JobRequest};
+use crate::roles::Roles;
+use crate::traffic::Traffic;
+use crate::tree::Tree;
+
+/// A tree, who adds up on it, and what that costs.
+pub(crate) struct Choice {
+    pub(crate) tree: Tree,
+    pub(crate) roles: Roles,
+    pub(crate) downlink: Downlink,
+    pub(crate) traffic: Traffic,
+}
+
+/// Plans a job: the tree that is done first on its busiest link, given what the links carry already and
+/// where slots are free; of equal ones that which keeps the links busy for the shortest time in all.
+///
+/// The same input always gives the same plan.
+///
+/// # Errors
+/// [`PlanError`]: the request makes no sense on this topology, or no tree fits what packets and switches
+/// can hold.
+pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Result<Plan, PlanError> {
+    validate(topology, job)?;
+    let fabric = Fabric::new(topology, state);
+    let choice = best(&fabric, job, fits)?;
+    let comparison = Comparison::of(&fabric, job, &choice)?;
+    let notes = notes::notes(&fabric, job, &choice, &comparison);
+    let plan = Plan::assemble(&fabric, job, choice, comparison, notes);
+    check::rules(&plan).map_err(PlanError::Internal)?;
+    Ok(plan)
+}
+
+/// The best of the candidates that are accepted; the first refusal when none is.
+pub(crate) fn best(
+    fabric: &Fabric<'_>,
+    job: &JobRequest,
+    accept: impl Fn(&Fabric<'_>, &JobRequest, &Choice) -> Result<(), PlanError>,
+) -> Result<Choice, PlanError> {
+    let mut best: Option<Choice> = None;
+    let mut refusal = None;
+    for tree in candidates(fabric, &job.workers, job.server) {
+        let choice = Choice::on(tree, fabric, job);
+        match accept(fabric, job, &choice) {
+            Err(error) => refusal = refusal.or(Some(error)),
+            Ok(()) => {
+                if best.as_ref().is_none_or(|best| choice.is_better_than(best)) {
+                    best = Some(choice);
+                }
+            }
+        }
+    }
+    best.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(fabric, job)))
+}
+
+impl Choice {
+    fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
+        let roles = Roles::on(&tree, fabric, job);
+        let plain = tree.bottom_up().iter().any(|&node| fabric.is_plain(node));
+        // A plain switch knows no multicast groups of ours.
+        let downlink = if plain { Downlink::Unicast } else { job.downlink };
+        let traffic = Traffic::on(&tree, &roles, fabric, job, downlink);
+        Self { tree, roles, downlink, traffic }
+    }
+
+    fn is_better_than(&self, other: &Self) -> bool {
+        let in_all = |traffic: &Traffic| traffic.links.iter().map(|link| link.seconds).sum::<f64>();
+        let [ours, theirs] = [&self.traffic, &other.traffic];
+        let by_busiest = ours.seconds.total_cmp(&theirs.seconds);
+        by_busiest.then_with(|| in_all(ours).total_cmp(&in_all(theirs))).is_lt()
+    }
+}
+
+/// Whether hop stacks and entries can say what the tree needs.
+fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), PlanError> {
+    for (stack, &worker) in choice.roles.stacks.iter().zip(&job.workers) {
+        if stack.len() > usize::from(MAX_HOPS) {
+            return Err(PlanError::TooDeep { worker: fabric.name(worker), hops: stack.len() });
+        }
+    }
+    let children = choice.roles.server_fan_in;
+    if children > MAX_CHILDREN {
+        return Err(PlanError::TooManyChildren { server: fabric.name(job.server), children });
+    }
+    Ok(())
+}
+
+fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
+    let mut members = HashSet::new();
+    for &key in job.workers.iter().chain([&job.server]) {
+        let node = topology.get(key).ok_or(PlanError::NoSuchNode(key.index()))?;
+        node.host().ok_or_else(|| PlanError::NotAHost(node.name.clone()))?;
+        if !members.insert(key) {
+            return Err(PlanError::DuplicateMember(node.name.clone()));
+        }
+    }
+    if job.workers.is_empty() {
+        return Err(PlanError::NoWorkers);
+    }
+    if job.workers.len() >= usize::from(RANK_ALL) {
+        return Err(PlanError::TooManyWorkers(job.workers.len()));
+    }
+    if !job.window.is_power_of_two() {
+        return Err(PlanError::BadWindow(job.window));
+    }
+    if job.gradient_bytes == 0 {
+        return Err(PlanError::EmptyGradient);
+    }
+    Ok(())
+}
+
+/// Names a worker that cannot reach the server: there are no candidates because of at least one.
+fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
+    let alone = |worker: &NodeKey| candidates(fabric, &[*worker], job.server).is_empty();
+    let worker = job.workers.iter().find(|worker| alone(worker)).or(job.workers.first());
+    PlanError::Unreachable {
+        worker: worker.map(|&key| fabric.name(key)).unwrap_or_default(),
+        server: fabric.name(job.server),
+    }
+}
+
+/// The same job as a plain parameter server does it: nothing adds up, a result for every worker.
+pub(crate) fn parameter_server(fabric: &Fabric<'_>, job: &JobRequest) -> Result<Choice, PlanError> {
+    let plain = JobRequest { aggregation: Aggregation::None, downlink: Downlink::Unicast, ..job.clone() };
+    // It needs neither hop stacks nor slots, so that their limits do not bind it.
+    best(fabric, &plain, |_, _, _| Ok(()))
+}
