@@ -8,7 +8,8 @@ use crate::constants::VALUES_BYTES;
 pub struct ValuesView<'a>(&'a [u8; VALUES_BYTES]);
 
 impl<'a> ValuesView<'a> {
-    pub(crate) fn new(bytes: &'a [u8; VALUES_BYTES]) -> Self {
+    /// The values that lie in `bytes`; any bytes are values.
+    pub fn new(bytes: &'a [u8; VALUES_BYTES]) -> Self {
         Self(bytes)
     }
 
