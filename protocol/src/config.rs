@@ -113,8 +113,7 @@ pub(crate) fn check_window(window: u32) -> Result<(), ConfigError> {
 }
 
 /// The members in order, each of them once.
-pub(crate) fn check_members(members: &[Rank]) -> Result<Vec<Rank>, ConfigError> {
-    let mut members = members.to_vec();
+pub(crate) fn check_members(mut members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError> {
     members.sort_unstable();
     match members.last() {
         None => return Err(ConfigError::NoMembers),

@@ -3,9 +3,11 @@
 //! Everything takes `now` ([`Time`]); what is to be sent is polled, what arrives is handed in. So the host
 //! agent, the simulator and the tests drive the same code.
 
+mod check;
 mod config;
 mod error;
 mod numbers;
+mod rtt;
 mod server;
 mod time;
 mod worker;

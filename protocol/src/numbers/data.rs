@@ -1,6 +1,13 @@
 //! The caller's side of an all-reduce: what goes in and what comes out.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
+use tributary_wire::Rank;
+use tributary_wire::constants::VALUES_PER_SLICE;
+
+use super::bound;
+use super::fixed_point::{Scale, quantise};
 
 /// One all-reduce, as one member gives it. Every member gives the same number of elements of the same
 /// type, and starts its operations in the same order.
@@ -42,6 +49,103 @@ impl GradientData {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    pub(crate) fn element_type(&self) -> ElementType {
+        match self {
+            Self::F32(_) => ElementType::F32,
+            Self::F16(_) => ElementType::F16,
+            Self::BF16(_) => ElementType::BF16,
+            Self::I32(_) => ElementType::I32,
+        }
+    }
+
+    /// The [bound](bound) of each slice.
+    pub(crate) fn bounds(&self, rank: Rank) -> Vec<u32> {
+        fn of<T>(values: &[T], bound: impl Fn(&[T]) -> u32) -> Vec<u32> {
+            values.chunks(VALUES_PER_SLICE).map(bound).collect()
+        }
+        match self {
+            Self::F32(values) => of(values, |slice| bound::of_floats(slice.iter().copied(), rank)),
+            Self::F16(values) => of(values, |slice| bound::of_floats(slice.iter().map(|x| x.to_f32()), rank)),
+            Self::BF16(values) => {
+                of(values, |slice| bound::of_floats(slice.iter().map(|x| x.to_f32()), rank))
+            }
+            Self::I32(values) => of(values, |slice| bound::of_integers(slice.iter().copied())),
+        }
+    }
+
+    /// Writes the elements in `range` as they travel to the start of `out`; the rest of it stays.
+    pub(crate) fn write(&self, range: Range<usize>, weight: u32, scaling: Scaling, out: &mut [i32]) {
+        fn each<T: Copy>(values: Option<&[T]>, out: &mut [i32], travels: impl Fn(T) -> i32) {
+            for (to, &value) in out.iter_mut().zip(values.unwrap_or_default()) {
+                *to = travels(value);
+            }
+        }
+        let multiplier = match scaling {
+            Scaling::Zeros => return,
+            Scaling::Whole => 1.0,
+            Scaling::Fixed(scale) => scale.multiplier(weight),
+        };
+        match self {
+            Self::F32(values) => each(values.get(range), out, |x| quantise(x, multiplier)),
+            Self::F16(values) => each(values.get(range), out, |x| quantise(x.to_f32(), multiplier)),
+            Self::BF16(values) => each(values.get(range), out, |x| quantise(x.to_f32(), multiplier)),
+            Self::I32(values) => each(values.get(range), out, |x| x.wrapping_mul(weight.cast_signed())),
+        }
+    }
+}
+
+/// What the elements of an operation are; the numbers are part of the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ElementType {
+    F32 = 1,
+    F16 = 2,
+    BF16 = 3,
+    I32 = 4,
+}
+
+/// How the values of one SUM slice travel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scaling {
+    /// No member has anything but zeros.
+    Zeros,
+    /// Integers travel as they are, times their member's weight.
+    Whole,
+    /// Floats travel as fixed-point numbers.
+    Fixed(Scale),
+}
+
+/// Why a slice cannot be summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// This rank has NaN or infinity in it.
+    NotFinite(Rank),
+    /// The sum might not fit.
+    Overflow,
+}
+
+impl ElementType {
+    /// How a slice travels whose members agreed on `largest` as their bound and have `weight` together.
+    pub(crate) fn scaling(self, largest: u32, weight: u32) -> Result<Scaling, Refusal> {
+        if self == Self::I32 {
+            // One below the limit, since a bound at the limit means "at least".
+            let fits = u64::from(largest) * u64::from(weight) < u64::from(bound::TOO_LARGE);
+            return if fits && largest < bound::TOO_LARGE {
+                Ok(Scaling::Whole)
+            } else {
+                Err(Refusal::Overflow)
+            };
+        }
+        if let Some(rank) = bound::not_finite(largest) {
+            return Err(Refusal::NotFinite(rank));
+        }
+        Ok(bound::exponent(largest).map_or(Scaling::Zeros, |e| Scaling::Fixed(Scale::new(e, weight))))
+    }
+
+    /// Whether some member can have sent this bound.
+    pub(crate) fn is_plausible(self, bound: u32) -> bool {
+        self == Self::I32 || bound::is_plausible(bound)
     }
 }
 
@@ -91,6 +195,36 @@ impl Sums {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Zeros, to be filled in slice by slice.
+    pub(crate) fn zeros(element_type: ElementType, len: usize) -> Self {
+        match element_type {
+            ElementType::I32 => Self::I32(vec![0; len]),
+            _ => Self::F32(vec![0.0; len]),
+        }
+    }
+
+    /// Fills in the elements in `range` from a slice's integers.
+    pub(crate) fn read(
+        &mut self,
+        range: Range<usize>,
+        scaling: Scaling,
+        integers: impl Iterator<Item = i32>,
+    ) {
+        match (self, scaling) {
+            (Self::I32(sums), _) => {
+                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers) {
+                    *sum = integer;
+                }
+            }
+            (Self::F32(sums), Scaling::Fixed(scale)) => {
+                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers) {
+                    *sum = scale.sum(integer);
+                }
+            }
+            (Self::F32(_), _) => {}
+        }
     }
 }
 

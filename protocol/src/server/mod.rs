@@ -1,12 +1,21 @@
 //! The aggregation server's side of the protocol.
 
+mod slot;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, Hop, JobId, Rank, ValuesView};
+use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
+use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
 
-use crate::config::{ConfigError, ServerConfig, check_fan_in, check_members, check_window};
+use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::time::Time;
+use slot::{Answer, Contribution, Slot};
+
+/// How long an answer counts as on its way while no round trip has been measured.
+const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
+/// The longest: a worker may be slow, but one that asks after this long has lost the answer.
+const MAX_ROUND_TRIP: Duration = Duration::from_millis(50);
 
 /// Whom a result goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,7 +74,16 @@ pub struct ServerStats {
 /// [`poll_transmit`](Self::poll_transmit) yields, until `None`.
 #[derive(Debug)]
 pub struct Server {
-    config: ServerConfig,
+    job: JobId,
+    members: Vec<Rank>,
+    window: u32,
+    fan_in: u8,
+    downlink: Downlink,
+    slots: Box<[Slot]>,
+    /// What is to be sent: the slice, and to whom.
+    queue: VecDeque<(Seq, Recipient)>,
+    round_trip: Option<Duration>,
+    stats: ServerStats,
 }
 
 impl Server {
@@ -74,22 +92,96 @@ impl Server {
     /// # Errors
     /// [`ConfigError`] when the window, the members or the fan-in make no sense.
     pub fn new(config: ServerConfig) -> Result<Self, ConfigError> {
-        check_window(config.window)?;
-        check_members(&config.members)?;
-        check_fan_in(config.fan_in)?;
-        Ok(Self { config })
+        let ServerConfig { job, members, window, start, fan_in, downlink } = config;
+        check_window(window)?;
+        check_fan_in(fan_in)?;
+        let mask = window - 1;
+        let slot = |index: u32| Slot::new(start.plus(index.wrapping_sub(start.0) & mask));
+        Ok(Self {
+            job,
+            members: check_members(members)?,
+            window,
+            fan_in,
+            downlink,
+            slots: (0..window).map(slot).collect(),
+            queue: VecDeque::new(),
+            round_trip: None,
+            stats: ServerStats::default(),
+        })
     }
 
     /// Takes in a GRADIENT: `hop` is the stack's last entry, which is the server's own; `values` is `None`
     /// in a PROBE. Whatever does not fit the job changes nothing but a counter.
     pub fn handle_gradient(&mut self, now: Time, header: &Header, hop: &Hop, values: Option<ValuesView<'_>>) {
-        let _ = (now, header, hop, values);
+        self.stats.received += 1;
+        if header.kind != Kind::Gradient || header.job != self.job {
+            self.stats.rejected += 1;
+            return;
+        }
+        let (window, fan_in) = (self.window, self.fan_in);
+        let Some(slot) = slot_of(&mut self.slots, header.seq) else { return };
+        // A multiple of the window, since both are in the same slot.
+        let ahead = header.seq.distance(slot.due);
+        if ahead < 0 {
+            if header.seq.plus(window) == slot.due {
+                self.answer(now, header);
+            } else {
+                self.stats.stale += 1;
+            }
+            return;
+        }
+        // A worker is ahead of the server only if it broke rule 1.
+        let exists = usize::from(hop.child) < MAX_CHILDREN && hop.fan_in == fan_in;
+        if ahead > 0 || !exists {
+            self.stats.rejected += 1;
+            return;
+        }
+        let Some(values) = values else {
+            self.stats.early_probes += 1;
+            return;
+        };
+        if slot.is_empty() && !header.retransmit {
+            let sample = slot.answers.last_to_all().map(|sent| now - sent);
+            self.round_trip = shorter(self.round_trip, sample);
+        }
+        match slot.contribute(header, values, hop.child, fan_in, window) {
+            Contribution::Duplicate => self.stats.duplicates += 1,
+            Contribution::Added => self.stats.contributions += 1,
+            Contribution::Finished => {
+                slot.answers.sent_to_all(now);
+                self.stats.contributions += 1;
+                self.stats.completed += 1;
+                self.send_first(header.seq);
+            }
+        }
     }
 
     /// The next packet to send now, if any.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<ResultOut<'_>> {
-        let _ = (now, &self.config);
-        None
+    pub fn poll_transmit(&mut self) -> Option<ResultOut<'_>> {
+        loop {
+            let (seq, to) = self.queue.pop_front()?;
+            let index = index_of(&self.slots, seq);
+            let current = self.slots.get(index)?;
+            // By the time that the next slice of the slot is finished, everyone has this one.
+            if seq.plus(self.window) != current.due || current.finished.is_none() {
+                continue;
+            }
+            let finished = self.slots.get(index)?.finished.as_ref()?;
+            let rank = match to {
+                Recipient::All => Rank::ALL,
+                Recipient::Rank(rank) => rank,
+            };
+            let header = Header {
+                kind: Kind::Result,
+                operator: finished.operator,
+                retransmit: false,
+                job: self.job,
+                rank,
+                seq,
+                tally: finished.tally,
+            };
+            return Some(ResultOut { to, header, values: &finished.values });
+        }
     }
 
     /// Changes over to a new generation of the job. Finished slices are served as before, under the new
@@ -98,13 +190,73 @@ impl Server {
     /// # Errors
     /// [`ConfigError`] when the members or the fan-in make no sense; the old generation then stays.
     pub fn change_generation(&mut self, job: JobId, members: &[Rank], fan_in: u8) -> Result<(), ConfigError> {
-        let _ = job;
         check_fan_in(fan_in)?;
-        check_members(members).map(|_| ())
+        self.members = check_members(members.to_vec())?;
+        self.fan_in = fan_in;
+        self.job = job;
+        self.slots.iter_mut().for_each(Slot::restart);
+        Ok(())
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> ServerStats {
-        ServerStats::default()
+        ServerStats { round_trip: self.round_trip, ..self.stats }
+    }
+
+    fn send_first(&mut self, seq: Seq) {
+        match self.downlink {
+            Downlink::Multicast => {
+                self.stats.results += 1;
+                self.queue.push_back((seq, Recipient::All));
+            }
+            Downlink::Unicast => {
+                self.stats.results += self.members.len() as u64;
+                self.queue.extend(self.members.iter().map(|&rank| (seq, Recipient::Rank(rank))));
+            }
+        }
+    }
+
+    /// Answers a worker that has sent a finished slice again.
+    fn answer(&mut self, now: Time, header: &Header) {
+        let round_trip = self.round_trip.unwrap_or(INITIAL_ROUND_TRIP).min(MAX_ROUND_TRIP);
+        let multicast = self.downlink == Downlink::Multicast;
+        if self.members.binary_search(&header.rank).is_err() {
+            self.stats.rejected += 1;
+            return;
+        }
+        let Some(slot) = slot_of(&mut self.slots, header.seq) else { return };
+        if slot.finished.is_none() {
+            self.stats.stale += 1;
+            return;
+        }
+        match slot.answers.decide(now, header.rank, round_trip, multicast) {
+            Answer::Wait => self.stats.suppressed += 1,
+            Answer::One => {
+                self.stats.answers += 1;
+                self.queue.push_back((header.seq, Recipient::Rank(header.rank)));
+            }
+            Answer::All => {
+                self.stats.answers_to_all += 1;
+                self.queue.push_back((header.seq, Recipient::All));
+            }
+        }
+    }
+}
+
+fn index_of(slots: &[Slot], seq: Seq) -> usize {
+    seq.0 as usize & (slots.len() - 1)
+}
+
+fn slot_of(slots: &mut [Slot], seq: Seq) -> Option<&mut Slot> {
+    let index = index_of(slots, seq);
+    slots.get_mut(index)
+}
+
+/// Follows the shortest samples down at once and longer ones up slowly: a sample holds the workers' waits as
+/// well as the way, and an answer must be repeated as soon as it can have been lost.
+fn shorter(estimate: Option<Duration>, sample: Option<Duration>) -> Option<Duration> {
+    match (estimate, sample) {
+        (Some(estimate), Some(sample)) => Some(sample.min(estimate + estimate / 64)),
+        (estimate, sample) => estimate.or(sample),
     }
 }

@@ -1,72 +1,27 @@
 //! The worker's side of the protocol.
 
-use std::time::Duration;
+mod events;
+mod operation;
+mod recovery;
+mod slots;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, JobId, Rank, Seq, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Rank, Seq, ValuesView};
 
+use crate::check::Membership;
 use crate::config::{ConfigError, WorkerConfig, check_members, check_window};
-use crate::error::{CollectiveError, StartError};
-use crate::numbers::{AllReduce, Reduced};
+use crate::error::StartError;
+use crate::numbers::AllReduce;
+use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::time::Time;
-
-/// Which of a worker's operations: they count up from 0 in the order in which they were started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId(pub u64);
-
-/// What a worker has to tell its caller.
-#[derive(Debug, Clone, PartialEq)]
-pub enum WorkerEvent {
-    /// An operation has its result.
-    Completed {
-        /// Which.
-        operation: OperationId,
-        /// The result.
-        reduced: Reduced,
-    },
-    /// An operation will have no result. The worker goes on: it sends zeros for the rest of the
-    /// operation, so that the members' sequence numbers stay together, and can start others.
-    Failed {
-        /// Which.
-        operation: OperationId,
-        /// Why.
-        error: CollectiveError,
-    },
-}
-
-/// A GRADIENT to be sent: the caller puts the worker's hop stack and addresses around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outgoing<'a> {
-    /// Its header.
-    pub header: Header,
-    /// Its values.
-    pub values: &'a [i32; VALUES_PER_SLICE],
-}
-
-/// What a worker has counted since it was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WorkerStats {
-    /// Slices sent for the first time.
-    pub sent: u64,
-    /// Slices sent again, for whatever reason.
-    pub retransmitted: u64,
-    /// Results that were awaited, and right.
-    pub results: u64,
-    /// Results that were there already.
-    pub duplicates: u64,
-    /// Results that this worker did not await: of another job or generation, or for another rank.
-    pub foreign: u64,
-    /// Results that failed verification.
-    pub mismatched: u64,
-    /// Retransmission timeouts that fired.
-    pub timeouts: u64,
-    /// Slices that counted as lost because results of later ones came first.
-    pub gaps: u64,
-    /// Smoothed round trip, once one was measured.
-    pub round_trip: Option<Duration>,
-    /// The retransmission timeout at present, without back-off.
-    pub timeout: Duration,
-}
+pub use events::{OperationId, Outgoing, WorkerEvent, WorkerStats};
+use operation::Operation;
+use recovery::Recovery;
+use slots::{Flight, Slots, State};
 
 /// One member of a job: sends slices, verifies results, asks again.
 ///
@@ -77,7 +32,25 @@ pub struct WorkerStats {
 /// both until `None`.
 #[derive(Debug)]
 pub struct Worker {
-    config: WorkerConfig,
+    job: JobId,
+    rank: Rank,
+    /// The members of each generation that this worker has seen, the present one last.
+    memberships: Vec<Membership>,
+    slots: Slots,
+    /// Those under way, oldest first, at consecutive positions.
+    operations: VecDeque<Operation>,
+    operations_started: u64,
+    /// Where the next operation will begin.
+    next_position: u64,
+    /// Positions to be sent, oldest first. One whose slot has moved on since is skipped.
+    queue: BinaryHeap<Reverse<u64>>,
+    /// Slices in [`State::Sent`].
+    in_flight: u64,
+    recovery: Recovery,
+    events: VecDeque<WorkerEvent>,
+    stats: WorkerStats,
+    /// The packet that was polled last.
+    values: Box<[i32; VALUES_PER_SLICE]>,
 }
 
 impl Worker {
@@ -86,10 +59,23 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the window or the members make no sense.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        check_window(config.window)?;
-        let members = check_members(&config.members)?;
-        members.binary_search(&config.rank).map_err(|_| ConfigError::NotAMember(config.rank))?;
-        Ok(Self { config })
+        let WorkerConfig { job, rank, members, window, start, timers } = config;
+        check_window(window)?;
+        Ok(Self {
+            job,
+            rank,
+            memberships: vec![membership_of(rank, members)?],
+            slots: Slots::new(start, window),
+            operations: VecDeque::new(),
+            operations_started: 0,
+            next_position: 0,
+            queue: BinaryHeap::new(),
+            in_flight: 0,
+            recovery: Recovery::new(timers),
+            events: VecDeque::new(),
+            stats: WorkerStats::default(),
+            values: Box::new([0; VALUES_PER_SLICE]),
+        })
     }
 
     /// Starts an all-reduce, or queues it behind those under way: its slices follow theirs as the window
@@ -97,37 +83,111 @@ impl Worker {
     ///
     /// # Errors
     /// [`StartError`] when the weight leaves no room for the other members'.
-    pub fn start_all_reduce(&mut self, now: Time, operation: AllReduce) -> Result<OperationId, StartError> {
-        let _ = (now, operation);
-        Ok(OperationId(0))
+    pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
+        let members = self.membership().count;
+        let most = MAX_TOTAL_WEIGHT / members;
+        if operation.weight > most {
+            let AllReduce { name: tensor, weight, .. } = operation;
+            return Err(StartError::Weight { tensor, weight, members, most });
+        }
+        let id = OperationId(self.operations_started);
+        self.operations_started += 1;
+        let first = self.next_position;
+        let operation = Operation::new(id, first, self.slots.seq(first), self.rank, operation);
+        self.next_position = operation.end();
+        let max_slices = operation.max_slices();
+        self.operations.push_back(operation);
+        self.make_ready(max_slices);
+        Ok(id)
     }
 
     /// Takes in a RESULT. One that is not awaited, or not for this worker, changes nothing.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
-        let _ = (now, header, values);
+        let for_us = header.rank == self.rank || header.rank == Rank::ALL;
+        if header.kind != Kind::Result || header.job != self.job || !for_us {
+            self.stats.foreign += 1;
+            return;
+        }
+        let awaited = self.slots.awaited(header.seq);
+        let Some((position, flight)) = awaited else {
+            self.stats.duplicates += 1;
+            return;
+        };
+        let Some(operation) = operation_at(&mut self.operations, position) else { return };
+        let generations = self.memberships.get(flight.generation..).unwrap_or_default();
+        let failure = match operation.verify(position, header, values, generations) {
+            Ok(()) => operation.accept(position, header.tally, values).err(),
+            Err(mismatch) => {
+                self.stats.mismatched += 1;
+                if !flight.mismatched {
+                    // This copy may have been damaged on its way: another one tells.
+                    self.ask_again(position, |flight| flight.mismatched = true);
+                    return;
+                }
+                operation.give_up(position, header.tally, mismatch)
+            }
+        };
+        let operation = operation.id;
+        self.events.extend(failure.map(|error| WorkerEvent::Failed { operation, error }));
+        self.recovery.answered(now, &flight);
+        self.finish_slice(position);
+        self.ask_for_gaps();
     }
 
     /// The next packet to send now, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing<'_>> {
-        let _ = now;
-        None
+        let position = self.next_to_send()?;
+        let number = self.recovery.sent(now, position, self.in_flight == 0);
+        let slot = self.slots.at(position)?;
+        let generation = self.memberships.len() - 1;
+        let mut flight = match slot.state {
+            State::Lost(flight) => flight,
+            _ => Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false },
+        };
+        let retransmit = flight.attempts > 0;
+        flight = Flight { sent: now, transmission: number, attempts: flight.attempts + 1, ..flight };
+        slot.state = State::Sent(flight);
+        self.in_flight += 1;
+        if retransmit {
+            self.stats.retransmitted += 1;
+        } else {
+            self.stats.sent += 1;
+        }
+        let operation = operation_at(&mut self.operations, position)?;
+        let (operator, tally) = operation.write(position, self.rank, &mut self.values);
+        let seq = self.slots.seq(position);
+        let (job, rank) = (self.job, self.rank);
+        let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };
+        Some(Outgoing { header, values: &self.values })
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), unless something else happens first. `None`
     /// while nothing is awaited.
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        (self.in_flight > 0).then(|| self.recovery.deadline())
     }
 
-    /// Lets time pass: asks again for the oldest slices if their results are overdue. Harmless when
+    /// Lets time pass: asks again for the oldest slices if there was silence for too long. Harmless when
     /// called early.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
+        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.stats.timeouts += 1;
+        let asks = self.recovery.timed_out(now) as usize;
+        let mut oldest: Vec<u64> = self.slots.sent().collect();
+        if asks < oldest.len() {
+            oldest.select_nth_unstable(asks);
+            oldest.truncate(asks);
+        }
+        for position in oldest {
+            self.ask_again(position, |_| {});
+        }
     }
 
     /// The next thing to tell the caller, if any.
     pub fn poll_event(&mut self) -> Option<WorkerEvent> {
-        None
+        self.events.pop_front()
     }
 
     /// Changes over to a new generation of the job: `members` may have lost some (or, between
@@ -136,22 +196,118 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the members make no sense; the old generation then stays.
     pub fn change_generation(&mut self, now: Time, job: JobId, members: &[Rank]) -> Result<(), ConfigError> {
-        let _ = (now, job);
-        check_members(members).map(|_| ())
+        self.memberships.push(membership_of(self.rank, members.to_vec())?);
+        self.job = job;
+        self.recovery.restart(now);
+        let unanswered: Vec<u64> = self.slots.sent().collect();
+        for position in unanswered {
+            self.ask_again(position, |_| {});
+        }
+        Ok(())
     }
 
     /// The sequence number that the next operation to be started will begin at.
     pub fn next_seq(&self) -> Seq {
-        self.config.start
+        self.slots.seq(self.next_position)
     }
 
-    /// Whether every operation that was started has completed or failed, and all of its slices are done.
+    /// Whether every slice of every operation that was started is done.
     pub fn is_idle(&self) -> bool {
-        true
+        self.operations.is_empty()
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
+        let round_trip = self.recovery.smoothed_round_trip();
+        WorkerStats { round_trip, timeout: self.recovery.timeout(), ..self.stats }
     }
+
+    fn membership(&self) -> Membership {
+        self.memberships.last().copied().unwrap_or(Membership::new(&[self.rank]))
+    }
+
+    /// Queues those of `positions` that their slots are at and that wait for nothing else.
+    fn make_ready(&mut self, positions: Range<u64>) {
+        for position in positions {
+            if let Some(slot) = self.slots.at(position)
+                && matches!(slot.state, State::Idle)
+            {
+                slot.state = State::Ready;
+                self.queue.push(Reverse(position));
+            }
+        }
+    }
+
+    /// The oldest slice that is to be sent.
+    fn next_to_send(&mut self) -> Option<u64> {
+        while let Some(Reverse(position)) = self.queue.pop() {
+            let state = self.slots.at(position).map(|slot| slot.state);
+            if matches!(state, Some(State::Ready | State::Lost(_))) {
+                return Some(position);
+            }
+        }
+        None
+    }
+
+    /// Queues a slice whose result is awaited to be sent again, unless it is queued already.
+    fn ask_again(&mut self, position: u64, note: impl FnOnce(&mut Flight)) {
+        let Some(slot) = self.slots.at(position) else { return };
+        match &mut slot.state {
+            State::Sent(flight) => {
+                note(flight);
+                slot.state = State::Lost(*flight);
+                self.in_flight -= 1;
+                self.queue.push(Reverse(position));
+            }
+            State::Lost(flight) => note(flight),
+            State::Idle | State::Ready => {}
+        }
+    }
+
+    fn ask_for_gaps(&mut self) {
+        while let Some((number, position)) = self.recovery.next_gap() {
+            let state = self.slots.at(position).map(|slot| slot.state);
+            if matches!(state, Some(State::Sent(flight)) if flight.transmission == number) {
+                self.stats.gaps += 1;
+                self.ask_again(position, |_| {});
+            }
+        }
+    }
+
+    /// The slice's result is settled: its slot, and the slices that waited for it, go on.
+    fn finish_slice(&mut self, position: u64) {
+        self.stats.results += 1;
+        if let Some(slot) = self.slots.at(position)
+            && matches!(slot.state, State::Sent(_))
+        {
+            self.in_flight -= 1;
+        }
+        let next = self.slots.advance(position);
+        if let Some(operation) = operation_at(&mut self.operations, position) {
+            let known = operation.made_known_by(position);
+            self.make_ready(known);
+        }
+        if operation_at(&mut self.operations, next).is_some_and(|operation| operation.is_known(next)) {
+            self.make_ready(next..next + 1);
+        }
+        while let Some(operation) = self.operations.pop_front_if(|operation| operation.is_finished()) {
+            let id = operation.id;
+            let completed =
+                operation.into_reduced().map(|reduced| WorkerEvent::Completed { operation: id, reduced });
+            self.events.extend(completed);
+        }
+    }
+}
+
+fn membership_of(rank: Rank, members: Vec<Rank>) -> Result<Membership, ConfigError> {
+    let members = check_members(members)?;
+    members.binary_search(&rank).map_err(|_| ConfigError::NotAMember(rank))?;
+    Ok(Membership::new(&members))
+}
+
+/// The operation that the slice at `position` belongs to.
+fn operation_at(operations: &mut VecDeque<Operation>, position: u64) -> Option<&mut Operation> {
+    let after = operations.partition_point(|operation| operation.first <= position);
+    let operation = operations.get_mut(after.checked_sub(1)?)?;
+    (position < operation.end()).then_some(operation)
 }

@@ -1,0 +1,171 @@
+//! One slot of the server: the slice that is being added up, and the finished one before it.
+
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Header, Operator, Rank, Seq, Tally, ValuesView};
+
+use crate::time::Time;
+
+/// MAX compares unsigned 31-bit numbers: switches mask the sign bit.
+const MAX_MASK: i32 = i32::MAX;
+
+/// One slice that is, or was, added up.
+#[derive(Debug, Clone)]
+pub(super) struct Sum {
+    pub(super) operator: Operator,
+    pub(super) tally: Tally,
+    pub(super) values: Box<[i32; VALUES_PER_SLICE]>,
+}
+
+impl Sum {
+    fn empty() -> Self {
+        Self { operator: Operator::Sum, tally: Tally::default(), values: Box::new([0; VALUES_PER_SLICE]) }
+    }
+
+    fn store(&mut self, header: &Header, values: ValuesView<'_>) {
+        self.operator = header.operator;
+        self.tally = header.tally;
+        for (to, value) in self.values.iter_mut().zip(values.iter()) {
+            *to = value;
+        }
+    }
+
+    /// Adds a contribution. One with another operator than the first's is added like the first: the sum is
+    /// wrong then, and the check says so, where a refusal would only make everyone wait.
+    fn add(&mut self, header: &Header, values: ValuesView<'_>) {
+        let tally = header.tally;
+        self.tally.contributors = self.tally.contributors.wrapping_add(tally.contributors);
+        self.tally.weight = self.tally.weight.wrapping_add(tally.weight);
+        self.tally.check = self.tally.check.wrapping_add(tally.check);
+        let pairs = self.values.iter_mut().zip(values.iter());
+        match self.operator {
+            Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),
+            Operator::Max => pairs.for_each(|(most, value)| *most = (*most & MAX_MASK).max(value & MAX_MASK)),
+        }
+    }
+}
+
+/// What a contribution did to a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contribution {
+    /// It was the child's second one.
+    Duplicate,
+    /// It was added up; other children are awaited.
+    Added,
+    /// It was the last one: the slice is finished.
+    Finished,
+}
+
+/// A slot of the server's window.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    /// The slice that is awaited. All before it in this slot are finished: the floor of rule 6.
+    pub(super) due: Seq,
+    /// Children whose contribution to `due` is in `partial`.
+    children: u64,
+    partial: Sum,
+    /// The slice one window before `due`, unless that is before the job's start.
+    pub(super) finished: Option<Sum>,
+    /// Who has been sent the finished slice.
+    pub(super) answers: Answers,
+}
+
+impl Slot {
+    pub(super) fn new(due: Seq) -> Self {
+        Self { due, children: 0, partial: Sum::empty(), finished: None, answers: Answers::default() }
+    }
+
+    /// Whether nothing of the awaited slice has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.children == 0
+    }
+
+    /// Adds a contribution to the awaited slice, as a switch does.
+    pub(super) fn contribute(
+        &mut self,
+        header: &Header,
+        values: ValuesView<'_>,
+        child: u8,
+        fan_in: u8,
+        window: u32,
+    ) -> Contribution {
+        let bit = 1 << child;
+        if self.children & bit != 0 {
+            return Contribution::Duplicate;
+        }
+        if self.is_empty() {
+            self.partial.store(header, values);
+        } else {
+            self.partial.add(header, values);
+        }
+        self.children |= bit;
+        if self.children.count_ones() < u32::from(fan_in) {
+            return Contribution::Added;
+        }
+        self.children = 0;
+        let spare = self.finished.take().unwrap_or_else(Sum::empty);
+        self.finished = Some(std::mem::replace(&mut self.partial, spare));
+        self.due = self.due.plus(window);
+        Contribution::Finished
+    }
+
+    /// Forgets what has come of the awaited slice: it was of another generation.
+    pub(super) fn restart(&mut self) {
+        self.children = 0;
+    }
+}
+
+/// When a finished slice was sent to whom.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answers {
+    to_all: Option<Time>,
+    /// Ranks that asked since, and when they were answered.
+    to_one: Vec<(Rank, Time)>,
+}
+
+/// How to answer a question for a finished slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// An answer is on its way to this rank.
+    Wait,
+    /// Only this rank has asked lately.
+    One,
+    /// Others have asked as well: send to all.
+    All,
+}
+
+impl Answers {
+    /// The slice goes out to everyone.
+    pub(super) fn sent_to_all(&mut self, now: Time) {
+        self.to_all = Some(now);
+        self.to_one.clear();
+    }
+
+    /// When it went to everyone last.
+    pub(super) fn last_to_all(&self) -> Option<Time> {
+        self.to_all
+    }
+
+    /// Decides about a question by `rank`, and takes note of the decision. What was sent less than
+    /// `round_trip` ago may have crossed the question.
+    pub(super) fn decide(
+        &mut self,
+        now: Time,
+        rank: Rank,
+        round_trip: std::time::Duration,
+        multicast: bool,
+    ) -> Answer {
+        if self.to_all.is_some_and(|sent| now - sent < round_trip) {
+            return Answer::Wait;
+        }
+        self.to_one.retain(|&(_, sent)| now - sent < round_trip);
+        if self.to_one.iter().any(|&(to, _)| to == rank) {
+            return Answer::Wait;
+        }
+        if multicast && !self.to_one.is_empty() {
+            self.sent_to_all(now);
+            return Answer::All;
+        }
+        self.to_one.push((rank, now));
+        Answer::One
+    }
+}

@@ -1,0 +1,67 @@
+//! What a worker hands to its caller.
+
+use std::time::Duration;
+
+use tributary_wire::Header;
+use tributary_wire::constants::VALUES_PER_SLICE;
+
+use crate::error::CollectiveError;
+use crate::numbers::Reduced;
+
+/// Which of a worker's operations: they count up from 0 in the order in which they were started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// What a worker has to tell its caller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkerEvent {
+    /// An operation has its result.
+    Completed {
+        /// Which.
+        operation: OperationId,
+        /// The result.
+        reduced: Reduced,
+    },
+    /// An operation will have no result. The worker goes on: it sends zeros for the rest of the
+    /// operation, so that the members' sequence numbers stay together, and can start others.
+    Failed {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        error: CollectiveError,
+    },
+}
+
+/// A GRADIENT to be sent: the caller puts the worker's hop stack and addresses around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outgoing<'a> {
+    /// Its header.
+    pub header: Header,
+    /// Its values.
+    pub values: &'a [i32; VALUES_PER_SLICE],
+}
+
+/// What a worker has counted since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkerStats {
+    /// Slices sent for the first time.
+    pub sent: u64,
+    /// Slices sent again, for whatever reason.
+    pub retransmitted: u64,
+    /// Results that were awaited, and right.
+    pub results: u64,
+    /// Results that were there already.
+    pub duplicates: u64,
+    /// Results that this worker did not await: of another job or generation, or for another rank.
+    pub foreign: u64,
+    /// Results that failed verification.
+    pub mismatched: u64,
+    /// Retransmission timeouts that fired.
+    pub timeouts: u64,
+    /// Slices that counted as lost because results of later ones came first.
+    pub gaps: u64,
+    /// Smoothed round trip, once one was measured.
+    pub round_trip: Option<Duration>,
+    /// The retransmission timeout at present, without back-off.
+    pub timeout: Duration,
+}

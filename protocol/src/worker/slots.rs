@@ -1,0 +1,102 @@
+//! The window: which slice each of the job's slots is at.
+//!
+//! A slice may be sent once the result of the slice S before it is there (rule 1). So each slot walks
+//! through its own slices, and one that waits holds up no other slot.
+
+use tributary_wire::Seq;
+
+use crate::time::Time;
+
+/// One slot of the window. `position` counts a worker's slices from 0: unlike a [`Seq`] it never wraps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    /// The slice that this slot is at: the first one of its kind without a result.
+    pub(crate) position: u64,
+    pub(crate) state: State,
+}
+
+/// How far a slot's slice has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum State {
+    /// Nothing to send: its operation has not started, or its scale is not known.
+    Idle,
+    /// Waits to be sent for the first time.
+    Ready,
+    /// Was sent; the result is awaited.
+    Sent(Flight),
+    /// Was sent and probably lost; waits to be sent again.
+    Lost(Flight),
+}
+
+/// What became of a slice that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flight {
+    /// When it was sent last.
+    pub(crate) sent: Time,
+    /// The number of its last transmission, counted over all slices.
+    pub(crate) transmission: u64,
+    /// How often it was sent.
+    pub(crate) attempts: u32,
+    /// The generation in which it was sent first.
+    pub(crate) generation: usize,
+    /// A wrong result for it has come.
+    pub(crate) mismatched: bool,
+}
+
+/// All slots of a worker.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    start: Seq,
+    slots: Box<[Slot]>,
+}
+
+impl Slots {
+    /// `window` (a power of two) slots for slices from `start` on.
+    pub(crate) fn new(start: Seq, window: u32) -> Self {
+        let mask = window - 1;
+        let slot =
+            |index: u32| Slot { position: u64::from(index.wrapping_sub(start.0) & mask), state: State::Idle };
+        Self { start, slots: (0..window).map(slot).collect() }
+    }
+
+    pub(crate) fn window(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    pub(crate) fn seq(&self, position: u64) -> Seq {
+        self.start.plus(position as u32)
+    }
+
+    fn index(&self, seq: Seq) -> usize {
+        seq.0 as usize & (self.slots.len() - 1)
+    }
+
+    /// The slot that is at `position` now.
+    pub(crate) fn at(&mut self, position: u64) -> Option<&mut Slot> {
+        let index = self.index(self.seq(position));
+        self.slots.get_mut(index).filter(|slot| slot.position == position)
+    }
+
+    /// The slice of this number, if its result is awaited.
+    pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
+        let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
+        match slot.state {
+            State::Sent(flight) | State::Lost(flight) => Some((slot.position, flight)),
+            State::Idle | State::Ready => None,
+        }
+    }
+
+    /// The result for `position` is there: its slot goes on to the next slice, whose position is returned.
+    pub(crate) fn advance(&mut self, position: u64) -> u64 {
+        let next = position + self.window();
+        if let Some(slot) = self.at(position) {
+            *slot = Slot { position: next, state: State::Idle };
+        }
+        next
+    }
+
+    /// Slices whose results are awaited and that are not to be sent again anyway.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().filter(|slot| matches!(slot.state, State::Sent(_))).map(|slot| slot.position)
+    }
+}
