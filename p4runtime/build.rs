@@ -16,6 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    let mut config = tonic_prost_build::Config::new();
+    // google.protobuf.Any says by name what is inside.
+    config.enable_type_names();
+    tonic_prost_build::configure().compile_fds_with_config(descriptors, config)?;
     Ok(())
 }

@@ -1,5 +1,18 @@
 //! P4Runtime messages, P4Info by name, and a small client session.
+//!
+//! - [`p4`] and [`google`]: the generated messages, client and server;
+//! - [`p4info`]: what a compiled program exposes, found by name or id;
+//! - [`entry`]: table entries, counters, multicast groups and packets by name;
+//! - [`canonical`]: the byte strings in which values travel;
+//! - [`session`]: a controller's connection to one switch.
 
+pub mod canonical;
+pub mod entry;
+pub mod p4info;
 pub mod proto;
+pub mod session;
 
+pub use google::rpc::Code;
+pub use p4info::P4Info;
 pub use proto::{google, p4};
+pub use session::{Session, SessionError, Target};

@@ -1,0 +1,22 @@
+//! Table entries, counters, multicast groups and packets by name, and their way into messages and back.
+//!
+//! Everything is checked against the [P4Info](crate::p4info::P4Info) on the way out *and* on the way back, and
+//! errors name the table, action or counter and the field.
+
+mod action;
+mod counter;
+mod entity;
+mod error;
+mod key;
+mod multicast;
+mod packet;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use counter::CounterCell;
+pub use entity::{Entity, Query, kind};
+pub use error::EntryError;
+pub use multicast::{LAST_GROUP, MulticastGroup, Replica};
+pub use packet::ControllerPacket;
+pub use table::{ActionCall, Match, TableEntry};

@@ -1,0 +1,230 @@
+//! Table entries by name: `admission: job 7, ingress_port 3 → admit(slot_base 512, …)`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{EntryError, action, key};
+use crate::p4::v1 as message;
+use crate::p4info::{P4Info, Scope, Table};
+
+/// How one field of a key has to look. A field that may be anything is left out of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Match {
+    /// Exactly this.
+    Exact(u128),
+    /// The first `prefix` bits are those of the value; its other bits are 0.
+    Lpm {
+        /// The bits.
+        value: u128,
+        /// How many of them count; at least 1.
+        prefix: u32,
+    },
+    /// The bits that are set in the mask are those of the value; its other bits are 0.
+    Ternary {
+        /// The bits.
+        value: u128,
+        /// Which of them count; not 0.
+        mask: u128,
+    },
+    /// From `low` to `high`, both included.
+    Range {
+        /// The smallest.
+        low: u128,
+        /// The largest.
+        high: u128,
+    },
+    /// Exactly this, in a field that other entries leave out.
+    Optional(u128),
+}
+
+/// An action with a value for each of its parameters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionCall {
+    /// The action's alias.
+    pub name: String,
+    /// Values by the parameter's name.
+    pub parameters: BTreeMap<String, u128>,
+}
+
+impl ActionCall {
+    /// An action without parameters so far.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), parameters: BTreeMap::new() }
+    }
+
+    /// With a value for one more parameter.
+    #[must_use]
+    pub fn with(mut self, parameter: &str, value: impl Into<u128>) -> Self {
+        self.parameters.insert(parameter.to_owned(), value.into());
+        self
+    }
+}
+
+/// An entry of a table, or what the table does when no entry matches.
+///
+/// Entries compare by content, whatever the order in which fields were given. Those that come out of
+/// [`TableEntry::from_proto`] bear aliases: use aliases throughout to compare them with your own.
+///
+/// ```
+/// # use tributary_p4runtime::entry::{ActionCall, TableEntry};
+/// let entry = TableEntry::new("admission").exact("job", 7u16).exact("ingress_port", 3u16)
+///     .action(ActionCall::new("admit").with("slot_base", 512u32).with("slot_mask", 255u32));
+/// assert_eq!(entry.to_string(), "admission[ingress_port=3, job=7] admit(slot_base=512, slot_mask=255)");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableEntry {
+    /// The table's alias.
+    pub table: String,
+    /// Matches by the field's name.
+    pub key: BTreeMap<String, Match>,
+    /// Larger wins; 0 in tables whose entries can't overlap.
+    pub priority: i32,
+    /// What happens to a packet that matches. `None`: in a deletion or a query, or to reset a default.
+    pub action: Option<ActionCall>,
+    /// This is the default action: the key is empty.
+    pub default: bool,
+}
+
+impl TableEntry {
+    /// An entry with nothing but a table.
+    pub fn new(table: &str) -> Self {
+        Self { table: table.to_owned(), ..Self::default() }
+    }
+
+    /// What a table does when no entry matches.
+    pub fn default_of(table: &str) -> Self {
+        Self { default: true, ..Self::new(table) }
+    }
+
+    /// With one more field of the key.
+    #[must_use]
+    pub fn matching(mut self, field: &str, pattern: Match) -> Self {
+        self.key.insert(field.to_owned(), pattern);
+        self
+    }
+
+    /// With one more field of the key, that has to be exactly this.
+    #[must_use]
+    pub fn exact(self, field: &str, value: impl Into<u128>) -> Self {
+        self.matching(field, Match::Exact(value.into()))
+    }
+
+    /// With this action.
+    #[must_use]
+    pub fn action(mut self, action: ActionCall) -> Self {
+        self.action = Some(action);
+        self
+    }
+
+    /// Which entry this is, whatever it does: what a deletion needs, and what two entries must not share.
+    #[must_use]
+    pub fn place(&self) -> Self {
+        Self { action: None, ..self.clone() }
+    }
+
+    /// The message, with ids and canonical byte strings; an error names what does not fit the P4Info.
+    pub fn to_proto(&self, p4info: &P4Info) -> Result<message::TableEntry, EntryError> {
+        let table = p4info
+            .table(&self.table)
+            .ok_or_else(|| EntryError::UnknownName { kind: "table", name: self.table.clone() })?;
+        self.check_place(table)?;
+        let action =
+            self.action.as_ref().map(|call| action::encode(p4info, table, call, self.default)).transpose()?;
+        Ok(message::TableEntry {
+            table_id: table.name.id,
+            r#match: if self.default { Vec::new() } else { key::encode(table, &self.key)? },
+            action: action.map(|action| message::TableAction {
+                r#type: Some(message::table_action::Type::Action(action)),
+            }),
+            priority: self.priority,
+            is_default_action: self.default,
+            ..Default::default()
+        })
+    }
+
+    /// The entry that a message means.
+    pub fn from_proto(p4info: &P4Info, message: &message::TableEntry) -> Result<Self, EntryError> {
+        let table = p4info
+            .table_by_id(message.table_id)
+            .ok_or(EntryError::UnknownId { kind: "table", id: message.table_id })?;
+        let action = match message.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+            None => None,
+            Some(message::table_action::Type::Action(call)) => {
+                Some(action::decode(p4info, table, call, message.is_default_action)?)
+            }
+            Some(_) => {
+                return Err(EntryError::Unsupported {
+                    place: table.name.alias.clone(),
+                    what: "an action profile",
+                });
+            }
+        };
+        let entry = Self {
+            table: table.name.alias.clone(),
+            key: key::decode(table, message)?,
+            priority: message.priority,
+            action,
+            default: message.is_default_action,
+        };
+        entry.check_place(table)?;
+        Ok(entry)
+    }
+
+    /// Priority and default flag fit the table.
+    fn check_place(&self, table: &Table) -> Result<(), EntryError> {
+        let place = || table.name.alias.clone();
+        if self.default && !self.key.is_empty() {
+            return Err(EntryError::Unsupported { place: place(), what: "a default action with a key" });
+        }
+        let reason = match (table.needs_priority() && !self.default, self.priority) {
+            (true, ..=0) => "is no priority, and entries of this table can overlap: give a positive one",
+            (false, priority) if priority != 0 => "is not allowed: entries of this table can't overlap",
+            _ => return Ok(()),
+        };
+        Err(EntryError::Priority { place: place(), priority: self.priority, reason })
+    }
+}
+
+/// Whether a table may use an action in this place.
+pub(super) fn check_scope(table: &Table, action: &str, id: u32, default: bool) -> Result<(), EntryError> {
+    let scope = table.actions.iter().find(|one| one.id == id).map(|one| one.scope);
+    let reason = match (scope, default) {
+        (None, _) => "at all",
+        (Some(Scope::TableOnly), true) => "as its default",
+        (Some(Scope::DefaultOnly), false) => "in an entry: it is for the default only",
+        (Some(Scope::GroupAction), _) => "outside of an action profile group",
+        _ => return Ok(()),
+    };
+    Err(EntryError::Action { place: table.name.alias.clone(), action: action.to_owned(), reason })
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(value) | Self::Optional(value) => write!(f, "{value}"),
+            Self::Lpm { value, prefix } => write!(f, "{value:#x}/{prefix}"),
+            Self::Ternary { value, mask } => write!(f, "{value:#x}&{mask:#x}"),
+            Self::Range { low, high } => write!(f, "{low}..={high}"),
+        }
+    }
+}
+
+impl fmt::Display for ActionCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters: Vec<_> =
+            self.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        write!(f, "{}({})", self.name, parameters.join(", "))
+    }
+}
+
+impl fmt::Display for TableEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key: Vec<_> = self.key.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
+        let key = if self.default { "default".to_owned() } else { key.join(", ") };
+        write!(f, "{}[{key}]", self.table)?;
+        match &self.action {
+            Some(action) => write!(f, " {action}"),
+            None => Ok(()),
+        }
+    }
+}

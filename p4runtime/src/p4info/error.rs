@@ -1,0 +1,51 @@
+use thiserror::Error;
+
+/// Why a P4Info can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum P4InfoError {
+    /// The text is not a P4Info in protobuf's text format: wrong file, or from a newer p4c.
+    #[error("not a P4Info in text format: {0}")]
+    Syntax(String),
+    /// An object has no preamble, so it has neither a name nor an id.
+    #[error("a {kind} of the P4Info has no preamble")]
+    NoPreamble {
+        /// What kind of object.
+        kind: &'static str,
+    },
+    /// Two objects share an id.
+    #[error("the {kind} {name} of the P4Info has the id {id:#010x} of another one")]
+    DuplicateId {
+        /// What kind of object.
+        kind: &'static str,
+        /// The second one's name.
+        name: String,
+        /// The id.
+        id: u32,
+    },
+    /// Two objects of a kind share a name or an alias.
+    #[error("two {kind}s of the P4Info are called {name}")]
+    DuplicateName {
+        /// What kind of object.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// An object refers to another one that is not there.
+    #[error("{place} of the P4Info refers to the {kind} {id:#010x}, which is not in it")]
+    Dangling {
+        /// Who refers.
+        place: String,
+        /// What kind of object it refers to.
+        kind: &'static str,
+        /// The id it gives.
+        id: u32,
+    },
+    /// A number makes no sense, e.g. a width of no bits.
+    #[error("{place} of the P4Info has {what}")]
+    Senseless {
+        /// Which object or field.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}

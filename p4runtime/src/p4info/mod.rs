@@ -1,0 +1,181 @@
+//! P4Info: the names, ids and widths that a compiled P4 program exposes to its controllers.
+
+mod error;
+mod objects;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use prost_reflect::{DescriptorPool, DynamicMessage};
+
+pub use error::P4InfoError;
+use objects::Object;
+pub use objects::{
+    Action, ActionRef, ControllerHeader, Counter, Field, MatchField, MatchType, Name, Register, Scope, Table,
+    Unit,
+};
+
+use crate::p4::config::v1 as message;
+use crate::proto::DESCRIPTORS;
+
+/// A P4Info that was checked once, and finds its objects by id, full name or alias.
+#[derive(Debug, Clone)]
+pub struct P4Info {
+    message: message::P4Info,
+    tables: Objects<Table>,
+    actions: Objects<Action>,
+    counters: Objects<Counter>,
+    registers: Objects<Register>,
+    headers: Objects<ControllerHeader>,
+}
+
+impl P4Info {
+    /// Reads protobuf's text format, as p4c writes it into `.p4info.txtpb` files.
+    pub fn parse(text: &str) -> Result<Self, P4InfoError> {
+        let syntax = |reason: &dyn std::fmt::Display| P4InfoError::Syntax(reason.to_string());
+        let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| syntax(&error))?;
+        let descriptor = pool
+            .get_message_by_name("p4.config.v1.P4Info")
+            .ok_or_else(|| syntax(&"this program was built without its description"))?;
+        let dynamic = DynamicMessage::parse_text_format(descriptor, text).map_err(|error| syntax(&error))?;
+        Self::new(dynamic.transcode_to().map_err(|error| syntax(&error))?)
+    }
+
+    /// Checks a P4Info that came as a message.
+    pub fn new(message: message::P4Info) -> Result<Self, P4InfoError> {
+        let info = Self {
+            tables: Objects::check(&message.tables)?,
+            actions: Objects::check(&message.actions)?,
+            counters: Objects::check(&message.counters)?,
+            registers: Objects::check(&message.registers)?,
+            headers: Objects::check(&message.controller_packet_metadata)?,
+            message,
+        };
+        info.check_references()?;
+        Ok(info)
+    }
+
+    /// The message, for SetForwardingPipelineConfig.
+    pub fn message(&self) -> &message::P4Info {
+        &self.message
+    }
+
+    /// The table of this name or alias.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.named(name)
+    }
+
+    /// The table with this id.
+    pub fn table_by_id(&self, id: u32) -> Option<&Table> {
+        self.tables.by_id.get(&id)
+    }
+
+    /// All tables, by id.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.by_id.values()
+    }
+
+    /// The action of this name or alias.
+    pub fn action(&self, name: &str) -> Option<&Action> {
+        self.actions.named(name)
+    }
+
+    /// The action with this id.
+    pub fn action_by_id(&self, id: u32) -> Option<&Action> {
+        self.actions.by_id.get(&id)
+    }
+
+    /// All actions, by id.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.actions.by_id.values()
+    }
+
+    /// The indexed counter of this name or alias.
+    pub fn counter(&self, name: &str) -> Option<&Counter> {
+        self.counters.named(name)
+    }
+
+    /// The indexed counter with this id.
+    pub fn counter_by_id(&self, id: u32) -> Option<&Counter> {
+        self.counters.by_id.get(&id)
+    }
+
+    /// All indexed counters, by id.
+    pub fn counters(&self) -> impl Iterator<Item = &Counter> {
+        self.counters.by_id.values()
+    }
+
+    /// The register array of this name or alias.
+    pub fn register(&self, name: &str) -> Option<&Register> {
+        self.registers.named(name)
+    }
+
+    /// All register arrays, by id.
+    pub fn registers(&self) -> impl Iterator<Item = &Register> {
+        self.registers.by_id.values()
+    }
+
+    /// What comes with a packet to the controller, if the program sends any.
+    pub fn packet_in(&self) -> Option<&ControllerHeader> {
+        self.headers.named("packet_in")
+    }
+
+    /// What comes with a packet from the controller, if the program takes any.
+    pub fn packet_out(&self) -> Option<&ControllerHeader> {
+        self.headers.named("packet_out")
+    }
+
+    /// What tables refer to is there.
+    fn check_references(&self) -> Result<(), P4InfoError> {
+        for (table, message) in self
+            .message
+            .tables
+            .iter()
+            .filter_map(|table| Some((self.table_by_id(table.preamble.as_ref()?.id)?, table)))
+        {
+            let fixed = Some(message.const_default_action_id).filter(|&id| id != 0);
+            for id in table.actions.iter().map(|action| action.id).chain(fixed) {
+                if self.action_by_id(id).is_none() {
+                    let place = format!("the table {}", table.name.alias);
+                    return Err(P4InfoError::Dangling { place, kind: Action::KIND, id });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The objects of one kind.
+#[derive(Debug, Clone)]
+struct Objects<T> {
+    by_id: BTreeMap<u32, T>,
+    ids: HashMap<String, u32>,
+}
+
+impl<T: Object> Objects<T> {
+    fn check(messages: &[T::Message]) -> Result<Self, P4InfoError> {
+        let mut objects = Self { by_id: BTreeMap::new(), ids: HashMap::new() };
+        for message in messages {
+            objects.add(T::check(message)?)?;
+        }
+        Ok(objects)
+    }
+
+    fn add(&mut self, object: T) -> Result<(), P4InfoError> {
+        let name = object.name().clone();
+        if self.by_id.insert(name.id, object).is_some() {
+            return Err(P4InfoError::DuplicateId { kind: T::KIND, name: name.full, id: name.id });
+        }
+        for one in BTreeSet::from([name.full, name.alias]) {
+            if self.ids.insert(one.clone(), name.id).is_some() {
+                return Err(P4InfoError::DuplicateName { kind: T::KIND, name: one });
+            }
+        }
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<&T> {
+        self.by_id.get(self.ids.get(name)?)
+    }
+}

@@ -1,0 +1,275 @@
+//! The objects of a P4Info, checked: what the messages leave optional or signed is definite here.
+
+use super::P4InfoError;
+use crate::p4::config::v1 as message;
+
+pub use message::action_ref::Scope;
+pub use message::counter_spec::Unit;
+pub use message::match_field::MatchType;
+
+/// Id and names of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// The id; its first byte tells the kind of object.
+    pub id: u32,
+    /// The full name, e.g. `MyIngress.admission`.
+    pub full: String,
+    /// The shortest suffix that is unique, e.g. `admission`.
+    pub alias: String,
+}
+
+/// A match-action table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Id and names.
+    pub name: Name,
+    /// The key, in the order of the program.
+    pub key: Vec<MatchField>,
+    /// The actions an entry or the default may have.
+    pub actions: Vec<ActionRef>,
+    /// How many entries fit; `None`: the P4Info doesn't say.
+    pub size: Option<u64>,
+    /// The default action can't be changed.
+    pub const_default: bool,
+    /// Declared with `const entries`: no entry can be written.
+    pub const_entries: bool,
+    /// The id of the action profile or selector that entries refer to, if the table has one.
+    pub implementation: Option<u32>,
+    /// Ids of direct counters and direct meters.
+    pub direct_resources: Vec<u32>,
+}
+
+impl Table {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&MatchField> {
+        self.key.iter().find(|field| field.name == name)
+    }
+
+    /// The field with this id.
+    pub fn field_by_id(&self, id: u32) -> Option<&MatchField> {
+        self.key.iter().find(|field| field.id == id)
+    }
+
+    /// Entries overlap, so each needs a priority.
+    pub fn needs_priority(&self) -> bool {
+        self.key
+            .iter()
+            .any(|field| matches!(field.kind, MatchType::Ternary | MatchType::Range | MatchType::Optional))
+    }
+}
+
+/// One field of a table's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchField {
+    /// Counts from 1 within the table.
+    pub id: u32,
+    /// The name, or what `@name` says.
+    pub name: String,
+    /// Width in bits, at least 1.
+    pub width: u32,
+    /// How it matches.
+    pub kind: MatchType,
+}
+
+/// That a table may run an action, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActionRef {
+    /// The action's id.
+    pub id: u32,
+    /// In entries, as the default, or both.
+    pub scope: Scope,
+}
+
+/// An action and its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    /// Id and names.
+    pub name: Name,
+    /// What an entry gives a value for.
+    pub parameters: Vec<Field>,
+}
+
+/// A parameter of an action, or a field of a packet-in or packet-out header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Counts from 1 within its object.
+    pub id: u32,
+    /// The name.
+    pub name: String,
+    /// Width in bits, at least 1.
+    pub width: u32,
+}
+
+/// An indexed counter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counter {
+    /// Id and names.
+    pub name: Name,
+    /// Number of cells.
+    pub size: u64,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+/// A register array. P4Runtime servers don't give access to them, but its size says what the program was
+/// compiled for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Register {
+    /// Id and names.
+    pub name: Name,
+    /// Number of cells.
+    pub size: u64,
+}
+
+/// The header that comes with a packet to, or from, the controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControllerHeader {
+    /// Id and names; the full name is `packet_in` or `packet_out`.
+    pub name: Name,
+    /// Its fields, from the first bit on.
+    pub fields: Vec<Field>,
+}
+
+/// What every kind of object has.
+pub(super) trait Object: Sized {
+    /// The message it comes from.
+    type Message;
+    /// What errors call it.
+    const KIND: &'static str;
+
+    fn check(message: &Self::Message) -> Result<Self, P4InfoError>;
+    fn name(&self) -> &Name;
+}
+
+impl Object for Table {
+    type Message = message::Table;
+    const KIND: &'static str = "table";
+
+    fn check(message: &message::Table) -> Result<Self, P4InfoError> {
+        let name = name_of(Self::KIND, message.preamble.as_ref())?;
+        let key =
+            message.match_fields.iter().map(|field| match_field(&name, field)).collect::<Result<_, _>>()?;
+        let actions = message
+            .action_refs
+            .iter()
+            .map(|action| ActionRef { id: action.id, scope: action.scope() })
+            .collect();
+        Ok(Self {
+            key,
+            actions,
+            size: u64::try_from(message.size).ok().filter(|&size| size > 0),
+            const_default: message.const_default_action_id != 0,
+            const_entries: message.is_const_table,
+            implementation: Some(message.implementation_id).filter(|&id| id != 0),
+            direct_resources: message.direct_resource_ids.clone(),
+            name,
+        })
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl Object for Action {
+    type Message = message::Action;
+    const KIND: &'static str = "action";
+
+    fn check(message: &message::Action) -> Result<Self, P4InfoError> {
+        let name = name_of(Self::KIND, message.preamble.as_ref())?;
+        let parameters = message
+            .params
+            .iter()
+            .map(|parameter| field(&name, parameter.id, &parameter.name, parameter.bitwidth))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { name, parameters })
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl Object for Counter {
+    type Message = message::Counter;
+    const KIND: &'static str = "counter";
+
+    fn check(message: &message::Counter) -> Result<Self, P4InfoError> {
+        let name = name_of(Self::KIND, message.preamble.as_ref())?;
+        let unit = message.spec.as_ref().map_or(Unit::Unspecified, message::CounterSpec::unit);
+        Ok(Self { size: size(&name, message.size)?, unit, name })
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl Object for Register {
+    type Message = message::Register;
+    const KIND: &'static str = "register";
+
+    fn check(message: &message::Register) -> Result<Self, P4InfoError> {
+        let name = name_of(Self::KIND, message.preamble.as_ref())?;
+        Ok(Self { size: size(&name, message.size.into())?, name })
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl Object for ControllerHeader {
+    type Message = message::ControllerPacketMetadata;
+    const KIND: &'static str = "controller header";
+
+    fn check(message: &message::ControllerPacketMetadata) -> Result<Self, P4InfoError> {
+        let name = name_of(Self::KIND, message.preamble.as_ref())?;
+        let fields = message
+            .metadata
+            .iter()
+            .map(|part| field(&name, part.id, &part.name, part.bitwidth))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { name, fields })
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+fn name_of(kind: &'static str, preamble: Option<&message::Preamble>) -> Result<Name, P4InfoError> {
+    let preamble = preamble.ok_or(P4InfoError::NoPreamble { kind })?;
+    let alias = if preamble.alias.is_empty() { &preamble.name } else { &preamble.alias };
+    Ok(Name { id: preamble.id, full: preamble.name.clone(), alias: alias.clone() })
+}
+
+fn match_field(table: &Name, message: &message::MatchField) -> Result<MatchField, P4InfoError> {
+    let Field { id, name, width } = field(table, message.id, &message.name, message.bitwidth)?;
+    let kind = match &message.r#match {
+        Some(message::match_field::Match::MatchType(number)) => MatchType::try_from(*number).ok(),
+        _ => None,
+    };
+    match kind {
+        Some(kind) if kind != MatchType::Unspecified => Ok(MatchField { id, name, width, kind }),
+        _ => Err(P4InfoError::Senseless {
+            place: format!("{}.{name}", table.alias),
+            what: "a match type of no known kind".to_owned(),
+        }),
+    }
+}
+
+fn field(owner: &Name, id: u32, name: &str, width: i32) -> Result<Field, P4InfoError> {
+    match u32::try_from(width) {
+        Ok(width) if width > 0 => Ok(Field { id, name: name.to_owned(), width }),
+        _ => Err(P4InfoError::Senseless {
+            place: format!("{}.{name}", owner.alias),
+            what: format!("a width of {width} bits"),
+        }),
+    }
+}
+
+fn size(owner: &Name, size: i64) -> Result<u64, P4InfoError> {
+    u64::try_from(size)
+        .map_err(|_| P4InfoError::Senseless { place: owner.alias.clone(), what: format!("{size} cells") })
+}

@@ -1,0 +1,142 @@
+//! From an address to a session whose claim the switch has answered.
+
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+use super::error::{is_transport, words};
+use super::stream::{self, Reader};
+use super::{Session, SessionError, Target, to_wire};
+use crate::p4::v1 as message;
+use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
+use crate::p4::v1::stream_message_request::Update;
+
+/// BMv2 answers a wildcard read in a single message, however long.
+const MAX_MESSAGE: usize = 256 << 20;
+/// Packets from the switch that wait for a slow subscriber before the oldest are lost.
+const NOTIFICATIONS_KEPT: usize = 1024;
+/// Packets to the switch that wait for the connection.
+const OUTGOING_KEPT: usize = 64;
+/// Between two attempts to connect.
+const RETRY_FIRST: Duration = Duration::from_millis(20);
+const RETRY_LAST: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Connects, and claims the switch with this election id (larger wins; 0 never does). A switch that isn't
+    /// there yet is tried again until the deadline. The session may turn out not to be primary: see
+    /// [`Session::mastership`].
+    pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
+        let endpoint = endpoint(&target)?;
+        let mut reason = "the deadline had passed before the first attempt".to_owned();
+        let attempts = async {
+            let mut pause = RETRY_FIRST;
+            loop {
+                match attempt(&endpoint, &target, election_id).await {
+                    Ok(session) => return Ok(session),
+                    Err(Failure::Final(error)) => return Err(error),
+                    Err(Failure::Passing(words)) => {
+                        tracing::debug!(switch = target.name, reason = words, "no session yet");
+                        reason = words;
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_LAST);
+            }
+        };
+        match tokio::time::timeout_at(deadline, attempts).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(SessionError::Unreachable { switch: target.name, address: target.address, reason }),
+        }
+    }
+}
+
+/// How an attempt ended.
+enum Failure {
+    /// Worth another attempt.
+    Passing(String),
+    /// The switch has decided.
+    Final(SessionError),
+}
+
+fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", target.address)).map_err(|error| {
+        SessionError::BadAddress {
+            switch: target.name.clone(),
+            address: target.address.clone(),
+            reason: error.to_string(),
+        }
+    })?;
+    // A switch that vanishes is noticed by TCP. HTTP/2 pings would be quicker, but BMv2's gRPC server ends
+    // connections that ping more often than once in five minutes.
+    Ok(endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10))))
+}
+
+async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Result<Session, Failure> {
+    let channel = endpoint.connect().await.map_err(|error| Failure::Passing(chain(&error)))?;
+    let client = P4RuntimeClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let (outgoing, incoming) = open_stream(client.clone(), target, election_id).await.map_err(|status| {
+        if is_transport(&status) {
+            Failure::Passing(words(&status))
+        } else {
+            Failure::Final(SessionError::from_status(&target.name, "the claim to be its controller", &status))
+        }
+    })?;
+    let (incoming, first) = incoming;
+    let (states, mastership) = watch::channel(first);
+    let (notifications, _) = broadcast::channel(NOTIFICATIONS_KEPT);
+    let reader = Reader::spawn(incoming, states, notifications.clone(), target.name.clone());
+    Ok(Session {
+        target: target.clone(),
+        election_id,
+        client,
+        outgoing,
+        mastership,
+        notifications,
+        _reader: reader,
+    })
+}
+
+type Opened = (mpsc::Sender<message::StreamMessageRequest>, (stream::Incoming, super::Mastership));
+
+/// Opens the stream and waits for the answer to our claim.
+async fn open_stream(
+    mut client: P4RuntimeClient<Channel>,
+    target: &Target,
+    election_id: u128,
+) -> Result<Opened, Status> {
+    let (outgoing, requests) = mpsc::channel(OUTGOING_KEPT);
+    let claim = message::MasterArbitrationUpdate {
+        device_id: target.device_id,
+        election_id: Some(to_wire(election_id)),
+        ..Default::default()
+    };
+    // Before the call: BMv2 sends no response headers until it has had a message to answer.
+    let claim = message::StreamMessageRequest { update: Some(Update::Arbitration(claim)) };
+    outgoing.send(claim).await.map_err(|_| Status::internal("the stream's queue is closed"))?;
+    let mut incoming: Streaming<_> = client.stream_channel(ReceiverStream::new(requests)).await?.into_inner();
+    loop {
+        let Some(response) = incoming.message().await? else {
+            return Err(Status::unavailable("the switch closed the stream without an answer"));
+        };
+        if let Some(state) = stream::arbitration(&response, election_id) {
+            return Ok((outgoing, (stream::Incoming::new(incoming, election_id), state)));
+        }
+    }
+}
+
+/// An error and its causes: tonic's own message is only "transport error".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! A controller's connection to one switch.
+//!
+//! A [`Session`] is a claim to be the switch's controller: it opens the stream, says its election id, and keeps
+//! the claim until it is dropped. Whether the claim holds is [watched](Session::mastership): a controller with a
+//! higher id takes over at any time, and writes are then refused.
+
+mod connect;
+mod error;
+mod pipeline;
+mod requests;
+mod stream;
+
+use std::fmt;
+
+use tokio::sync::{broadcast, mpsc, watch};
+use tonic::transport::Channel;
+
+pub use error::{SessionError, UpdateFailure};
+pub use stream::Notification;
+
+use crate::p4::v1 as message;
+use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
+
+/// A switch, as a controller knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The name that errors use.
+    pub name: String,
+    /// Where its P4Runtime server listens: `host:port`.
+    pub address: String,
+    /// The device id that it was started with.
+    pub device_id: u64,
+}
+
+/// What the switch last said about who is its primary controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mastership {
+    /// This session: it may write.
+    Primary,
+    /// Another one, with this election id.
+    Backup {
+        /// The primary's election id.
+        primary: u128,
+    },
+    /// Nobody: whoever was it has left, and its election id is higher than ours.
+    Nobody,
+    /// The session has ended, so this one is nothing any more.
+    Ended {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Mastership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Primary => write!(f, "it is primary"),
+            Self::Backup { primary } => write!(f, "the one with the election id {primary} is"),
+            Self::Nobody => write!(f, "none is"),
+            Self::Ended { reason } => write!(f, "its session has ended: {reason}"),
+        }
+    }
+}
+
+/// A connection to one switch; see the [module](self).
+#[derive(Debug)]
+pub struct Session {
+    target: Target,
+    election_id: u128,
+    client: P4RuntimeClient<Channel>,
+    outgoing: mpsc::Sender<message::StreamMessageRequest>,
+    mastership: watch::Receiver<Mastership>,
+    notifications: broadcast::Sender<Notification>,
+    _reader: stream::Reader,
+}
+
+impl Session {
+    /// The switch.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What this session says to be elected.
+    pub fn election_id(&self) -> u128 {
+        self.election_id
+    }
+
+    /// Who is primary: the state now, and word of its changes.
+    pub fn mastership(&self) -> watch::Receiver<Mastership> {
+        self.mastership.clone()
+    }
+
+    /// Whether this session may write, as far as the switch has told us.
+    pub fn is_primary(&self) -> bool {
+        *self.mastership.borrow() == Mastership::Primary
+    }
+
+    /// Waits until this session is primary. The caller sets the deadline, e.g. with [`tokio::time::timeout`].
+    pub async fn primary(&self) -> Result<(), SessionError> {
+        let mut watch = self.mastership();
+        let decided = |state: &Mastership| matches!(state, Mastership::Primary | Mastership::Ended { .. });
+        let state = watch.wait_for(decided).await.map(|state| state.clone());
+        match state {
+            Ok(Mastership::Ended { reason }) => Err(self.ended(reason)),
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.ended("its reader has stopped".to_owned())),
+        }
+    }
+
+    /// Packets from the switch, and its complaints about packets we sent, from now on. Who reads too slowly
+    /// loses the oldest and is told how many.
+    pub fn notifications(&self) -> broadcast::Receiver<Notification> {
+        self.notifications.subscribe()
+    }
+
+    /// Hands a packet to the switch. It says nothing when all is well; a complaint comes as a notification.
+    pub async fn send_packet(&self, packet: message::PacketOut) -> Result<(), SessionError> {
+        let update = message::stream_message_request::Update::Packet(packet);
+        let sent = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
+        sent.map_err(|_| self.ended("its stream is closed".to_owned()))
+    }
+
+    fn ended(&self, reason: String) -> SessionError {
+        SessionError::Ended { switch: self.target.name.clone(), reason }
+    }
+}
+
+fn to_wire(id: u128) -> message::Uint128 {
+    let half = |part: u128| u64::try_from(part & u128::from(u64::MAX)).unwrap_or(u64::MAX);
+    message::Uint128 { high: half(id >> 64), low: half(id) }
+}
+
+fn from_wire(id: Option<&message::Uint128>) -> u128 {
+    id.map_or(0, |id| u128::from(id.high) << 64 | u128::from(id.low))
+}

@@ -1,0 +1,130 @@
+//! Writes, reads, and what the switch can do.
+
+use prost::Message;
+use tonic::Status;
+
+use super::error::update_failures;
+use super::{Session, SessionError, UpdateFailure, to_wire};
+use crate::p4::v1::{self as message, Entity, Update};
+
+/// Most gRPC servers refuse messages above 4 MiB; this leaves room for the rest of the request.
+const WRITE_BYTES: usize = 3 << 20;
+
+impl Session {
+    /// Carries out all updates that can be, in order, and reports the others: see [`SessionError::Write`].
+    pub async fn write(&self, updates: Vec<Update>) -> Result<(), SessionError> {
+        let total = updates.len();
+        let mut failures = Vec::new();
+        let mut done = 0;
+        for batch in batches(updates) {
+            let count = batch.len();
+            let failed = self.write_batch(batch).await?;
+            failures.extend(failed.into_iter().map(|one| UpdateFailure { index: one.index + done, ..one }));
+            done += count;
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        Err(SessionError::Write { switch: self.target.name.clone(), total, failures })
+    }
+
+    async fn write_batch(&self, updates: Vec<Update>) -> Result<Vec<UpdateFailure>, SessionError> {
+        let count = updates.len();
+        let request = message::WriteRequest {
+            device_id: self.target.device_id,
+            election_id: Some(to_wire(self.election_id)),
+            updates,
+            ..Default::default()
+        };
+        match self.client.clone().write(request).await {
+            Ok(_) => Ok(Vec::new()),
+            Err(status) => update_failures(&status, count).ok_or_else(|| self.refused("a write", &status)),
+        }
+    }
+
+    /// Everything that the patterns cover, in the order in which the switch sends it.
+    pub async fn read(&self, patterns: Vec<Entity>) -> Result<Vec<Entity>, SessionError> {
+        let request = message::ReadRequest {
+            device_id: self.target.device_id,
+            entities: patterns,
+            ..Default::default()
+        };
+        let refused = |status: Status| self.refused("a read", &status);
+        let mut responses = self.client.clone().read(request).await.map_err(refused)?.into_inner();
+        let mut found = Vec::new();
+        while let Some(response) = responses.message().await.map_err(refused)? {
+            found.extend(response.entities);
+        }
+        Ok(found)
+    }
+
+    /// The version of P4Runtime that the switch implements.
+    pub async fn api_version(&self) -> Result<String, SessionError> {
+        let request = message::CapabilitiesRequest { device_id: self.target.device_id };
+        let answer = self.client.clone().capabilities(request).await;
+        let answer = answer.map_err(|status| self.refused("to say what it can do", &status))?;
+        Ok(answer.into_inner().p4runtime_api_version)
+    }
+
+    pub(super) fn refused(&self, what: &'static str, status: &Status) -> SessionError {
+        SessionError::from_status(&self.target.name, what, status)
+    }
+}
+
+/// As few requests as the message size allows, in order.
+fn batches(updates: Vec<Update>) -> Vec<Vec<Update>> {
+    let mut batches: Vec<Vec<Update>> = Vec::new();
+    let mut filled = WRITE_BYTES;
+    for update in updates {
+        // The tag and length of a repeated message take at most 6 bytes at these sizes.
+        let size = update.encoded_len() + 6;
+        match batches.last_mut() {
+            Some(batch) if filled + size <= WRITE_BYTES => batch.push(update),
+            _ => {
+                batches.push(vec![update]);
+                filled = 0;
+            }
+        }
+        filled += size;
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{MulticastGroup, kind};
+
+    fn group(id: u32, ports: u32) -> Update {
+        let group = MulticastGroup::to_ports(id, 0..ports).to_proto().unwrap();
+        let replication = message::PacketReplicationEngineEntry {
+            r#type: Some(message::packet_replication_engine_entry::Type::MulticastGroupEntry(group)),
+        };
+        let entity = message::entity::Entity::PacketReplicationEngineEntry(replication);
+        assert_eq!(kind(Some(&entity)), "a replication entry");
+        Update { r#type: 1, entity: Some(Entity { entity: Some(entity) }) }
+    }
+
+    #[test]
+    fn batches_keep_the_order_and_stay_below_the_limit() {
+        let updates: Vec<_> = (1..=400).map(|id| group(id, 2_000)).collect();
+        let batches = batches(updates.clone());
+        assert!(batches.len() > 1, "{} bytes", updates.iter().map(Message::encoded_len).sum::<usize>());
+        for batch in &batches {
+            let request = message::WriteRequest { updates: batch.clone(), ..Default::default() };
+            assert!(request.encoded_len() <= WRITE_BYTES);
+        }
+        assert_eq!(batches.concat(), updates);
+    }
+
+    #[test]
+    fn an_update_above_the_limit_goes_alone() {
+        let batches = batches(vec![group(1, 2), group(2, 1_000_000), group(3, 2)]);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn nothing_to_write_is_no_request() {
+        assert!(batches(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,37 @@
+//! Connecting to what is not there.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tributary_p4runtime::{Session, SessionError, Target};
+
+fn target(address: &str) -> Target {
+    Target { name: "leaf-1".to_owned(), address: address.to_owned(), device_id: 0 }
+}
+
+#[tokio::test]
+async fn an_absent_switch_is_named_with_its_address() {
+    // Bound but closed again: nobody listens there.
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let error = Session::connect(target(&address), 1, deadline).await.unwrap_err();
+    let SessionError::Unreachable { switch, address: given, reason } = error else { panic!("{error}") };
+    assert_eq!((switch.as_str(), given), ("leaf-1", address));
+    assert!(reason.to_lowercase().contains("refused"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_port_that_never_answers_ends_at_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let error = Session::connect(target(&address), 1, deadline).await.unwrap_err();
+    assert!(matches!(error, SessionError::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_senseless_address_is_refused_at_once() {
+    let error = Session::connect(target("not an address"), 1, Instant::now()).await.unwrap_err();
+    assert!(matches!(error, SessionError::BadAddress { .. }), "{error}");
+}
