@@ -1,1 +1,32 @@
 //! The worker and server roles on a host.
+//!
+//! [`WorkerAgent`] and [`ServerAgent`] each run one thread that owns a port and a state machine of
+//! [`tributary_protocol`]: it reads frames, asks the state machine what to send, and sleeps until the next
+//! frame, command or timeout. What such an agent is to do in its job it learns from the controller,
+//! through a [`Membership`]. [`HostPort`] is the port of a real host; in one process,
+//! [`tributary_link::link`]s serve as well.
+
+mod driver;
+mod error;
+mod handle;
+mod host_port;
+mod join;
+mod link;
+mod server;
+mod worker;
+
+pub use error::{AgentError, JoinError};
+pub use host_port::HostPort;
+pub use join::{JobEvent, JobMember, Membership, Speaker};
+pub use link::Traffic;
+pub use server::ServerAgent;
+pub use worker::WorkerAgent;
+
+/// What an agent has counted since it was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentStats<P> {
+    /// The counters of its state machine.
+    pub protocol: P,
+    /// The frames of its port.
+    pub traffic: Traffic,
+}

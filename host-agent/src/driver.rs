@@ -1,0 +1,138 @@
+//! The loop that every agent's thread runs, whatever its role.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use mio::{Events, Poll};
+use tributary_protocol::Time;
+use tributary_wire::FrameView;
+
+use crate::AgentStats;
+use crate::error::AgentError;
+use crate::link::{self, FrameLink, Verdict};
+
+/// Frames read before the agent looks at its commands and timers again.
+const FRAMES_PER_ROUND: usize = 64;
+/// The port and the commands' waker are all that there is to report.
+const EVENTS_PER_WAIT: usize = 4;
+
+/// A state machine as the loop drives it.
+pub(crate) trait Role: Send + 'static {
+    /// What its handle can ask of it.
+    type Command: Send;
+    /// What it counts.
+    type Stats: Send;
+
+    fn handle_command(&mut self, command: Self::Command);
+    fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
+    /// Sends everything that is due.
+    fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
+    fn next_timeout(&self) -> Option<Time>;
+    fn handle_timeout(&mut self, now: Time);
+    /// Tells its callers what has come to an end.
+    fn report(&mut self);
+    fn stats(&self) -> Self::Stats;
+}
+
+/// What a handle sends to its agent's thread. Closing the channel stops the agent.
+pub(crate) enum Command<R: Role> {
+    /// End, and tell those who wait this reason.
+    End(String),
+    /// Send the counters.
+    Stats(Sender<AgentStats<R::Stats>>),
+    /// Something that only this role does.
+    Role(R::Command),
+}
+
+/// Everything that an agent's thread owns.
+pub(crate) struct Driver<R: Role> {
+    role: R,
+    link: FrameLink,
+    incoming: Box<[u8]>,
+    commands: Receiver<Command<R>>,
+    poll: Poll,
+    epoch: Instant,
+}
+
+/// What a look at the commands or at the port means for the loop.
+enum Round {
+    /// There was nothing more.
+    Drained,
+    /// There may be more: come back without waiting.
+    Unfinished,
+    /// The agent is to end, for this reason.
+    End(String),
+}
+
+impl<R: Role> Driver<R> {
+    pub(crate) fn new(role: R, link: FrameLink, commands: Receiver<Command<R>>, poll: Poll) -> Self {
+        Self { role, link, incoming: link::receive_buffer(), commands, poll, epoch: Instant::now() }
+    }
+
+    /// Runs until the agent is told to end, and says why it was.
+    ///
+    /// # Errors
+    /// The port or the poll does not work any more.
+    pub(crate) fn run(&mut self) -> Result<String, AgentError> {
+        let mut events = Events::with_capacity(EVENTS_PER_WAIT);
+        loop {
+            if let Round::End(reason) = self.take_commands() {
+                return Ok(reason);
+            }
+            let frames = self.take_frames()?;
+            let now = self.now();
+            if self.role.next_timeout().is_some_and(|due| due <= now) {
+                self.role.handle_timeout(now);
+            }
+            self.role.transmit(now, &mut self.link)?;
+            self.link.flush()?;
+            self.role.report();
+            // A command that comes from here on is seen: its waker ends the wait.
+            if matches!(frames, Round::Drained) {
+                self.wait(&mut events)?;
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    fn take_commands(&mut self) -> Round {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::End(reason)) => return Round::End(reason),
+                // Nobody waits for the answer any more: then nobody misses it.
+                Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
+                Ok(Command::Role(command)) => self.role.handle_command(command),
+                Err(TryRecvError::Empty) => return Round::Drained,
+                Err(TryRecvError::Disconnected) => return Round::End("it was stopped".into()),
+            }
+        }
+    }
+
+    fn take_frames(&mut self) -> Result<Round, AgentError> {
+        for _ in 0..FRAMES_PER_ROUND {
+            let Some(frame) = self.link.receive(&mut self.incoming)? else { return Ok(Round::Drained) };
+            let now = Time::ZERO + self.epoch.elapsed();
+            let verdict = link::parse(frame, |view| self.role.handle_frame(now, view));
+            self.link.count(verdict);
+            self.role.transmit(now, &mut self.link)?;
+        }
+        Ok(Round::Unfinished)
+    }
+
+    fn wait(&mut self, events: &mut Events) -> Result<(), AgentError> {
+        let timeout: Option<Duration> = self.role.next_timeout().map(|due| due - self.now());
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+                Err(AgentError::System { step: "wait for frames", source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stats(&self) -> AgentStats<R::Stats> {
+        AgentStats { protocol: self.role.stats(), traffic: self.link.traffic() }
+    }
+}

@@ -1,0 +1,104 @@
+use std::io;
+
+use thiserror::Error;
+use tributary_link::LinkError;
+use tributary_protocol::{CollectiveError, StartError};
+use tributary_wire::WireError;
+
+/// Why an agent cannot start, does not do what it was asked, or has ended.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// The configuration is for the other role.
+    #[error(
+        "job \"{job}\": this host was started as a {started_as}, but the controller means another role for it"
+    )]
+    OtherRole {
+        /// The job's name.
+        job: String,
+        /// `worker` or `server`.
+        started_as: &'static str,
+    },
+    /// The job's parameters make no sense together.
+    #[error(transparent)]
+    Config(#[from] tributary_protocol::ConfigError),
+    /// A frame with the hop stack of the configuration cannot be written.
+    #[error("the job's hop stack does not fit into a frame: {0}")]
+    Frame(#[from] WireError),
+    /// The operating system refused what an agent needs to run.
+    #[error("cannot {step}: {source}")]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Another program has the host's UDP port of INA packets.
+    #[error("cannot take UDP port {port}, where INA packets go: {source}; does another program use it?")]
+    UdpPort {
+        /// The port.
+        port: u16,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The host's interface cannot be opened.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The all-reduce has failed, on every member alike unless the error says otherwise.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// The all-reduce was not started.
+    #[error(transparent)]
+    Refused(#[from] StartError),
+    /// The agent's thread is not there any more.
+    #[error("{agent} has ended: {reason}")]
+    Ended {
+        /// Which agent.
+        agent: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl AgentError {
+    pub(crate) fn system(step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { step, source }
+    }
+}
+
+/// Why a host cannot take part in a job, or cannot go on.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// Nobody answers at the controller's address.
+    #[error("no controller at {address}: is it running, and is the address right? ({source})")]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What went wrong on the way.
+        source: tonic::transport::Error,
+    },
+    /// The controller refused a request, or the connection broke.
+    #[error("the controller refuses to {request}: {message} ({code:?})")]
+    Refused {
+        /// What was asked for.
+        request: &'static str,
+        /// The kind of refusal; [`tonic::Code::Unavailable`] where the connection broke.
+        code: tonic::Code,
+        /// The controller's words.
+        message: String,
+    },
+    /// The controller's configuration for this host makes no sense.
+    #[error("the controller's configuration for this host is unusable: {0}; do both have the same version?")]
+    BadConfig(#[from] tributary_api::ConfigError),
+    /// The controller sent an event that this version does not know.
+    #[error("the controller sent an event of an unknown kind: update this agent")]
+    UnknownEvent,
+    /// The stream of events ended, and neither had the job.
+    #[error("the controller closed the stream of events before the job was over: look at its log")]
+    Closed,
+}
+
+impl JoinError {
+    pub(crate) fn refused(request: &'static str) -> impl FnOnce(tonic::Status) -> Self {
+        move |status| Self::Refused { request, code: status.code(), message: status.message().into() }
+    }
+}

@@ -1,0 +1,157 @@
+//! The caller's side of an agent: starting, asking, stopping.
+
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use mio::{Poll, Token, Waker};
+use tributary_link::FramePort;
+
+use crate::AgentStats;
+use crate::driver::{Command, Driver, Role};
+use crate::error::AgentError;
+use crate::link::FrameLink;
+
+const COMMANDS: Token = Token(0);
+const FRAMES: Token = Token(1);
+
+/// A running agent. Dropping it stops the agent and waits for its thread.
+pub(crate) struct Handle<R: Role> {
+    name: String,
+    /// `None` once the agent is being stopped.
+    commands: Option<Sender<Command<R>>>,
+    waker: Waker,
+    end: Arc<OnceLock<End>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How an agent's thread came to its end.
+#[derive(Debug, Clone)]
+enum End {
+    /// It was told to.
+    Asked(String),
+    /// It could not go on.
+    Failed(String),
+}
+
+impl<R: Role> Handle<R> {
+    /// Starts a thread, which owns `port` and `role` from now on. It is called `what`, which holds nothing
+    /// from outside; `job` may hold anything and appears in errors only.
+    pub(crate) fn start(
+        what: &str,
+        job: &str,
+        role: R,
+        port: Box<dyn FramePort>,
+    ) -> Result<Self, AgentError> {
+        let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
+        let waker = Waker::new(poll.registry(), COMMANDS).map_err(AgentError::system("create a waker"))?;
+        let mut link = FrameLink::new(port);
+        link.port().register(poll.registry(), FRAMES).map_err(AgentError::system("register the port"))?;
+        let (sender, receiver) = unbounded();
+        let driver = Driver::new(role, link, receiver, poll);
+        let end = Arc::new(OnceLock::new());
+        let note = EndNote(Arc::clone(&end));
+        let thread = thread::Builder::new()
+            .name(what.into())
+            .spawn(move || run(driver, &note))
+            .map_err(AgentError::system("start a thread"))?;
+        let name = format!("the {what} of job \"{job}\"");
+        Ok(Self { name, commands: Some(sender), waker, end, thread: Some(thread) })
+    }
+
+    /// Hands the agent something to do.
+    pub(crate) fn submit(&self, command: R::Command) -> Result<(), AgentError> {
+        self.send(Command::Role(command))
+    }
+
+    /// Asks for the counters and waits for them.
+    pub(crate) fn stats(&self) -> Result<AgentStats<R::Stats>, AgentError> {
+        let (sender, receiver) = bounded(1);
+        self.send(Command::Stats(sender))?;
+        self.wait_for(&receiver)
+    }
+
+    /// Waits for the agent's answer.
+    pub(crate) fn wait_for<T>(&self, reply: &Receiver<T>) -> Result<T, AgentError> {
+        reply.recv().map_err(|_| self.ended())
+    }
+
+    /// Ends the agent; whoever waits for it gets `reason`.
+    pub(crate) fn end(&self, reason: &str) {
+        // An agent that has ended already keeps its first reason.
+        let _ = self.send(Command::End(reason.into()));
+    }
+
+    /// Stops the agent and waits for its thread.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`] when it could not have gone on anyway.
+    pub(crate) fn stop(mut self) -> Result<(), AgentError> {
+        self.shut_down();
+        match self.end.get() {
+            Some(End::Failed(_)) | None => Err(self.ended()),
+            Some(End::Asked(_)) => Ok(()),
+        }
+    }
+
+    fn send(&self, command: Command<R>) -> Result<(), AgentError> {
+        let commands = self.commands.as_ref().ok_or_else(|| self.ended())?;
+        commands.send(command).map_err(|_| self.ended())?;
+        self.waker.wake().map_err(AgentError::system("wake the agent"))
+    }
+
+    fn ended(&self) -> AgentError {
+        let reason = match self.end.get() {
+            Some(End::Asked(reason) | End::Failed(reason)) => reason.clone(),
+            None => "for an unknown reason".into(),
+        };
+        AgentError::Ended { agent: self.name.clone(), reason }
+    }
+
+    fn shut_down(&mut self) {
+        self.commands = None;
+        // Should the waker fail, the thread is not woken, and waiting for it might take for ever.
+        if self.waker.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            // A panic has left its note.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<R: Role> Drop for Handle<R> {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// The body of an agent's thread. The note of its end is written before the driver, and with it every
+/// reply that somebody waits for, is dropped: whoever sees the one finds the other.
+fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
+    let panicked = NoteOnPanic(note);
+    let end = match driver.run() {
+        Ok(reason) => End::Asked(reason),
+        Err(error) => End::Failed(error.to_string()),
+    };
+    panicked.0.write(end);
+}
+
+/// Where the thread writes how it ended.
+struct EndNote(Arc<OnceLock<End>>);
+
+impl EndNote {
+    /// The first note stays.
+    fn write(&self, end: End) {
+        let _ = self.0.set(end);
+    }
+}
+
+/// Dropped before the driver when the thread unwinds.
+struct NoteOnPanic<'a>(&'a EndNote);
+
+impl Drop for NoteOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.write(End::Failed("its thread panicked: this is a bug, please report it".into()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Frames between a port and a state machine: building, checking, counting.
+
+use tributary_api::Endpoint;
+use tributary_link::FramePort;
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
+use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, WireError};
+
+use crate::error::AgentError;
+
+/// The longest frame with an INA message. A longer one is not for an agent.
+const MAX_INA_FRAME_BYTES: usize =
+    ENCAPSULATION_BYTES + INA_HEADER_BYTES + MAX_HOPS as usize * HOP_BYTES + VALUES_BYTES;
+
+/// The frames of an agent's port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Frames handed to the port.
+    pub sent: u64,
+    /// Frames taken from the port.
+    pub received: u64,
+    /// Received frames that were sound and not for this agent.
+    pub not_ours: u64,
+    /// Received frames that claim to be INA messages and are damaged.
+    pub malformed: u64,
+}
+
+/// A way through the fabric: the addresses and the hop stack of everything that goes there.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    addresses: FrameHeader,
+    hops: Vec<Hop>,
+}
+
+impl Route {
+    /// The route from `own` to `to`.
+    ///
+    /// # Errors
+    /// [`WireError`] when no frame has room for the hop stack.
+    pub(crate) fn new(own: &Endpoint, to: &Endpoint, hops: Vec<Hop>) -> Result<Self, WireError> {
+        if hops.len() > usize::from(MAX_HOPS) {
+            return Err(WireError::Bad { field: "hop count", value: hops.len() as u64 });
+        }
+        for hop in &hops {
+            Hop::parse(&hop.to_bytes()).map(|_| ())?;
+        }
+        let addresses = FrameHeader {
+            source_mac: own.mac,
+            destination_mac: to.mac,
+            source_ip: own.ip,
+            destination_ip: to.ip,
+        };
+        Ok(Self { addresses, hops })
+    }
+}
+
+/// An agent's end of its link: the port, the one frame that is being written, the counters.
+pub(crate) struct FrameLink {
+    port: Box<dyn FramePort>,
+    outgoing: Box<[u8]>,
+    traffic: Traffic,
+}
+
+impl FrameLink {
+    pub(crate) fn new(port: Box<dyn FramePort>) -> Self {
+        let outgoing = vec![0; MAX_INA_FRAME_BYTES].into_boxed_slice();
+        Self { port, outgoing, traffic: Traffic::default() }
+    }
+
+    pub(crate) fn port(&mut self) -> &mut dyn FramePort {
+        &mut *self.port
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Sends a message on its way. When the link is full the frame is gone, as on any network, and the
+    /// protocol asks again.
+    pub(crate) fn send(
+        &mut self,
+        route: &Route,
+        header: Header,
+        values: &[i32; VALUES_PER_SLICE],
+    ) -> Result<(), AgentError> {
+        let message = Message { header, hops: &route.hops, values: Some(values) };
+        let len = frame::emit(&route.addresses, &message, &mut self.outgoing)?;
+        self.traffic.sent += 1;
+        let frame = self.outgoing.get(..len).unwrap_or_default();
+        self.port.send(frame).map_err(AgentError::system("send"))
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), AgentError> {
+        self.port.flush().map_err(AgentError::system("send"))
+    }
+
+    /// The next frame, or `None` when there is none now.
+    pub(crate) fn receive<'a>(&mut self, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, AgentError> {
+        let received = self.port.receive(buffer).map_err(AgentError::system("receive"))?;
+        let Some(len) = received else { return Ok(None) };
+        self.traffic.received += 1;
+        Ok(Some(buffer.get(..len).unwrap_or_default()))
+    }
+
+    pub(crate) fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Ours => {}
+            Verdict::NotOurs => self.traffic.not_ours += 1,
+            Verdict::Malformed => self.traffic.malformed += 1,
+        }
+    }
+}
+
+/// A buffer that every INA frame fits into. (Longer frames are for somebody else: the port drops them.)
+pub(crate) fn receive_buffer() -> Box<[u8]> {
+    vec![0; MAX_INA_FRAME_BYTES].into_boxed_slice()
+}
+
+/// What became of a received frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The state machine has it, whatever it thinks of it.
+    Ours,
+    /// Sound, and for somebody else.
+    NotOurs,
+    /// It claims to be an INA message and is none.
+    Malformed,
+}
+
+/// Checks a frame and gives it to `take` if it is an INA message.
+pub(crate) fn parse(frame: &[u8], take: impl FnOnce(&FrameView<'_>) -> Verdict) -> Verdict {
+    match FrameView::parse(frame) {
+        Ok(view) => take(&view),
+        Err(WireError::NotIna(_)) => Verdict::NotOurs,
+        Err(WireError::Truncated { .. } | WireError::Bad { .. } | WireError::Checksum) => Verdict::Malformed,
+    }
+}

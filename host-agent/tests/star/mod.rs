@@ -1,0 +1,159 @@
+//! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by their
+//! destination address. No switch adds anything up, so the server waits for every worker itself.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use mio::{Events, Poll, Token, Waker};
+use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role};
+use tributary_host_agent::{ServerAgent, WorkerAgent};
+use tributary_link::{FramePort, InProcessPort, LinkConfig, MAX_FRAME_BYTES, link};
+use tributary_protocol::Timers;
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+
+const WINDOW: u32 = 64;
+const SERVER_NODE: u16 = 99;
+const SERVER_NUMBER: u8 = 200;
+
+/// The addresses of a host; workers' numbers are their ranks.
+fn host(number: u8) -> Endpoint {
+    Endpoint { mac: MacAddr::new(2, 0, 0, 0, 1, number), ip: Ipv4Addr::new(10, 0, 1, number) }
+}
+
+fn multicast() -> Endpoint {
+    Endpoint { mac: MacAddr::new(1, 0, 0x5e, 0, 0, 7), ip: Ipv4Addr::new(239, 0, 0, 7) }
+}
+
+/// What each member of the job is told: the workers, then the server.
+pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobConfig) {
+    let node = NodeId::new(SERVER_NODE).unwrap();
+    let member = |number, role| JobConfig {
+        name: "star".into(),
+        job: JobId::new(7).unwrap(),
+        window: WINDOW,
+        start_seq: Seq::FIRST,
+        downlink,
+        ranks: (0..workers).map(|rank| Rank::new(rank.into())).collect(),
+        own: host(number),
+        server: host(SERVER_NUMBER),
+        multicast: multicast(),
+        role,
+    };
+    let worker = |rank: u8| {
+        let up = vec![Hop { node, egress_port: 0, aggregate: true, child: rank, fan_in: workers }];
+        member(rank, Role::Worker { rank: Rank::new(rank.into()), up })
+    };
+    let down = (0..workers)
+        .map(|rank| DownPath { rank: Rank::new(rank.into()), worker: host(rank), hops: Vec::new() })
+        .collect();
+    let server = member(SERVER_NUMBER, Role::Server { node, fan_in: workers, down });
+    ((0..workers).map(worker).collect(), server)
+}
+
+/// Timers for links without delay.
+pub(crate) fn timers() -> Timers {
+    Timers::default()
+}
+
+/// What the hub does to a frame: `from` is the number of the link that it came from, the server's last.
+pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
+
+/// A job with all of its agents. Dropping it stops them and the hub.
+pub(crate) struct Star {
+    pub(crate) workers: Vec<WorkerAgent>,
+    pub(crate) server: ServerAgent,
+    /// Dropped last, after the agents.
+    _hub: Hub,
+}
+
+impl Star {
+    pub(crate) fn start(workers: u8, downlink: Downlink, loss: f64, meddle: Meddle) -> Self {
+        let (worker_configs, server_config) = configs(workers, downlink);
+        let mut host_ports = Vec::new();
+        let mut hub_ports = Vec::new();
+        for seed in 0..=u64::from(workers) {
+            let (host, hub, _) = link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
+            host_ports.push(Box::new(host));
+            hub_ports.push(hub);
+        }
+        let hub = Hub::start(hub_ports, meddle);
+        let server = ServerAgent::start(&server_config, host_ports.pop().unwrap()).unwrap();
+        let workers = worker_configs
+            .iter()
+            .zip(host_ports)
+            .map(|(config, port)| WorkerAgent::start(config, timers(), port).unwrap())
+            .collect();
+        Self { workers, server, _hub: hub }
+    }
+
+    /// Runs `task` on every worker at once, each on its own thread, and collects what they return.
+    pub(crate) fn on_every_worker<T: Send>(&self, task: impl Fn(usize, &WorkerAgent) -> T + Sync) -> Vec<T> {
+        thread::scope(|scope| {
+            let task = &task;
+            let threads: Vec<_> = self
+                .workers
+                .iter()
+                .enumerate()
+                .map(|(rank, worker)| scope.spawn(move || task(rank, worker)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+}
+
+/// The thread that forwards.
+struct Hub {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    fn start(mut ports: Vec<InProcessPort>, meddle: Meddle) -> Self {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(ports.len())).unwrap();
+        for (number, port) in ports.iter_mut().enumerate() {
+            port.register(poll.registry(), Token(number)).unwrap();
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || forward(ports, poll, meddle, &stopped));
+        Self { stop, waker, thread: Some(thread) }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake().unwrap();
+        let outcome = self.thread.take().unwrap().join();
+        assert!(outcome.is_ok() || thread::panicking());
+    }
+}
+
+fn forward(mut ports: Vec<InProcessPort>, mut poll: Poll, mut meddle: Meddle, stop: &AtomicBool) {
+    let mut events = Events::with_capacity(64);
+    let mut buffer = vec![0; MAX_FRAME_BYTES];
+    while !stop.load(Ordering::Acquire) {
+        for from in 0..ports.len() {
+            while let Some(len) = ports[from].receive(&mut buffer).unwrap() {
+                let mut frame = buffer[..len].to_vec();
+                meddle(from, &mut frame);
+                deliver(&mut ports, from, &frame);
+            }
+        }
+        ports.iter_mut().for_each(|port| port.flush().unwrap());
+        poll.poll(&mut events, None).unwrap();
+    }
+}
+
+fn deliver(ports: &mut [InProcessPort], from: usize, frame: &[u8]) {
+    let server = ports.len() - 1;
+    match frame[..6] {
+        [2, 0, 0, 0, 1, SERVER_NUMBER] => ports[server].send(frame).unwrap(),
+        [2, 0, 0, 0, 1, rank] => ports[usize::from(rank)].send(frame).unwrap(),
+        _ => (0..ports.len()).filter(|to| *to != from).for_each(|to| ports[to].send(frame).unwrap()),
+    }
+}
