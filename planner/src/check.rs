@@ -62,3 +62,45 @@ fn reversed(up: &[Hop], down: &[Hop]) -> Result<(), String> {
         false => Err("the way back is not the way up reversed".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FabricState, JobRequest, plan};
+    use tributary_topology::Topology;
+
+    /// Four workers under two leaves under a root.
+    fn good() -> Plan {
+        let mut text = "name = 'four'\ndefaults = { rate = '1 Gbit/s' }\n".to_owned();
+        text += "switch = [{ name = 's' }, { name = 'l0' }, { name = 'l1' }]\nhost = [\n";
+        text += "{ name = 'ps', role = 'server' },\n";
+        text.extend((0..4).map(|n| format!("{{ name = 'w{n}', role = 'worker' }},\n")));
+        text += "]\nlink = [{ ends = ['s', 'ps'] }, { ends = ['s', 'l0'] }, { ends = ['s', 'l1'] },\n";
+        text.extend((0..4).map(|n| format!("{{ ends = ['l{}', 'w{n}'] }},\n", n / 2)));
+        let topology = Topology::parse(&(text + "]\n"), "four.toml").unwrap();
+        let job = JobRequest::of(&topology, 64, 1024).unwrap();
+        plan(&topology, &FabricState::of(&topology, 4096), &job).unwrap()
+    }
+
+    #[track_caller]
+    fn broken(told: &str, damage: impl FnOnce(&mut Plan)) {
+        let mut plan = good();
+        damage(&mut plan);
+        let why = rules(&plan).unwrap_err();
+        assert!(why.contains(told), "{why:?} does not tell {told:?}");
+    }
+
+    #[test]
+    fn every_rule_is_checked() {
+        assert_eq!(rules(&good()), Ok(()));
+        broken("differ behind it", |plan| plan.workers[1].up[1].egress_port = 9);
+        broken("waits for 2 children", |plan| plan.workers[1].up[0].child = 0);
+        broken("to wait for 2 and for 3", |plan| plan.workers[1].up[0].fan_in = 3);
+        broken("two hops share node", |plan| plan.workers[0].up[1].node = plan.workers[0].up[0].node);
+        broken("not the server", |plan| drop(plan.workers[0].up.pop()));
+        broken("server's fan-in", |plan| plan.server.fan_in = 2);
+        broken("w2: an empty stack", |plan| plan.workers[2].up.clear());
+        broken("w3: the way back", |plan| plan.workers[3].down.reverse());
+        broken("w3: the way back", |plan| plan.workers[3].down[0].aggregate = false);
+    }
+}

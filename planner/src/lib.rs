@@ -13,6 +13,9 @@ mod error;
 mod fabric;
 mod notes;
 mod plan;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod random;
 mod request;
 mod roles;
 mod search;

@@ -138,3 +138,61 @@ pub(crate) fn parameter_server(fabric: &Fabric<'_>, job: &JobRequest) -> Result<
     // It needs neither hop stacks nor slots, so that their limits do not bind it.
     best(fabric, &plain, |_, _, _| Ok(()))
 }
+
+#[cfg(test)]
+mod tests {
+
+    use std::collections::BTreeMap;
+
+    use proptest::strategy::{Strategy, ValueTree};
+    use proptest::test_runner::TestRunner;
+    use tributary_topology::Neighbour;
+
+    use super::*;
+    use crate::random;
+
+    /// Every tree there is: each switch may go on by each of its links.
+    fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
+        let ways: Vec<(NodeKey, Vec<Neighbour>)> =
+            fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key))).collect();
+        let count: usize = ways.iter().map(|(_, ways)| ways.len().max(1)).product();
+        let nth = |mut n: usize| {
+            let mut parents = BTreeMap::new();
+            for (key, ways) in &ways {
+                if let Some(way) = ways.get(n % ways.len().max(1)) {
+                    parents.insert(*key, *way);
+                }
+                n /= ways.len().max(1);
+            }
+            Tree::new(job.server, &job.workers, &parents)
+        };
+        let fits = |tree: &Tree| tree.fits_plain_switches(fabric, &job.workers);
+        if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
+    }
+
+    /// Whether the choice is as good as the best of all trees; `None` where those are too many.
+    fn is_optimal(topology: &Topology, aggregation: Aggregation) -> Option<bool> {
+        let state = FabricState::of(topology, 4096);
+        let fabric = Fabric::new(topology, &state);
+        let job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
+        let found = best(&fabric, &job, fits).ok()?;
+        let every = all_trees(&fabric, &job).into_iter().map(|tree| Choice::on(tree, &fabric, &job));
+        let seconds = every.filter(|choice| fits(&fabric, &job, choice).is_ok()).map(|c| c.traffic.seconds);
+        let optimum = seconds.min_by(f64::total_cmp)?;
+        assert!(found.traffic.seconds >= optimum, "a tree that is not among all trees");
+        Some(found.traffic.seconds <= optimum * 1.0005)
+    }
+
+    #[test]
+    fn the_choice_is_nearly_always_the_best_of_all_trees() {
+        let mut runner = TestRunner::deterministic();
+        let (mut judged, mut optimal) = (0, 0);
+        while judged < 400 {
+            let topology = random::topologies().new_tree(&mut runner).unwrap().current();
+            let results = [Aggregation::Tree, Aggregation::None].map(|a| is_optimal(&topology, a));
+            judged += results.iter().flatten().count();
+            optimal += results.iter().flatten().filter(|optimal| **optimal).count();
+        }
+        assert!(optimal * 100 >= judged * 99, "{optimal} of {judged}");
+    }
+}

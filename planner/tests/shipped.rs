@@ -164,7 +164,11 @@ fn what_meets_at_a_full_switch_passes_it_unadded() {
     // Two children come in by the port that mid1 is on.
     let by_port: Vec<_> = switch(&plan, "root").admission.iter().map(|a| a.children).collect();
     assert_eq!(by_port, [0b111, 0b001, 0b110]);
-    assert!(plan.notes[0].starts_with("mid1 has 32 free slots and the job's window needs 64"), "{:?}", plan.notes);
+    assert!(
+        plan.notes[0].starts_with("mid1 has 32 free slots and the job's window needs 64"),
+        "{:?}",
+        plan.notes
+    );
 }
 
 #[test]

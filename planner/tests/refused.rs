@@ -1,0 +1,97 @@
+//! Requests that cannot be planned.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use std::fmt::Write;
+
+use tributary_planner::{Aggregation, FabricState, JobRequest, Plan, PlanError, plan};
+use tributary_topology::{NodeKey, Topology};
+
+/// `depth` switches in a row, the server at the first and the workers at the last of them.
+fn chain(depth: usize, workers: usize) -> Topology {
+    let mut text = "name = 'chain'\ndefaults = { rate = '1 Gbit/s' }\n".to_owned();
+    for n in 0..depth {
+        writeln!(text, "[[switch]]\nname = 's{n}'").unwrap();
+    }
+    writeln!(text, "[[host]]\nname = 'ps'\nrole = 'server'\n[[link]]\nends = ['s0', 'ps']").unwrap();
+    for n in 1..depth {
+        writeln!(text, "[[link]]\nends = ['s{}', 's{n}']", n - 1).unwrap();
+    }
+    for n in 0..workers {
+        writeln!(text, "[[host]]\nname = 'w{n}'\nrole = 'worker'").unwrap();
+        writeln!(text, "[[link]]\nends = ['s{}', 'w{n}']", depth - 1).unwrap();
+    }
+    Topology::parse(&text, "chain.toml").unwrap()
+}
+
+fn planned(topology: &Topology, change: impl FnOnce(&mut JobRequest)) -> Result<Plan, PlanError> {
+    let mut job = JobRequest::of(topology, 64, 1024).unwrap();
+    change(&mut job);
+    plan(topology, &FabricState::of(topology, 4096), &job)
+}
+
+#[test]
+fn members_that_make_no_job() {
+    let topology = chain(1, 3);
+    let key = |name| topology.find(name).unwrap();
+    let refused = |change: &dyn Fn(&mut JobRequest)| planned(&topology, change).unwrap_err();
+    assert_eq!(refused(&|job| job.workers.clear()), PlanError::NoWorkers);
+    assert_eq!(refused(&|job| job.workers.push(key("w0"))), PlanError::DuplicateMember("w0".into()));
+    assert_eq!(refused(&|job| job.server = key("w0")), PlanError::DuplicateMember("w0".into()));
+    assert_eq!(refused(&|job| job.server = key("s0")), PlanError::NotAHost("s0".into()));
+    assert_eq!(refused(&|job| job.workers.push(NodeKey::new(99))), PlanError::NoSuchNode(99));
+}
+
+#[test]
+fn sizes_that_make_no_job() {
+    let topology = chain(1, 3);
+    for window in [0, 3, 65] {
+        let refused = planned(&topology, |job| job.window = window);
+        assert_eq!(refused.unwrap_err(), PlanError::BadWindow(window));
+    }
+    assert_eq!(planned(&topology, |job| job.gradient_bytes = 0).unwrap_err(), PlanError::EmptyGradient);
+    let huge = planned(&topology, |job| job.gradient_bytes = u64::MAX).unwrap();
+    assert!(huge.traffic.seconds.is_finite());
+}
+
+#[test]
+fn a_stack_has_8_entries() {
+    assert_eq!(planned(&chain(7, 2), |_| ()).unwrap().workers[0].up.len(), 8);
+    let error = planned(&chain(8, 2), |_| ()).unwrap_err();
+    assert_eq!(error, PlanError::TooDeep { worker: "w0".into(), hops: 9 });
+}
+
+#[test]
+fn a_node_tells_64_children_apart() {
+    let wide = chain(1, 64);
+    let plan = planned(&wide, |_| ()).unwrap();
+    assert_eq!((plan.switches[0].fan_in, plan.server.fan_in), (64, 1));
+    assert_eq!(plan.switches[0].admission[0].children, u64::MAX);
+    assert_eq!(planned(&wide, |job| job.aggregation = Aggregation::None).unwrap().server.fan_in, 64);
+
+    let error = planned(&chain(1, 65), |_| ()).unwrap_err();
+    assert_eq!(error, PlanError::TooManyChildren { server: "ps".into(), children: 65 });
+}
+
+#[test]
+fn a_chain_adds_up_once() {
+    let plan = planned(&chain(3, 4), |_| ()).unwrap();
+    let fan_ins: Vec<_> = plan.switches.iter().map(|switch| (switch.aggregate, switch.fan_in)).collect();
+    assert_eq!(fan_ins, [(false, 0), (false, 0), (true, 4)], "nothing meets nearer to the server");
+}
+
+#[test]
+fn who_cannot_reach_the_server_is_named() {
+    let topology = chain(2, 2);
+    let mut state = FabricState::of(&topology, 4096);
+    let w1 = topology.find("w1").unwrap();
+    state.dead_links.insert(topology.neighbours(w1)[0].link);
+    let job = JobRequest::of(&topology, 64, 1024).unwrap();
+    let error = plan(&topology, &state, &job).unwrap_err();
+    assert_eq!(error, PlanError::Unreachable { worker: "w1".into(), server: "ps".into() });
+
+    state.dead_links.clear();
+    state.dead_nodes.insert(w1);
+    assert_eq!(plan(&topology, &state, &job).unwrap_err(), error);
+    state.dead_nodes = [job.server].into();
+    assert!(matches!(plan(&topology, &state, &job), Err(PlanError::Unreachable { .. })));
+}
