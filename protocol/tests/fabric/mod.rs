@@ -1,0 +1,227 @@
+//! A network that loses, duplicates and reorders, with switches that add up: the slots of DESIGN.md
+//! section 3, written down once more and as plainly as possible, to drive `Worker` and `Server` with.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rand::{Rng, RngExt};
+use tributary_protocol::{Recipient, Time, Worker};
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, Tally, ValuesView};
+
+pub(crate) type Values = Rc<[i32; VALUES_PER_SLICE]>;
+
+/// Hands `values` on as a packet would.
+pub(crate) fn with_view<T>(values: &[i32; VALUES_PER_SLICE], read: impl FnOnce(ValuesView<'_>) -> T) -> T {
+    let mut bytes = [0; VALUES_PER_SLICE * 4];
+    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        *to = value.to_be_bytes();
+    }
+    read(ValuesView::new(&bytes))
+}
+
+/// A packet on some link.
+#[derive(Clone)]
+pub(crate) enum Packet {
+    /// On its way to the first node of `stack`.
+    Up { header: Header, stack: Vec<Hop>, values: Option<Values> },
+    /// On its way to the last node of `path` (switches from the worker's on), or to the worker.
+    Down { header: Header, worker: Rank, path: Vec<usize>, values: Values },
+}
+
+#[derive(Clone)]
+struct Slot {
+    job: u16,
+    cur: Seq,
+    bitmap: u64,
+    tally: Tally,
+    values: Values,
+}
+
+/// What a broken switch does to the sums that it makes.
+pub(crate) type Fault = fn(&mut [i32; VALUES_PER_SLICE], &mut Tally);
+
+/// Where a switch hangs, and whether it adds up.
+pub(crate) struct Switch {
+    pub(crate) parent: Option<usize>,
+    pub(crate) aggregates: bool,
+    pub(crate) fault: Option<Fault>,
+    slots: HashMap<u32, Slot>,
+}
+
+/// The switches, and each worker's way through them.
+pub(crate) struct Fabric {
+    pub(crate) switches: Vec<Switch>,
+    pub(crate) window: u32,
+    /// Per rank: the switch that it hangs on.
+    pub(crate) homes: Vec<usize>,
+    /// Per rank that is a member: its stack, the server's entry last.
+    pub(crate) stacks: HashMap<Rank, Vec<Hop>>,
+    pub(crate) server_fan_in: u8,
+}
+
+impl Fabric {
+    /// `parents` and `aggregates` per switch, parents first; `homes` per rank.
+    pub(crate) fn new(
+        parents: &[Option<usize>],
+        aggregates: &[bool],
+        homes: Vec<usize>,
+        window: u32,
+    ) -> Self {
+        let switches = parents.iter().zip(aggregates).map(|(&parent, &aggregates)| Switch {
+            parent,
+            aggregates,
+            fault: None,
+            slots: HashMap::new(),
+        });
+        let switches = switches.collect();
+        Self { switches, window, homes, stacks: HashMap::new(), server_fan_in: 0 }
+    }
+
+    /// Fills slots with what an earlier job may have left there.
+    pub(crate) fn litter(&mut self, rng: &mut impl Rng, start: Seq) {
+        for switch in &mut self.switches {
+            for index in 0..self.window {
+                if rng.random_bool(0.5) {
+                    let tally = Tally { contributors: 1, weight: 1, check: rng.random() };
+                    let cur = start.plus(rng.random_range(0..40));
+                    let (bitmap, values) = (rng.random_range(0..4), Rc::new([999; VALUES_PER_SLICE]));
+                    switch.slots.insert(index, Slot { job: 999, cur, bitmap, tally, values });
+                }
+            }
+        }
+    }
+
+    /// Plans the members' stacks: children are numbered, and fan-ins counted, by the flows that arrive.
+    pub(crate) fn plan(&mut self, members: &[Rank]) {
+        let mut flows: Vec<Vec<Vec<Rank>>> = vec![Vec::new(); self.switches.len()];
+        let mut server: Vec<Vec<Rank>> = Vec::new();
+        for &rank in members {
+            flows[self.homes[usize::from(rank.get())]].push(vec![rank]);
+        }
+        self.stacks = members.iter().map(|&rank| (rank, Vec::new())).collect();
+        for at in (0..self.switches.len()).rev() {
+            let arriving = std::mem::take(&mut flows[at]);
+            let aggregate = self.switches[at].aggregates;
+            self.push_entries(at + 1, aggregate, &arriving);
+            let leaving = if aggregate { vec![arriving.concat()] } else { arriving };
+            let leaving = leaving.into_iter().filter(|ranks| !ranks.is_empty());
+            self.switches[at].parent.map_or(&mut server, |parent| &mut flows[parent]).extend(leaving);
+        }
+        self.push_entries(1000, true, &server);
+        self.server_fan_in = server.len() as u8;
+    }
+
+    fn push_entries(&mut self, node: usize, aggregate: bool, arriving: &[Vec<Rank>]) {
+        let node = NodeId::new(node as u16).unwrap();
+        let fan_in = arriving.len() as u8;
+        for (child, ranks) in arriving.iter().enumerate() {
+            for rank in ranks {
+                let entry = Hop { node, egress_port: 0, aggregate, child: child as u8, fan_in };
+                self.stacks.get_mut(rank).unwrap().push(entry);
+            }
+        }
+    }
+
+    pub(crate) fn reboot(&mut self, rng: &mut impl Rng) {
+        let at = rng.random_range(0..self.switches.len());
+        self.switches[at].slots.clear();
+    }
+
+    /// The packets that a RESULT becomes when it leaves the server: one for each worker, even with multicast:
+    /// copies are lost one by one, and releases are conditional, so it is the harder case.
+    pub(crate) fn downwards(&self, header: Header, to: Recipient, values: &Values) -> Vec<Packet> {
+        let ranks: Vec<Rank> = match to {
+            Recipient::Rank(rank) => vec![rank],
+            Recipient::All => self.stacks.keys().copied().collect(),
+        };
+        let path = |rank: Rank| {
+            std::iter::successors(Some(self.homes[usize::from(rank.get())]), |&at| self.switches[at].parent)
+                .collect()
+        };
+        let packet = |rank| Packet::Down { header, worker: rank, path: path(rank), values: values.clone() };
+        ranks.into_iter().map(packet).collect()
+    }
+
+    /// One step of a packet through a switch; `None` when it is consumed.
+    pub(crate) fn forward(&mut self, packet: Packet) -> Option<Packet> {
+        match packet {
+            Packet::Down { header, worker, mut path, values } => {
+                let switch = &mut self.switches[path.pop()?];
+                let index = header.seq.0 % self.window;
+                if let Some(slot) = switch.slots.get_mut(&index)
+                    && (slot.job, slot.cur) == (header.job.get(), header.seq)
+                {
+                    (slot.cur, slot.bitmap) = (header.seq.plus(self.window), 0);
+                }
+                Some(Packet::Down { header, worker, path, values })
+            }
+            Packet::Up { header, mut stack, values } => {
+                let hop = stack.remove(0);
+                let switch = &mut self.switches[usize::from(hop.node.get()) - 1];
+                match values {
+                    Some(values) if hop.aggregate => aggregate(switch, self.window, header, hop, values)
+                        .map(|(header, values)| Packet::Up { header, stack, values }),
+                    values => Some(Packet::Up { header, stack, values }),
+                }
+            }
+        }
+    }
+}
+
+/// The table of DESIGN.md section 3.
+fn aggregate(
+    switch: &mut Switch,
+    window: u32,
+    header: Header,
+    hop: Hop,
+    values: Values,
+) -> Option<(Header, Option<Values>)> {
+    let bit = 1u64 << hop.child;
+    let fresh = Slot {
+        job: header.job.get(),
+        cur: header.seq,
+        bitmap: bit,
+        tally: header.tally,
+        values: values.clone(),
+    };
+    let slot = switch.slots.entry(header.seq.0 % window).or_insert_with(|| fresh.clone());
+    let ours = slot.job == header.job.get();
+    if ours && slot.cur.is_newer_than(header.seq) {
+        return Some((header, None));
+    }
+    if !ours || header.seq.is_newer_than(slot.cur) || slot.bitmap == 0 {
+        *slot = fresh;
+    } else if slot.bitmap & bit == 0 {
+        slot.bitmap |= bit;
+        let sum = Rc::make_mut(&mut slot.values);
+        for (sum, &value) in sum.iter_mut().zip(values.iter()) {
+            *sum = match header.operator {
+                Operator::Sum => sum.wrapping_add(value),
+                Operator::Max => (*sum & i32::MAX).max(value & i32::MAX),
+            };
+        }
+        slot.tally.contributors += header.tally.contributors;
+        slot.tally.weight += header.tally.weight;
+        slot.tally.check = slot.tally.check.wrapping_add(header.tally.check);
+        if let Some(fault) = switch.fault {
+            fault(sum, &mut slot.tally);
+        }
+    }
+    if slot.bitmap.count_ones() == u32::from(hop.fan_in) {
+        return Some((Header { tally: slot.tally, ..header }, Some(slot.values.clone())));
+    }
+    header.retransmit.then_some((header, None))
+}
+
+/// Collects what a worker wants to send.
+pub(crate) fn collect(worker: &mut Worker, now: Time, stack: &[Hop], into: &mut Vec<Packet>) {
+    while let Some(out) = worker.poll_transmit(now) {
+        let values = Some(Rc::new(*out.values));
+        into.push(Packet::Up { header: out.header, stack: stack.to_vec(), values });
+    }
+}
+
+pub(crate) fn job(id: u16) -> JobId {
+    JobId::new(id).unwrap()
+}
