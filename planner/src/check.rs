@@ -97,7 +97,7 @@ mod tests {
         broken("waits for 2 children", |plan| plan.workers[1].up[0].child = 0);
         broken("to wait for 2 and for 3", |plan| plan.workers[1].up[0].fan_in = 3);
         broken("two hops share node", |plan| plan.workers[0].up[1].node = plan.workers[0].up[0].node);
-        broken("not the server", |plan| plan.workers[0].up.truncate(3));
+        broken("not the server", |plan| plan.workers[0].up.truncate(2));
         broken("server's fan-in", |plan| plan.server.fan_in = 2);
         broken("w2: an empty stack", |plan| plan.workers[2].up.clear());
         broken("w3: the way back", |plan| plan.workers[3].down.reverse());
