@@ -17,6 +17,8 @@ use crate::p4::v1::stream_message_request::Update;
 
 /// BMv2 answers a wildcard read in a single message, however long.
 const MAX_MESSAGE: usize = 256 << 20;
+/// A batch of which every update fails brings a thousand error messages back in the headers' trailer.
+const MAX_HEADERS: u32 = 2 << 20;
 /// Packets from the switch that wait for a slow subscriber before the oldest are lost.
 const NOTIFICATIONS_KEPT: usize = 1024;
 /// Packets to the switch that wait for the connection.
@@ -72,7 +74,8 @@ fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
     })?;
     // A switch that vanishes is noticed by TCP. HTTP/2 pings would be quicker, but BMv2's gRPC server ends
     // connections that ping more often than once in five minutes.
-    Ok(endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10))))
+    let endpoint = endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10)));
+    Ok(endpoint.http2_max_header_list_size(MAX_HEADERS))
 }
 
 async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Result<Session, Failure> {

@@ -9,6 +9,8 @@ use crate::p4::v1::{self as message, Entity, Update};
 
 /// Most gRPC servers refuse messages above 4 MiB; this leaves room for the rest of the request.
 const WRITE_BYTES: usize = 3 << 20;
+/// The answer to a batch has one error message an update, in a trailer whose size is limited as well.
+const WRITE_UPDATES: usize = 1000;
 
 impl Session {
     /// Carries out all updates that can be, in order, and reports the others: see [`SessionError::Write`].
@@ -79,7 +81,7 @@ fn batches(updates: Vec<Update>) -> Vec<Vec<Update>> {
         // The tag and length of a repeated message take at most 6 bytes at these sizes.
         let size = update.encoded_len() + 6;
         match batches.last_mut() {
-            Some(batch) if filled + size <= WRITE_BYTES => batch.push(update),
+            Some(batch) if filled + size <= WRITE_BYTES && batch.len() < WRITE_UPDATES => batch.push(update),
             _ => {
                 batches.push(vec![update]);
                 filled = 0;
@@ -121,6 +123,12 @@ mod tests {
     fn an_update_above_the_limit_goes_alone() {
         let batches = batches(vec![group(1, 2), group(2, 1_000_000), group(3, 2)]);
         assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_batch_is_as_long_as_its_errors_can_be_told() {
+        let batches = batches(vec![group(1, 2); 2 * WRITE_UPDATES + 1]);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [WRITE_UPDATES, WRITE_UPDATES, 1]);
     }
 
     #[test]
