@@ -1,0 +1,92 @@
+//! Numbers that jobs are known by in switches.
+
+use std::collections::VecDeque;
+
+use tributary_wire::JobId;
+
+/// Gives each generation of a job its data-plane id.
+///
+/// A slot remembers by this id whose it was, so that an id must not come back while some slot may still
+/// hold it: ids are given out in a circle of 65,535.
+#[derive(Debug, Clone)]
+pub(crate) struct JobIds {
+    last: u16,
+}
+
+impl JobIds {
+    /// Starts after `last`. A controller that has forgotten what it gave out starts anywhere but at a
+    /// fixed number, or its first job would find the slots of its predecessor's first one.
+    pub(crate) fn after(last: u16) -> Self {
+        Self { last }
+    }
+
+    /// The next id that is not `in_use`; `None` when all are.
+    pub(crate) fn next(&mut self, in_use: impl Fn(JobId) -> bool) -> Option<JobId> {
+        for _ in 0..=u16::MAX {
+            self.last = self.last.wrapping_add(1);
+            if let Some(id) = JobId::new(self.last).filter(|id| !in_use(*id)) {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+/// Job indices: where a job's counters are. The one that was given back longest ago is given out
+/// first, so that the counters of an ended job can be read for as long as possible.
+#[derive(Debug, Clone)]
+pub(crate) struct JobIndices {
+    free: VecDeque<u16>,
+}
+
+impl JobIndices {
+    /// Indices from 0 to below `count`.
+    pub(crate) fn new(count: u16) -> Self {
+        Self { free: (0..count).collect() }
+    }
+
+    /// Takes one; `None` when none is free.
+    pub(crate) fn take(&mut self) -> Option<u16> {
+        self.free.pop_front()
+    }
+
+    /// Gives back one that was taken.
+    pub(crate) fn give_back(&mut self, index: u16) {
+        if !self.free.contains(&index) {
+            self.free.push_back(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_go_round_past_no_job_and_past_those_in_use() {
+        let mut ids = JobIds::after(u16::MAX - 1);
+        let none = |_| false;
+        assert_eq!(ids.next(none).map(JobId::get), Some(u16::MAX));
+        assert_eq!(ids.next(none).map(JobId::get), Some(1));
+        assert_eq!(ids.next(|id| id.get() < 5).map(JobId::get), Some(5));
+        assert_eq!(ids.next(|_| true), None);
+    }
+
+    #[test]
+    fn an_id_does_not_come_back_before_all_others() {
+        let mut ids = JobIds::after(0);
+        let first = ids.next(|_| false);
+        let again = (1..).find(|_| ids.next(|_| false) == first);
+        assert_eq!(again, Some(usize::from(u16::MAX)));
+    }
+
+    #[test]
+    fn indices_are_reused_late() {
+        let mut indices = JobIndices::new(3);
+        assert_eq!(indices.take(), Some(0));
+        indices.give_back(0);
+        indices.give_back(0);
+        let taken: Vec<_> = std::iter::from_fn(|| indices.take()).collect();
+        assert_eq!(taken, [1, 2, 0]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Who owns which slots of one switch.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+/// The slots of one switch, given away in aligned blocks whose size is a power of two: so a block's
+/// slots are `base | (seq & (size - 1))`, whatever the sequence number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SlotMap {
+    capacity: u32,
+    /// Size of each block that is owned, by its base.
+    taken: BTreeMap<u32, u32>,
+}
+
+/// No block of that size is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{needed} slots needed in one block; {free} of {capacity} are free, {largest} in the largest block")]
+pub(crate) struct NoSlots {
+    pub(crate) needed: u32,
+    pub(crate) free: u32,
+    pub(crate) largest: u32,
+    pub(crate) capacity: u32,
+}
+
+impl SlotMap {
+    /// A switch with `capacity` slots, all free.
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self { capacity, taken: BTreeMap::new() }
+    }
+
+    /// Takes the first free block of `size` slots, a power of two, and returns its base.
+    pub(crate) fn allocate(&mut self, size: u32) -> Result<u32, NoSlots> {
+        match self.first_fit(size) {
+            Some(base) => {
+                self.taken.insert(base, size);
+                Ok(base)
+            }
+            None => Err(NoSlots {
+                needed: size,
+                free: self.free(),
+                largest: self.largest_block(),
+                capacity: self.capacity,
+            }),
+        }
+    }
+
+    /// Gives back the block at `base`; nothing happens when there is none.
+    pub(crate) fn release(&mut self, base: u32) {
+        self.taken.remove(&base);
+    }
+
+    /// Slots that nobody owns, in pieces or not.
+    pub(crate) fn free(&self) -> u32 {
+        self.capacity.saturating_sub(self.taken.values().sum())
+    }
+
+    /// Size of the largest block that [`allocate`](Self::allocate) would find: 0 when there is none.
+    pub(crate) fn largest_block(&self) -> u32 {
+        let mut sizes = (0..u32::BITS).rev().map(|exponent| 1u32 << exponent);
+        sizes.find(|size| self.first_fit(*size).is_some()).unwrap_or(0)
+    }
+
+    fn first_fit(&self, size: u32) -> Option<u32> {
+        if !size.is_power_of_two() {
+            return None;
+        }
+        let mut base = 0u32;
+        for (&taken, &len) in &self.taken {
+            if taken >= base.checked_add(size)? {
+                break;
+            }
+            base = base.max(taken.checked_add(len)?.checked_next_multiple_of(size)?);
+        }
+        (base.checked_add(size)? <= self.capacity).then_some(base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Allocate(u32),
+        /// The block to release, counted among those owned at that time.
+        Release(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u32..8).prop_map(|exponent| Step::Allocate(1 << exponent)),
+            any::<usize>().prop_map(Step::Release),
+        ]
+    }
+
+    proptest! {
+        /// Against an array with one owner a slot.
+        #[test]
+        fn blocks_are_aligned_inside_and_apart(capacity in 0u32..300, steps in vec(step(), 0..60)) {
+            let mut map = SlotMap::new(capacity);
+            let mut owned = vec![false; capacity as usize];
+            let mut blocks = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Allocate(size) => {
+                        let fits = |base: &usize| owned[*base..].len() >= size as usize
+                            && owned[*base..][..size as usize].iter().all(|slot| !slot);
+                        let expected = (0..capacity as usize).step_by(size as usize).find(fits);
+                        match map.allocate(size) {
+                            Ok(base) => {
+                                prop_assert_eq!(Some(base as usize), expected);
+                                owned[base as usize..][..size as usize].fill(true);
+                                blocks.push((base, size));
+                            }
+                            Err(error) => {
+                                prop_assert_eq!(None, expected);
+                                prop_assert!(error.largest < size);
+                            }
+                        }
+                    }
+                    Step::Release(_) if blocks.is_empty() => {}
+                    Step::Release(which) => {
+                        let (base, size) = blocks.swap_remove(which % blocks.len());
+                        map.release(base);
+                        owned[base as usize..][..size as usize].fill(false);
+                    }
+                }
+                prop_assert_eq!(map.free() as usize, owned.iter().filter(|slot| !**slot).count());
+                let largest = map.largest_block();
+                prop_assert!(largest == 0 || map.clone().allocate(largest).is_ok());
+                prop_assert!(map.clone().allocate((2 * largest).max(1)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_no_power_of_two_is_refused() {
+        assert!(SlotMap::new(64).allocate(0).is_err());
+        assert!(SlotMap::new(64).allocate(3).is_err());
+    }
+
+    #[test]
+    fn the_error_tells_pieces_from_blocks() {
+        let mut map = SlotMap::new(64);
+        let bases = [map.allocate(16), map.allocate(16), map.allocate(32)].map(Result::unwrap);
+        map.release(bases[0]);
+        let error = map.allocate(32).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "32 slots needed in one block; 16 of 64 are free, 16 in the largest block"
+        );
+    }
+}
