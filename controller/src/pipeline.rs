@@ -1,0 +1,258 @@
+//! The compiled P4 program: what is installed in the switches, and the numbers of its names.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4info::{Counter, P4InfoError};
+
+use crate::tables::{Table, multicast};
+
+/// The compiled program's file for the switch.
+const JSON_FILE: &str = "tributary.json";
+/// The compiled program's file for its controllers.
+const P4INFO_FILE: &str = "tributary.p4info.txtpb";
+/// The register array with one cell a slot that says how many slots there are.
+const SLOT_REGISTER: &str = "slot_values_0";
+/// The counter array with one cell a job that says how many jobs there can be.
+const JOB_COUNTER: &str = "job_received";
+pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
+pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
+
+/// Why a compiled program can't be installed.
+#[derive(Debug, Error)]
+pub enum PipelineError {
+    /// One of the two files can't be read. Compile the program, or name the directory it is in.
+    #[error("{}: cannot read the compiled P4 program: {source}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The P4Info is none.
+    #[error("{}: {source}", file.display())]
+    P4Info {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: P4InfoError,
+    },
+    /// Something that the controller works with is not in the P4Info: this is another program.
+    #[error("{}: the program has no {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
+    Missing {
+        /// The P4Info file.
+        file: PathBuf,
+        /// What kind of thing, and where it should be.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// The program wants something that the controller has no value for: this is another program.
+    #[error("{}: the controller does not know the {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
+    Unknown {
+        /// The P4Info file.
+        file: PathBuf,
+        /// What kind of thing, and where it is.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A compiled program that has all that the controller works with.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) json: String,
+    pub(crate) info: P4Info,
+    /// Identifies the two files: their hash's first 64 bits.
+    pub(crate) cookie: u64,
+    /// Slots that a switch has.
+    pub(crate) slots: u32,
+    /// Jobs that a switch can count for.
+    pub(crate) job_indices: u16,
+    /// Counters with one cell a job.
+    pub(crate) job_counters: Vec<CounterArray>,
+    /// Counters with one cell a port.
+    pub(crate) port_counters: Vec<CounterArray>,
+}
+
+/// A counter array of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CounterArray {
+    /// Its name in P4Info.
+    pub(crate) name: String,
+    /// What it counts: its name without the prefix.
+    pub(crate) reason: String,
+}
+
+impl Pipeline {
+    /// Reads `tributary.json` and `tributary.p4info.txtpb` in `directory`.
+    pub(crate) fn load(directory: &Path) -> Result<Self, PipelineError> {
+        let read = |name| {
+            let file = directory.join(name);
+            match fs::read_to_string(&file) {
+                Ok(text) => Ok((file, text)),
+                Err(source) => Err(PipelineError::Unreadable { file, source }),
+            }
+        };
+        let (_, json) = read(JSON_FILE)?;
+        let (file, text) = read(P4INFO_FILE)?;
+        let cookie = cookie(&json, &text);
+        match P4Info::parse(&text) {
+            Ok(info) => Self::new(json, info, cookie, &file),
+            Err(source) => Err(PipelineError::P4Info { file, source }),
+        }
+    }
+
+    fn new(json: String, info: P4Info, cookie: u64, file: &Path) -> Result<Self, PipelineError> {
+        check_tables(&info, file)?;
+        let missing = |kind, name| missing(file, kind, name);
+        let slots = info.register(SLOT_REGISTER).ok_or_else(|| missing("register", SLOT_REGISTER))?.size;
+        let jobs = info.counter(JOB_COUNTER).ok_or_else(|| missing("counter", JOB_COUNTER))?.size;
+        Ok(Self {
+            cookie,
+            slots: u32::try_from(slots).unwrap_or(u32::MAX),
+            job_indices: u16::try_from(jobs).unwrap_or(u16::MAX).min(multicast::MAX_JOB_GROUPS),
+            job_counters: counters(&info, JOB_COUNTER_PREFIX),
+            port_counters: counters(&info, PORT_COUNTER_PREFIX),
+            json,
+            info,
+        })
+    }
+}
+
+/// The first 64 bits of a hash of both files, with their border.
+fn cookie(json: &str, p4info: &str) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update((json.len() as u64).to_be_bytes());
+    hash.update(json);
+    hash.update(p4info);
+    hash.finalize().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn missing(file: &Path, kind: &str, name: &str) -> PipelineError {
+    PipelineError::Missing { file: file.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
+}
+
+fn check_tables(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
+    for schema in Table::ALL.map(Table::schema) {
+        let table = info.table(schema.name).ok_or_else(|| missing(file, "table", schema.name))?;
+        let fields: Vec<&str> = table.key.iter().map(|field| field.name.as_str()).collect();
+        check_names(file, &format!("match field of table {:?} called", schema.name), schema.key, &fields)?;
+        for used in schema.actions {
+            let kind = format!("action of table {:?} called", schema.name);
+            let action = info.action(used.name).ok_or_else(|| missing(file, &kind, used.name))?;
+            if !table.actions.iter().any(|reference| reference.id == action.name.id) {
+                return Err(missing(file, &kind, used.name));
+            }
+            let parameters: Vec<&str> = action.parameters.iter().map(|field| field.name.as_str()).collect();
+            let kind = format!("parameter of action {:?} called", used.name);
+            check_names(file, &kind, used.parameters, &parameters)?;
+        }
+    }
+    Ok(())
+}
+
+/// The program has all names that we use, and no other.
+fn check_names(file: &Path, kind: &str, ours: &[&str], theirs: &[&str]) -> Result<(), PipelineError> {
+    if let Some(name) = ours.iter().find(|name| !theirs.contains(name)) {
+        return Err(missing(file, kind, name));
+    }
+    match theirs.iter().find(|name| !ours.contains(name)) {
+        Some(name) => Err(PipelineError::Unknown {
+            file: file.to_owned(),
+            kind: kind.to_owned(),
+            name: (*name).to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn counters(info: &P4Info, prefix: &str) -> Vec<CounterArray> {
+    let reason = |counter: &Counter| {
+        let name = counter.name.alias.clone();
+        let reason = name.strip_prefix(prefix)?.to_owned();
+        Some(CounterArray { name, reason })
+    };
+    info.counters().filter_map(reason).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build")
+    }
+
+    /// The compiled program, with one text replaced in its P4Info.
+    fn load_with(from: &str, to: &str) -> Result<Pipeline, PipelineError> {
+        let directory = tempfile::tempdir().unwrap();
+        let p4info = fs::read_to_string(compiled().join(P4INFO_FILE)).unwrap();
+        assert!(p4info.contains(from), "{from}");
+        fs::write(directory.path().join(P4INFO_FILE), p4info.replace(from, to)).unwrap();
+        fs::copy(compiled().join(JSON_FILE), directory.path().join(JSON_FILE)).unwrap();
+        Pipeline::load(directory.path())
+    }
+
+    fn refused(from: &str, to: &str) -> String {
+        let message = load_with(from, to).unwrap_err().to_string();
+        message.split_once(": ").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn the_compiled_program_has_all_that_is_needed() {
+        let pipeline = Pipeline::load(&compiled()).unwrap();
+        assert!(pipeline.slots > 0 && pipeline.job_indices > 0);
+        assert!(pipeline.job_counters.iter().any(|counter| counter.reason == "released"));
+        assert!(pipeline.port_counters.iter().any(|counter| counter.reason == "egress"));
+    }
+
+    #[test]
+    fn another_program_has_another_cookie() {
+        let same = |a: &Pipeline, b: &Pipeline| a.cookie == b.cookie;
+        let ours = Pipeline::load(&compiled()).unwrap();
+        let copy = load_with("size: 4096", "size: 4096").unwrap();
+        let other = load_with("size: 4096", "size: 2048").unwrap();
+        assert!(same(&ours, &copy) && !same(&ours, &other));
+    }
+
+    #[test]
+    fn what_another_program_lacks_or_adds_is_named() {
+        let end = "it is not Tributary's, or not of this version";
+        let lacks = |what: &str| format!("the program has no {what}: {end}");
+        assert_eq!(refused("alias: \"egress_guard\"", "alias: \"guard\""), lacks("table \"egress_guard\""));
+        assert_eq!(
+            refused("name: \"ingress_port\"", "name: \"port\""),
+            lacks("match field of table \"admission\" called \"ingress_port\"")
+        );
+        assert_eq!(
+            refused("alias: \"deliver\"", "alias: \"multicast\""),
+            lacks("action of table \"result_group\" called \"deliver\"")
+        );
+        assert_eq!(
+            refused("name: \"slot_mask\"", "name: \"mask\""),
+            lacks("parameter of action \"admit\" called \"slot_mask\"")
+        );
+        assert_eq!(refused("slot_values_0", "slot_values"), lacks("register \"slot_values_0\""));
+        assert_eq!(refused("job_received", "received"), lacks("counter \"job_received\""));
+        assert_eq!(
+            refused(
+                "name: \"release\"\n    bitwidth: 1",
+                "name: \"release\"\n    bitwidth: 1\n  }\n  params {\n    id: 3\n    name: \"more\"\n    bitwidth: 1"
+            ),
+            format!(
+                "the controller does not know the parameter of action \"deliver\" called \"more\": {end}"
+            )
+        );
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Pipeline::load(Path::new("nowhere")).unwrap_err().to_string();
+        assert!(error.starts_with("nowhere/tributary.json: cannot read the compiled P4 program"), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! What a switch holds, in the P4 program's own names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, Query, Replica, TableEntry};
+
+use crate::tables::Table;
+
+/// All that the controller manages in one switch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SwitchState {
+    /// Multicast groups: what each id stands for.
+    pub(crate) groups: BTreeMap<u32, BTreeSet<Replica>>,
+    /// Table entries and default actions: what happens in each place.
+    pub(crate) entries: BTreeMap<TableEntry, Option<ActionCall>>,
+}
+
+impl SwitchState {
+    /// Adds an entry; the last one in its place wins.
+    pub(crate) fn put(&mut self, entry: TableEntry) {
+        self.entries.insert(entry.place(), entry.action);
+    }
+
+    /// Adds a group that sends one copy to each of `ports`.
+    pub(crate) fn put_group(&mut self, group: u16, ports: impl IntoIterator<Item = u16>) {
+        let group = MulticastGroup::to_ports(group.into(), ports.into_iter().map(u32::from));
+        self.groups.insert(group.id, group.replicas);
+    }
+
+    /// Adds what was read from a switch.
+    pub(crate) fn put_read(&mut self, entity: Entity) {
+        match entity {
+            Entity::Table(entry) => self.put(entry),
+            Entity::Multicast(group) => {
+                self.groups.insert(group.id, group.replicas);
+            }
+            Entity::Counter(_) => {}
+        }
+    }
+
+    /// What to read so as to see all of a switch's state.
+    pub(crate) fn queries() -> Vec<Query> {
+        let table = |table: Table| {
+            let schema = table.schema();
+            if schema.key.is_empty() {
+                Query::Entry(TableEntry::default_of(schema.name))
+            } else {
+                Query::Table(schema.name.to_owned())
+            }
+        };
+        Table::ALL.into_iter().map(table).chain([Query::AllGroups]).collect()
+    }
+}

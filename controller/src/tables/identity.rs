@@ -1,0 +1,21 @@
+//! `identity`: which node this switch is. It has no key: its default action is what it says.
+
+use tributary_p4runtime::entry::{ActionCall, TableEntry};
+use tributary_wire::NodeId;
+use tributary_wire::constants::NO_NODE;
+
+use super::{ActionSchema, TableSchema};
+
+const SET_IDENTITY: &str = "set_identity";
+
+pub(crate) const SCHEMA: TableSchema = TableSchema {
+    name: "identity",
+    key: &[],
+    actions: &[ActionSchema { name: SET_IDENTITY, parameters: &["node"] }],
+};
+
+/// The switch acts on hops of `node`; `None`: on none, it is a plain Ethernet switch.
+pub(crate) fn entry(node: Option<NodeId>) -> TableEntry {
+    let action = ActionCall::new(SET_IDENTITY).with("node", node.map_or(NO_NODE, NodeId::get));
+    TableEntry::default_of(SCHEMA.name).action(action)
+}

@@ -1,0 +1,41 @@
+//! `mac_forward`: where frames go that are not ours to add up.
+
+use tributary_p4runtime::entry::{ActionCall, TableEntry};
+use tributary_wire::MacAddr;
+
+use super::{ActionSchema, TableSchema};
+
+const FORWARD: &str = "forward";
+const BROADCAST: &str = "broadcast";
+
+pub(crate) const SCHEMA: TableSchema = TableSchema {
+    name: "mac_forward",
+    key: &["dst"],
+    actions: &[
+        ActionSchema { name: FORWARD, parameters: &["port"] },
+        ActionSchema { name: BROADCAST, parameters: &["group"] },
+    ],
+};
+
+/// What becomes of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It goes out of this port.
+    Forward(u16),
+    /// It goes to this multicast group, but not back to where it came from.
+    Broadcast(u16),
+}
+
+/// Frames to `destination` are treated as `action` says.
+pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
+    let action = match action {
+        Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),
+        Action::Broadcast(group) => ActionCall::new(BROADCAST).with("group", group),
+    };
+    TableEntry::new(SCHEMA.name).exact("dst", number(destination)).action(action)
+}
+
+/// The address as P4 sees it.
+fn number(address: MacAddr) -> u64 {
+    address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,47 @@
+//! Multicast groups: which id stands for what, on every switch alike.
+
+use std::net::Ipv4Addr;
+
+use tributary_api::Endpoint;
+use tributary_p4runtime::entry::LAST_GROUP;
+use tributary_wire::{JobId, MacAddr};
+
+/// The group that an Ethernet broadcast goes to. (0 means "no group" in v1model.)
+pub(crate) const BROADCAST_GROUP: u16 = 1;
+
+/// The most job indices that have a group of their own.
+pub(crate) const MAX_JOB_GROUPS: u16 = LAST_GROUP as u16 - BROADCAST_GROUP;
+
+/// The group that the results of the job with this index go to; the index is below
+/// [`MAX_JOB_GROUPS`].
+pub(crate) fn job_group(job_index: u16) -> u16 {
+    BROADCAST_GROUP.saturating_add(1).saturating_add(job_index)
+}
+
+/// Where a job's multicast results are sent: an address of the organization-local scope (RFC 2365)
+/// that ends with the job's id, and the Ethernet address that belongs to it (RFC 1112).
+pub(crate) fn job_address(job: JobId) -> Endpoint {
+    let [high, low] = job.get().to_be_bytes();
+    let ip = Ipv4Addr::new(239, 192, high, low);
+    // The lower 23 bits of the IP address: 192 loses its top bit.
+    Endpoint { mac: MacAddr::new(0x01, 0x00, 0x5e, 192 & 0x7f, high, low), ip }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_groups_share_an_id() {
+        assert_eq!(job_group(0), 2);
+        assert_eq!(u32::from(job_group(MAX_JOB_GROUPS - 1)), LAST_GROUP);
+    }
+
+    #[test]
+    fn an_address_is_a_multicast_one_and_the_jobs_own() {
+        let address = job_address(JobId::new(0x0102).unwrap());
+        assert_eq!(address.ip.to_string(), "239.192.1.2");
+        assert_eq!(address.mac.to_string(), "01:00:5e:40:01:02");
+        assert!(address.mac.is_multicast() && address.ip.is_multicast());
+    }
+}
