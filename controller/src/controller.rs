@@ -1,0 +1,173 @@
+//! Starting and stopping the controller.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tributary_api::v1::controller_server::ControllerServer;
+use tributary_p4runtime::Target;
+use tributary_topology::{NodeKey, Topology};
+
+use crate::book::Book;
+use crate::error::{StartError, SwitchError};
+use crate::forwarding;
+use crate::manager::Manager;
+use crate::pipeline::Pipeline;
+use crate::service::Service;
+use crate::switch::Switch;
+
+/// A member whose host is silent this long is gone.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long clients may take to hang up when the controller stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a controller is to manage.
+#[derive(Debug, Clone)]
+pub struct ControllerConfig {
+    /// The network.
+    pub topology: Topology,
+    /// Where switches listen for P4Runtime, by their names in the topology. A switch that is not here is
+    /// looked for where the topology says. A switch without any address must not be programmable, and is
+    /// not managed.
+    pub switches: BTreeMap<String, SwitchAddress>,
+    /// The directory with the compiled P4 program: `tributary.json` and `tributary.p4info.txtpb`.
+    pub pipeline: PathBuf,
+    /// Where agents reach the controller; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// How long a switch may take to answer before it counts as unreachable.
+    pub switch_patience: Duration,
+}
+
+/// Where a switch listens for P4Runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchAddress {
+    /// `host:port`.
+    pub address: String,
+    /// Its P4Runtime device id. For an address that comes from the topology it is the node's id.
+    pub device_id: u64,
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Controller;
+
+impl Controller {
+    /// Brings every switch into its state without jobs, whatever it held before, and serves the API. Must be
+    /// called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`]: a switch without an address or one that cannot be brought into its state, a pipeline
+    /// that is not ours, a port that is taken.
+    pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
+        let pipeline = Arc::new(Pipeline::load(&config.pipeline)?);
+        let topology = Arc::new(config.topology);
+        let targets = targets(&topology, &config.switches)?;
+        let address = config.listen;
+        let listener =
+            TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })?;
+        let api_addr = listener.local_addr().map_err(|source| StartError::Listen { address, source })?;
+
+        let tree = topology.forwarding();
+        let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
+        let book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
+        let election_id = election_id();
+        let switch = |target| Switch::start(target, pipeline.clone(), election_id, config.switch_patience);
+        let switches = targets.into_iter().map(|(key, target)| (key, switch(target))).collect();
+        let manager = Arc::new(Manager::new(topology, book, switches));
+        manager.converge_all().await?;
+
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = Server::builder()
+            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .add_service(ControllerServer::new(Service { manager: manager.clone() }))
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+                // It is dropped, too, when the controller is to stop.
+                let _ = stopped.await;
+            });
+        let server = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "the API is down");
+            }
+        });
+        tracing::info!(%api_addr, "controller is up");
+        Ok(RunningController { api_addr, manager, stop: Some(stop), server })
+    }
+}
+
+/// A controller at work. Dropping it fails the jobs that are alive and stops it, but leaves their tables;
+/// [`RunningController::shutdown`] withdraws them, too.
+#[derive(Debug)]
+pub struct RunningController {
+    api_addr: SocketAddr,
+    manager: Arc<Manager>,
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<()>,
+}
+
+impl RunningController {
+    /// Where agents reach it.
+    pub fn api_addr(&self) -> SocketAddr {
+        self.api_addr
+    }
+
+    /// Fails the jobs that are alive, withdraws their tables, and stops. Ordinary forwarding stays.
+    ///
+    /// # Errors
+    /// [`SwitchError`]: a switch whose tables could not be withdrawn; the controller has stopped
+    /// nevertheless, and the next one will withdraw them.
+    pub async fn shutdown(mut self) -> Result<(), SwitchError> {
+        let withdrawn = self.manager.stop().await;
+        self.stop = None;
+        if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
+            self.server.abort();
+        }
+        withdrawn
+    }
+}
+
+impl Drop for RunningController {
+    fn drop(&mut self) {
+        // Members' streams end by this, and only then can the server stop gracefully.
+        self.manager.fail_all();
+    }
+}
+
+/// The switches to manage, in the topology's order.
+fn targets(
+    topology: &Topology,
+    addresses: &BTreeMap<String, SwitchAddress>,
+) -> Result<BTreeMap<NodeKey, Target>, StartError> {
+    let known = |name: &String| topology.switches().any(|(_, node, _)| node.name == *name);
+    if let Some(name) = addresses.keys().find(|name| !known(name)) {
+        return Err(StartError::UnknownSwitch { switch: name.clone(), topology: topology.name().to_owned() });
+    }
+    let mut targets = BTreeMap::new();
+    for (key, node, switch) in topology.switches() {
+        let own = switch.p4runtime.clone();
+        let own = own.map(|address| SwitchAddress { address, device_id: node.id.get().into() });
+        match addresses.get(&node.name).cloned().or(own) {
+            Some(SwitchAddress { address, device_id }) => {
+                targets.insert(key, Target { name: node.name.clone(), address, device_id });
+            }
+            None if switch.programmable => {
+                return Err(StartError::NoAddress { switch: node.name.clone() });
+            }
+            None => {}
+        }
+    }
+    Ok(targets)
+}
+
+/// Larger than that of any controller before: switches obey the largest.
+fn election_id() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_micros().max(1))
+}

@@ -1,0 +1,108 @@
+use std::net::SocketAddr;
+use std::{fmt, io};
+
+use thiserror::Error;
+use tributary_p4runtime::SessionError;
+use tributary_p4runtime::entry::EntryError;
+
+use crate::pipeline::PipelineError;
+
+/// Why the controller does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The compiled P4 program cannot be used.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// An address was given for a switch that the topology does not have.
+    #[error("there is an address for a switch {switch:?}, but topology {topology:?} has none of that name")]
+    UnknownSwitch {
+        /// The name that was given.
+        switch: String,
+        /// The topology's name.
+        topology: String,
+    },
+    /// The topology has a programmable switch that nobody gave an address for.
+    #[error(
+        "programmable switch {switch:?} has no P4Runtime address: give it one, or say programmable = false"
+    )]
+    NoAddress {
+        /// The switch.
+        switch: String,
+    },
+    /// A switch cannot be brought into its state.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The address for the API cannot be listened on: is another controller running?
+    #[error("cannot listen for agents on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        source: io::Error,
+    },
+}
+
+/// Why a switch is not in the state that it should be in.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SwitchError {
+    /// The connection failed, or the switch refused a request as a whole.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Another controller has claimed the switch. Stop one of the two.
+    #[error("switch {switch} has another primary controller: {state}")]
+    NotPrimary {
+        /// The switch.
+        switch: String,
+        /// Who is primary.
+        state: String,
+    },
+    /// A change does not fit the P4 program: a defect of Tributary, or a program that is not its own.
+    #[error("switch {switch}: cannot {change}: {source}")]
+    Entry {
+        /// The switch.
+        switch: String,
+        /// The change, with its table and key.
+        change: String,
+        /// What does not fit.
+        source: Box<EntryError>,
+    },
+    /// The switch refused changes; those after them were not tried.
+    #[error("switch {switch} refused to {}", Listed(refusals))]
+    Refused {
+        /// The switch.
+        switch: String,
+        /// Each change, with its table and key, and the switch's words.
+        refusals: Vec<Refusal>,
+    },
+    /// The controller has stopped.
+    #[error("switch {switch}: the controller has stopped")]
+    Stopped {
+        /// The switch.
+        switch: String,
+    },
+}
+
+/// A change that a switch refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The change, with its table and key.
+    pub change: String,
+    /// The gRPC code and the switch's words.
+    pub reason: String,
+}
+
+/// The first few; a thousand lines help nobody.
+struct Listed<'a>(&'a [Refusal]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        let one = |refusal: &Refusal| format!("{} ({})", refusal.change, refusal.reason);
+        let shown: Vec<_> = self.0.iter().take(SHOWN).map(one).collect();
+        f.write_str(&shown.join("; "))?;
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+use thiserror::Error;
+
+/// Why a call for a job is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum JobError {
+    /// No job has that name, or had it since the controller started.
+    #[error("there is no job {0:?}: create it first, or correct the name")]
+    NoSuchJob(String),
+    /// The token is not the job's.
+    #[error("wrong token for job {0:?}: use the one that CreateJob returned")]
+    WrongToken(String),
+    /// The host takes no part in the job.
+    #[error("host {host:?} is not a member of job {job:?}; its members are {members}")]
+    NotAMember {
+        /// The job.
+        job: String,
+        /// The host.
+        host: String,
+        /// The hosts that are.
+        members: String,
+    },
+    /// Someone has joined for that host.
+    #[error("host {host:?} has joined job {job:?} already")]
+    AlreadyJoined {
+        /// The job.
+        job: String,
+        /// The host.
+        host: String,
+    },
+    /// The job is over.
+    #[error("job {job:?} is over: it {how}")]
+    Over {
+        /// The job.
+        job: String,
+        /// That it ended, or why it failed.
+        how: String,
+    },
+    /// A job with that name is alive.
+    #[error("job {0:?} exists and is not over: end it first, or use another name")]
+    AlreadyExists(String),
+}

@@ -1,0 +1,97 @@
+//! What CreateJob asks for, checked against the topology.
+
+use thiserror::Error;
+use tributary_api::v1;
+use tributary_planner::{Aggregation, Downlink, JobRequest};
+use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
+use tributary_topology::{NodeKey, Topology};
+
+/// The gradient that speed-ups are told of when the request does not say: that of a million values.
+const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
+const MAX_NAME: usize = 64;
+
+/// What is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum RequestError {
+    /// The name could not be shown or typed.
+    #[error("bad job name {0:?}: use 1 to {MAX_NAME} of a-z, A-Z, 0-9, '-', '_' and '.'")]
+    Name(String),
+    /// A member is not in the topology.
+    #[error("host {host:?} is not in topology {topology:?}")]
+    UnknownHost {
+        /// The name given.
+        host: String,
+        /// The topology's name.
+        topology: String,
+    },
+    /// A choice that this controller does not know.
+    #[error("{field} is {value}, which this controller does not know")]
+    Unknown {
+        /// The field's name.
+        field: &'static str,
+        /// What it held.
+        value: i32,
+    },
+    /// A window that does not work.
+    #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
+    Window(u32),
+    /// The topology has no server, and the request names none.
+    #[error("the topology has no server: name one")]
+    NoServer,
+}
+
+/// The job that is asked for; what the request leaves out comes from the topology.
+pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result<JobRequest, RequestError> {
+    check_name(&request.name)?;
+    let window = if request.window == 0 { DEFAULT_WINDOW } else { request.window };
+    if !window.is_power_of_two() || window > MAX_WINDOW {
+        return Err(RequestError::Window(window));
+    }
+    let named: Vec<_> = request.workers.iter().map(|name| host(topology, name)).collect::<Result<_, _>>()?;
+    let server = match request.server.as_str() {
+        "" => topology.servers().first().copied().ok_or(RequestError::NoServer)?,
+        name => host(topology, name)?,
+    };
+    let bytes = request.gradient_bytes;
+    Ok(JobRequest {
+        workers: if named.is_empty() { topology.workers() } else { named },
+        server,
+        aggregation: aggregation(request.aggregation)?,
+        downlink: downlink(request.downlink)?,
+        window,
+        gradient_bytes: if bytes == 0 { DEFAULT_GRADIENT_BYTES } else { bytes },
+    })
+}
+
+fn check_name(name: &str) -> Result<(), RequestError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(RequestError::Name(name.chars().take(MAX_NAME).collect()))
+}
+
+/// The node of that name; whether it is a host is for the planner to say.
+fn host(topology: &Topology, name: &str) -> Result<NodeKey, RequestError> {
+    topology.find(name).ok_or_else(|| RequestError::UnknownHost {
+        host: name.to_owned(),
+        topology: topology.name().to_owned(),
+    })
+}
+
+fn aggregation(value: i32) -> Result<Aggregation, RequestError> {
+    match v1::Aggregation::try_from(value) {
+        Ok(v1::Aggregation::Unspecified | v1::Aggregation::Tree) => Ok(Aggregation::Tree),
+        Ok(v1::Aggregation::Leaf) => Ok(Aggregation::Leaf),
+        Ok(v1::Aggregation::None) => Ok(Aggregation::None),
+        Err(_) => Err(RequestError::Unknown { field: "aggregation", value }),
+    }
+}
+
+fn downlink(value: i32) -> Result<Downlink, RequestError> {
+    match v1::Downlink::try_from(value) {
+        Ok(v1::Downlink::Unspecified | v1::Downlink::Multicast) => Ok(Downlink::Multicast),
+        Ok(v1::Downlink::Unicast) => Ok(Downlink::Unicast),
+        Err(_) => Err(RequestError::Unknown { field: "downlink", value }),
+    }
+}

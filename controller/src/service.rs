@@ -1,0 +1,142 @@
+//! The gRPC API: requests checked and put into the controller's terms, answers and errors put into the
+//! API's.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use tributary_api::v1;
+use tributary_api::v1::controller_server::Controller;
+
+use crate::answer;
+use crate::book::CreateError;
+use crate::error::SwitchError;
+use crate::jobs::JobError;
+use crate::manager::{CreateFailure, Manager, MemberEvents};
+use crate::request;
+
+/// The service that agents call.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) manager: Arc<Manager>,
+}
+
+#[tonic::async_trait]
+impl Controller for Service {
+    type JoinStream = MemberEvents;
+
+    async fn create_job(
+        &self,
+        request: Request<v1::CreateJobRequest>,
+    ) -> Result<Response<v1::CreateJobResponse>, Status> {
+        let request = request.into_inner();
+        let job = request::job(&self.manager.topology, &request)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let manager = self.manager.clone();
+        // In a task of its own: a caller that hangs up must not leave a job half created.
+        let created = tokio::spawn(async move { manager.create(&request.name, &job).await }).await;
+        let key = created.map_err(|error| Status::internal(error.to_string()))?.map_err(create_status)?;
+        let book = self.manager.book();
+        let job = book.jobs.get(key).ok_or_else(|| Status::internal("the job is gone"))?;
+        Ok(Response::new(v1::CreateJobResponse {
+            token: job.record.token.to_bytes(),
+            plan: Some(answer::plan_summary(&job.record.plan)),
+        }))
+    }
+
+    async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<MemberEvents>, Status> {
+        let request = request.into_inner();
+        let events = self.manager.join(&request.job, &request.token, &request.host);
+        Ok(Response::new(events.map_err(job_status)?))
+    }
+
+    async fn report_fault(
+        &self,
+        request: Request<v1::ReportFaultRequest>,
+    ) -> Result<Response<v1::ReportFaultResponse>, Status> {
+        let request = request.into_inner();
+        let what = format!("reported a fault: {}", request.description);
+        self.manager.give_up(&request.job, &request.token, &request.host, &what).map_err(job_status)?;
+        Ok(Response::new(v1::ReportFaultResponse {}))
+    }
+
+    async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
+        let request = request.into_inner();
+        let what = match request.reason.as_str() {
+            "" => "left".to_owned(),
+            reason => format!("left: {reason}"),
+        };
+        self.manager.give_up(&request.job, &request.token, &request.host, &what).map_err(job_status)?;
+        Ok(Response::new(v1::LeaveResponse {}))
+    }
+
+    async fn end_job(
+        &self,
+        request: Request<v1::EndJobRequest>,
+    ) -> Result<Response<v1::EndJobResponse>, Status> {
+        let request = request.into_inner();
+        let manager = self.manager.clone();
+        // In a task of its own, for the same reason as above.
+        let ended = tokio::spawn(async move { manager.end(&request.job, &request.token).await }).await;
+        let withdrawn = ended.map_err(|error| Status::internal(error.to_string()))?.map_err(job_status)?;
+        match withdrawn {
+            Ok(()) => Ok(Response::new(v1::EndJobResponse {})),
+            Err(error) => {
+                Err(switch_status(&error, "the job has ended, but its tables cannot be withdrawn: "))
+            }
+        }
+    }
+
+    async fn list_jobs(
+        &self,
+        _: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let book = self.manager.book();
+        let jobs = book.jobs.iter().map(|(_, job)| answer::job(job)).collect();
+        Ok(Response::new(v1::ListJobsResponse { jobs }))
+    }
+
+    async fn get_counters(
+        &self,
+        request: Request<v1::GetCountersRequest>,
+    ) -> Result<Response<v1::GetCountersResponse>, Status> {
+        let wanted = request.into_inner().switches;
+        if let Some(unknown) = wanted.iter().find(|name| !self.manager.manages(name)) {
+            return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
+        }
+        let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+        let read = self.manager.counters(wanted).await.map_err(|error| switch_status(&error, ""))?;
+        let book = self.manager.book();
+        let switches = read
+            .into_iter()
+            .map(|(key, cells)| answer::counters(&self.manager.topology, &book.jobs, key, &cells))
+            .collect();
+        Ok(Response::new(v1::GetCountersResponse { switches }))
+    }
+}
+
+fn create_status(failure: CreateFailure) -> Status {
+    let message = failure.to_string();
+    match failure {
+        CreateFailure::Refused(CreateError::Job(error)) => job_status(error),
+        CreateFailure::Refused(CreateError::Plan(_)) => Status::invalid_argument(message),
+        CreateFailure::Refused(CreateError::NoSlots { .. } | CreateError::TooManyJobs(_)) => {
+            Status::resource_exhausted(message)
+        }
+        CreateFailure::Switch(error) => switch_status(&error, ""),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn job_status(error: JobError) -> Status {
+    let message = error.to_string();
+    match error {
+        JobError::NoSuchJob(_) | JobError::NotAMember { .. } => Status::not_found(message),
+        JobError::WrongToken(_) => Status::permission_denied(message),
+        JobError::AlreadyJoined { .. } | JobError::AlreadyExists(_) => Status::already_exists(message),
+        JobError::Over { .. } => Status::failed_precondition(message),
+    }
+}
+
+fn switch_status(error: &SwitchError, what: &str) -> Status {
+    Status::unavailable(format!("{what}{error}"))
+}
