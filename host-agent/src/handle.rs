@@ -155,3 +155,57 @@ impl Drop for NoteOnPanic<'_> {
         self.0.write(End::Failed("its thread panicked: this is a bug, please report it".into()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_link::{LinkConfig, link};
+    use tributary_protocol::Time;
+    use tributary_wire::FrameView;
+
+    use super::*;
+    use crate::link::Verdict;
+
+    /// Panics at its first command.
+    struct Fragile {
+        _reply: Sender<()>,
+    }
+
+    impl Role for Fragile {
+        type Command = ();
+        type Stats = ();
+
+        fn handle_command(&mut self, (): ()) {
+            panic!("a bug");
+        }
+
+        fn handle_frame(&mut self, _: Time, _: &FrameView<'_>) -> Verdict {
+            Verdict::NotOurs
+        }
+
+        fn transmit(&mut self, _: Time, _: &mut FrameLink) -> Result<(), AgentError> {
+            Ok(())
+        }
+
+        fn next_timeout(&self) -> Option<Time> {
+            None
+        }
+
+        fn handle_timeout(&mut self, _: Time) {}
+
+        fn report(&mut self) {}
+
+        fn stats(&self) {}
+    }
+
+    #[test]
+    fn a_panic_releases_whoever_waits_and_says_what_happened() {
+        let (port, _peer, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 1 }).unwrap();
+        let (reply, replies) = bounded::<()>(1);
+        let agent = Handle::start("fragile", "glass", Fragile { _reply: reply }, Box::new(port)).unwrap();
+        agent.submit(()).unwrap();
+        let error = agent.wait_for(&replies).unwrap_err().to_string();
+        assert!(error.contains("glass") && error.contains("panicked"), "{error}");
+        assert_eq!(agent.stats().unwrap_err().to_string(), error);
+        assert_eq!(agent.stop().unwrap_err().to_string(), error);
+    }
+}
