@@ -87,7 +87,7 @@ impl<R: Role> Driver<R> {
             self.role.transmit(now, &mut self.link)?;
             self.link.flush()?;
             self.role.report();
-            // A command that comes from here on is seen: its waker ends the wait.
+            // A command that has come since the look at them ends the wait at once: its waker is an event.
             if matches!(frames, Round::Drained) {
                 self.wait(&mut events)?;
             }
