@@ -1,5 +1,6 @@
 //! Workers and a server over random schedules of losses, duplicates, reordering and reboots: never a wrong
 //! sum, and nothing that stays stuck.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "all of it is a test")]
 
 mod fabric;
 mod world;
@@ -97,7 +98,7 @@ fn assert_right(reduced: &Reduced, operations: &[AllReduce], leaver: Option<usiz
             match &reduced.sums {
                 Sums::I32(sums) => assert_eq!(f64::from(sums[element]), exact),
                 Sums::F32(sums) => {
-                    assert!((f64::from(sums[element]) - exact).abs() < 3e-6, "{} {exact}", sums[element])
+                    assert!((f64::from(sums[element]) - exact).abs() < 3e-6, "{} {exact}", sums[element]);
                 }
             }
         }
