@@ -191,3 +191,6 @@ impl Book {
         self.jobs.get_mut(key).is_some_and(|job| job.start(config))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ mod slots;
 mod state;
 mod switch;
 mod tables;
+#[cfg(test)]
+mod testing;
 mod token;
 
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};

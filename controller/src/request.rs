@@ -95,3 +95,66 @@ fn downlink(value: i32) -> Result<Downlink, RequestError> {
         Err(_) => Err(RequestError::Unknown { field: "downlink", value }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::topology;
+
+    fn named(name: &str) -> v1::CreateJobRequest {
+        v1::CreateJobRequest { name: name.into(), ..v1::CreateJobRequest::default() }
+    }
+
+    #[test]
+    fn what_is_left_out_comes_from_the_topology() {
+        let topology = topology();
+        let job = job(&topology, &named("digits.v1-2_a")).unwrap();
+        assert_eq!(job, JobRequest::of(&topology, DEFAULT_WINDOW, DEFAULT_GRADIENT_BYTES).unwrap());
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken() {
+        let topology = topology();
+        let asked = v1::CreateJobRequest {
+            workers: vec!["w2".into(), "w0".into()],
+            server: "w1".into(),
+            aggregation: v1::Aggregation::Leaf.into(),
+            downlink: v1::Downlink::Unicast.into(),
+            window: 32,
+            gradient_bytes: 8,
+            ..named("job")
+        };
+        let key = |name| topology.find(name).unwrap();
+        let expected = JobRequest {
+            workers: vec![key("w2"), key("w0")],
+            server: key("w1"),
+            aggregation: Aggregation::Leaf,
+            downlink: Downlink::Unicast,
+            window: 32,
+            gradient_bytes: 8,
+        };
+        assert_eq!(job(&topology, &asked), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let topology = topology();
+        let error = |request| job(&topology, &request).unwrap_err().to_string();
+        let names = "use 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'";
+        for name in ["", "two words", "ü", &"x".repeat(65)] {
+            let shown: String = name.chars().take(64).collect();
+            assert_eq!(error(named(name)), format!("bad job name {shown:?}: {names}"));
+        }
+        let unknown = "host \"w9\" is not in topology \"two-leaves\"";
+        assert_eq!(error(v1::CreateJobRequest { workers: vec!["w9".into()], ..named("a") }), unknown);
+        assert_eq!(error(v1::CreateJobRequest { server: "w9".into(), ..named("a") }), unknown);
+        assert_eq!(
+            error(v1::CreateJobRequest { aggregation: 7, ..named("a") }),
+            "aggregation is 7, which this controller does not know"
+        );
+        for window in [3, 2 * MAX_WINDOW] {
+            let expected = format!("a window of {window} slices: use a power of two, {MAX_WINDOW} at most");
+            assert_eq!(error(v1::CreateJobRequest { window, ..named("a") }), expected);
+        }
+    }
+}

@@ -168,3 +168,123 @@ impl Job {
 fn send(events: &mpsc::Sender<v1::JobEvent>, event: v1::job_event::Event) {
     let _ = events.try_send(v1::JobEvent { event: Some(event) });
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_api::{JobConfig, Role};
+    use tributary_planner::Aggregation;
+    use v1::job_event::Event;
+
+    use super::*;
+    use crate::jobs::config;
+    use crate::testing::{book, request, topology};
+
+    const HOSTS: [&str; 5] = ["w0", "w1", "w2", "w3", "ps"];
+
+    fn created() -> Job {
+        let mut book = book(64, 1);
+        let key = book.create("job", &request(64, Aggregation::Tree)).unwrap();
+        Job::new(book.jobs.get(key).unwrap().record.clone())
+    }
+
+    fn joined() -> (Job, Vec<mpsc::Receiver<v1::JobEvent>>) {
+        let mut job = created();
+        let receivers = HOSTS.iter().map(|host| job.join(host).unwrap().0).collect();
+        (job, receivers)
+    }
+
+    fn start(job: &mut Job) -> bool {
+        let topology = topology();
+        job.start(|record, host| config(&topology, record, host).as_ref().map(Into::into))
+    }
+
+    /// Everything that the members have been sent, and that their streams have ended.
+    fn events(receivers: Vec<mpsc::Receiver<v1::JobEvent>>) -> Vec<Vec<Event>> {
+        let drain = |mut receiver: mpsc::Receiver<v1::JobEvent>| {
+            let mut events = Vec::new();
+            while let Ok(event) = receiver.try_recv() {
+                events.push(event.event.unwrap());
+            }
+            assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+            events
+        };
+        receivers.into_iter().map(drain).collect()
+    }
+
+    #[test]
+    fn the_last_member_completes_it() {
+        let mut job = created();
+        for (place, host) in HOSTS.iter().enumerate() {
+            assert_eq!(job.state(), &State::Created);
+            assert_eq!(job.waiting_for().len(), HOSTS.len() - place);
+            job.join(host).unwrap();
+        }
+        assert_eq!(job.state(), &State::Installing);
+        assert!(job.waiting_for().is_empty());
+    }
+
+    #[test]
+    fn strangers_and_doubles_are_refused() {
+        let mut job = created();
+        let _events = job.join("w1").unwrap();
+        assert_eq!(job.join("w1").unwrap_err().to_string(), "host \"w1\" has joined job \"job\" already");
+        assert_eq!(
+            job.join("w9").unwrap_err().to_string(),
+            "host \"w9\" is not a member of job \"job\"; its members are w0, w1, w2, w3, ps"
+        );
+    }
+
+    #[test]
+    fn members_are_told_their_own_part() {
+        let (mut job, receivers) = joined();
+        assert!(start(&mut job) && !start(&mut job));
+        assert!(job.end() && !job.end());
+        let told = events(receivers);
+        let mut up = Vec::new();
+        for (host, events) in HOSTS.iter().zip(&told) {
+            let [Event::Start(config), Event::Ended(_)] = &events[..] else { panic!("{host}: {events:?}") };
+            let config = JobConfig::try_from(config.clone()).unwrap();
+            let topology = topology();
+            let own = topology[topology.find(host).unwrap()].host().unwrap();
+            assert_eq!((config.own.mac, config.own.ip), (own.mac, own.ip));
+            match config.role {
+                Role::Worker { rank, up: stack } => {
+                    assert_eq!(format!("w{rank}"), *host);
+                    up.push(stack);
+                }
+                Role::Server { fan_in, down, node } => {
+                    assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
+                    // The server is the last hop of every stack, which its leaf and the root begin.
+                    assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));
+                }
+            }
+        }
+        assert_eq!(up.len(), 4);
+    }
+
+    #[test]
+    fn a_failure_reaches_everyone_and_is_final() {
+        let (mut job, receivers) = joined();
+        assert!(job.fail("host \"w1\" left"));
+        assert!(!job.fail("again") && !job.end() && !start(&mut job));
+        assert_eq!(job.state(), &State::Failed("host \"w1\" left".into()));
+        assert_eq!(
+            job.join("w0").unwrap_err().to_string(),
+            "job \"job\" is over: it failed because host \"w1\" left"
+        );
+        for events in events(receivers) {
+            let failed = Event::Failed(v1::JobFailed { reason: "host \"w1\" left".into() });
+            assert_eq!(events, [failed]);
+        }
+    }
+
+    #[test]
+    fn it_has_tables_from_the_last_join_to_its_end() {
+        let (mut job, _receivers) = joined();
+        assert!(!created().needs_tables() && job.needs_tables());
+        start(&mut job);
+        assert!(job.needs_tables());
+        job.end();
+        assert!(!job.needs_tables() && job.holds_resources());
+    }
+}

@@ -1,0 +1,216 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::jobs::Attendance;
+use crate::testing::{base, book, pipeline, plain_topology, request, topology};
+
+const HOSTS: [&str; 5] = ["ps", "w0", "w1", "w2", "w3"];
+
+fn run(book: &mut Book, key: JobKey) {
+    let job = book.jobs.get_mut(key).unwrap();
+    let attendance: Vec<_> = HOSTS.iter().map(|host| job.join(host).unwrap().1).collect();
+    assert_eq!(attendance.iter().filter(|one| **one == Attendance::Complete).count(), 1);
+    assert_eq!(attendance.last(), Some(&Attendance::Complete));
+}
+
+/// What the manager does when a job is over, all switches being well.
+fn withdraw_everywhere(book: &mut Book) {
+    let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
+    for switch in switches {
+        let over = book.to_withdraw(switch);
+        book.withdrawn(switch, &over);
+    }
+}
+
+fn free(book: &Book) -> Vec<u32> {
+    book.slots.values().map(SlotMap::free).collect()
+}
+
+#[test]
+fn a_job_takes_a_window_on_every_switch_that_adds_up() {
+    let mut book = book(256, 4);
+    book.create("all", &request(64, Aggregation::Tree)).unwrap();
+    assert_eq!(free(&book), [192, 192, 192]);
+    book.create("leaves", &request(64, Aggregation::Leaf)).unwrap();
+    book.create("none", &request(1 << 20, Aggregation::None)).unwrap();
+    assert_eq!(free(&book), [192, 128, 128]);
+}
+
+#[test]
+fn a_full_switch_is_left_out_with_a_note() {
+    let mut book = book(64, 4);
+    book.create("leaves", &request(64, Aggregation::Leaf)).unwrap();
+    let key = book.create("second", &request(64, Aggregation::Tree)).unwrap();
+    let plan = &book.jobs.get(key).unwrap().record.plan;
+    let adds_up: Vec<_> = plan.switches.iter().filter(|role| role.aggregate).map(|role| &role.name).collect();
+    assert_eq!(adds_up, ["root"]);
+    assert!(plan.notes.iter().any(|note| note.contains("leaf0")), "{:?}", plan.notes);
+}
+
+#[test]
+fn without_any_slots_aggregation_is_refused_and_its_absence_is_not() {
+    let mut book = book(64, 4);
+    book.create("first", &request(64, Aggregation::Tree)).unwrap();
+    let error = book.create("second", &request(64, Aggregation::Tree)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no switch has slots for job \"second\": root: 64 slots needed in one block; 0 of 64 are free, 0 in \
+         the largest block; leaf0: 64 slots needed in one block; 0 of 64 are free, 0 in the largest block; \
+         leaf1: 64 slots needed in one block; 0 of 64 are free, 0 in the largest block; end another job, ask \
+         for a smaller window, or for no aggregation"
+    );
+    assert!(book.create("second", &request(64, Aggregation::None)).is_ok());
+}
+
+#[test]
+fn what_is_refused_takes_nothing() {
+    let mut book = book(1024, 1);
+    book.create("first", &request(64, Aggregation::Tree)).unwrap();
+    let before = free(&book);
+    assert_eq!(book.create("second", &request(64, Aggregation::Tree)), Err(CreateError::TooManyJobs(1)));
+    assert!(matches!(book.create("first", &request(64, Aggregation::Tree)), Err(CreateError::Job(_))));
+    assert_eq!(free(&book), before);
+}
+
+#[test]
+fn slots_stay_taken_until_the_tables_are_gone() {
+    let mut book = book(64, 1);
+    let key = book.create("first", &request(64, Aggregation::Tree)).unwrap();
+    run(&mut book, key);
+    assert!(book.jobs.get_mut(key).unwrap().end());
+    assert_eq!(free(&book), [0, 0, 0]);
+    assert!(book.create("second", &request(64, Aggregation::Tree)).is_err());
+    let (root, ..) = topology().switches().next().unwrap();
+    let over = book.to_withdraw(root);
+    assert_eq!(over, [key]);
+    book.withdrawn(root, &over);
+    assert_eq!(free(&book), [64, 0, 0]);
+    assert!(matches!(
+        book.create("second", &request(64, Aggregation::Tree)),
+        Err(CreateError::TooManyJobs(1))
+    ));
+    withdraw_everywhere(&mut book);
+    assert_eq!(free(&book), [64, 64, 64]);
+    book.create("second", &request(64, Aggregation::Tree)).unwrap();
+}
+
+#[test]
+fn a_job_without_switches_gives_its_index_back() {
+    let topology = plain_topology();
+    let request = JobRequest::of(&topology, 64, 4).unwrap();
+    let mut book = Book::new(topology, BTreeMap::new(), 64, 1);
+    let key = book.create("first", &request).unwrap();
+    book.jobs.get_mut(key).unwrap().end();
+    assert!(book.create("second", &request).is_err());
+    book.settle(key);
+    book.create("second", &request).unwrap();
+}
+
+#[test]
+fn only_a_job_whose_members_have_joined_has_tables() {
+    let mut book = book(1024, 4);
+    let pipeline = pipeline();
+    let bare = base(&topology());
+    let key = book.create("job", &request(256, Aggregation::Tree)).unwrap();
+    for (switch, state) in &bare {
+        assert_eq!(&book.want(*switch), state);
+    }
+    run(&mut book, key);
+    for (switch, state) in &bare {
+        let want = book.want(*switch);
+        assert!(want.entries.len() > state.entries.len());
+        // All of it fits the program.
+        for change in crate::reconcile::diff(&SwitchState::default(), &want).iter().flatten() {
+            change.to_update(&pipeline.info).unwrap();
+        }
+    }
+    book.jobs.get_mut(key).unwrap().fail("of a test");
+    for (switch, state) in &bare {
+        assert_eq!(&book.want(*switch), state);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Create(u32, Aggregation),
+    Run(usize),
+    End(usize),
+    Withdraw(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let aggregation = prop_oneof![Just(Aggregation::Tree), Just(Aggregation::Leaf), Just(Aggregation::None)];
+    prop_oneof![
+        (0u32..7, aggregation).prop_map(|(exponent, kind)| Step::Create(1 << exponent, kind)),
+        any::<usize>().prop_map(Step::Run),
+        any::<usize>().prop_map(Step::End),
+        (0usize..3).prop_map(Step::Withdraw),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However jobs come and go, no two share slots, an id or an index, and nothing is lost.
+    #[test]
+    fn jobs_never_share(steps in vec(step(), 0..40)) {
+        let mut book = book(128, 5);
+        let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
+        let mut created = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Create(window, aggregation) => {
+                    let name = format!("job{number}");
+                    created.extend(book.create(&name, &request(window, aggregation)));
+                }
+                Step::Run(which) if !created.is_empty() => {
+                    let job = book.jobs.get_mut(created[which % created.len()]).unwrap();
+                    HOSTS.iter().for_each(|host| drop(job.join(host)));
+                }
+                Step::End(which) if !created.is_empty() => {
+                    book.jobs.get_mut(created[which % created.len()]).unwrap().end();
+                }
+                Step::Withdraw(which) => {
+                    let over = book.to_withdraw(switches[which]);
+                    book.withdrawn(switches[which], &over);
+                }
+                Step::Run(_) | Step::End(_) => {}
+            }
+            check_shares(&book)?;
+        }
+        for key in created {
+            book.jobs.get_mut(key).unwrap().end();
+        }
+        withdraw_everywhere(&mut book);
+        prop_assert_eq!(free(&book), [128, 128, 128]);
+        let indices: Vec<_> = std::iter::from_fn(|| book.indices.take()).collect();
+        prop_assert_eq!(indices.len(), 5);
+    }
+}
+
+fn check_shares(book: &Book) -> Result<(), TestCaseError> {
+    let mut owned: BTreeMap<NodeKey, Vec<(u32, u32)>> = BTreeMap::new();
+    let holding = || book.jobs.iter().map(|(_, job)| job).filter(|job| job.holds_resources());
+    for job in holding() {
+        for (switch, block) in &job.record.resources.switches {
+            owned.entry(*switch).or_default().extend(block.map(|block| (block.base, block.size)));
+        }
+    }
+    for (switch, map) in &book.slots {
+        let mut blocks = owned.remove(switch).unwrap_or_default();
+        blocks.sort_unstable();
+        prop_assert!(blocks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+        prop_assert!(blocks.iter().all(|(base, size)| base % size == 0 && base + size <= 128));
+        prop_assert_eq!(map.free(), 128 - blocks.iter().map(|(_, size)| size).sum::<u32>());
+    }
+    let count = holding().count();
+    let mut ids: Vec<_> = holding().map(|job| job.record.job).collect();
+    let mut indices: Vec<_> = holding().filter_map(|job| job.record.resources.job_index).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    indices.sort_unstable();
+    indices.dedup();
+    prop_assert_eq!((ids.len(), indices.len()), (count, count));
+    Ok(())
+}

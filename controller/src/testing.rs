@@ -1,0 +1,88 @@
+//! What several unit tests start from.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tributary_planner::{Aggregation, JobRequest};
+use tributary_topology::{NodeKey, Topology};
+
+use crate::book::Book;
+use crate::forwarding::base_state;
+use crate::pipeline::Pipeline;
+use crate::state::SwitchState;
+
+/// Two workers under each of two leaves; the root above them has the server.
+const TWO_LEAVES: &str = r#"
+    name = "two-leaves"
+    description = "Four workers under two leaves and a root"
+    [defaults]
+    rate = "50 Mbit/s"
+    [[switch]]
+    name = "root"
+    [[switch]]
+    name = "leaf0"
+    [[switch]]
+    name = "leaf1"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "w2"
+    role = "worker"
+    [[host]]
+    name = "w3"
+    role = "worker"
+    [[link]]
+    ends = ["root", "ps"]
+    [[link]]
+    ends = ["root", "leaf0"]
+    [[link]]
+    ends = ["root", "leaf1"]
+    [[link]]
+    ends = ["leaf0", "w0"]
+    [[link]]
+    ends = ["leaf0", "w1"]
+    [[link]]
+    ends = ["leaf1", "w2"]
+    [[link]]
+    ends = ["leaf1", "w3"]
+"#;
+
+pub(crate) fn topology() -> Arc<Topology> {
+    Arc::new(Topology::parse(TWO_LEAVES, "two-leaves").unwrap())
+}
+
+/// The same with switches that only forward.
+pub(crate) fn plain_topology() -> Arc<Topology> {
+    let text = TWO_LEAVES.replace("[[switch]]", "[[switch]]\nprogrammable = false");
+    Arc::new(Topology::parse(&text, "plain").unwrap())
+}
+
+pub(crate) fn pipeline() -> Pipeline {
+    Pipeline::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build")).unwrap()
+}
+
+/// What each switch holds while no job uses it.
+pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
+    let tree = topology.forwarding();
+    topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
+}
+
+/// The book of a new controller, whose switches have `slots` slots.
+pub(crate) fn book(slots: u32, job_indices: u16) -> Book {
+    let topology = topology();
+    let base = base(&topology);
+    Book::new(topology, base, slots, job_indices)
+}
+
+/// A job of all workers.
+pub(crate) fn request(window: u32, aggregation: Aggregation) -> JobRequest {
+    JobRequest { aggregation, ..JobRequest::of(&topology(), window, 4_000_000).unwrap() }
+}
