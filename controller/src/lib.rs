@@ -27,6 +27,7 @@ mod tables;
 #[cfg(test)]
 mod testing;
 mod token;
+mod work;
 
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};

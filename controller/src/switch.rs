@@ -1,4 +1,5 @@
-//! One switch: a task that owns the P4Runtime session with it, and connects again when it breaks.
+//! One switch: a task that owns the P4Runtime session with it. When the session breaks it connects again,
+//! and brings the switch back into its state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +7,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tributary_p4runtime::entry::{CounterCell, Entity, EntryError, Query};
-use tributary_p4runtime::p4::v1;
-use tributary_p4runtime::session::UpdateFailure;
-use tributary_p4runtime::{Session, SessionError, Target};
+use tributary_p4runtime::session::Mastership;
+use tributary_p4runtime::{Session, Target};
 
-use crate::error::{Refusal, SwitchError};
-use crate::pipeline::{CounterArray, Pipeline};
-use crate::reconcile::{self, Change};
+use crate::error::SwitchError;
+use crate::pipeline::Pipeline;
 use crate::state::SwitchState;
+use crate::work::{Outcome, Work};
 
 /// A second attempt is for a session that had broken unnoticed; a third would be for a switch that is ill.
 const ATTEMPTS: usize = 2;
+/// Between two attempts to restore a switch that does not answer.
+const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The handle on one switch. Its work is done one after the other, in the order of the calls.
 #[derive(Debug)]
@@ -29,18 +30,6 @@ pub(crate) struct Switch {
 
 /// What is to be done, and whom to tell.
 type Order = (Work, oneshot::Sender<Outcome>);
-/// The counters that were read, where that was the work.
-pub(crate) type Outcome = Result<Vec<CounterCell>, SwitchError>;
-
-#[derive(Debug)]
-enum Work {
-    /// Bring the switch into this state.
-    Converge(SwitchState),
-    /// Set the counters of the job with this index to zero.
-    ClearCounters(u16),
-    /// Read all counters.
-    ReadCounters,
-}
 
 /// The answer to an order.
 #[derive(Debug)]
@@ -71,7 +60,7 @@ impl Switch {
     ) -> Self {
         let name = target.name.clone();
         let (orders, inbox) = mpsc::unbounded_channel();
-        let driver = Driver { target, pipeline, election_id, patience, session: None };
+        let driver = Driver { target, pipeline, election_id, patience, session: None, want: None };
         Self { name, orders, task: tokio::spawn(driver.run(inbox)) }
     }
 
@@ -115,14 +104,39 @@ struct Driver {
     election_id: u128,
     patience: Duration,
     session: Option<Session>,
+    /// What the switch was last ordered to hold.
+    want: Option<SwitchState>,
 }
 
 impl Driver {
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
-        while let Some((work, reply)) = inbox.recv().await {
-            let outcome = self.carry_out(&work).await;
-            // Whoever gave the order may have lost interest.
-            let _ = reply.send(outcome);
+        loop {
+            tokio::select! {
+                order = inbox.recv() => {
+                    let Some((work, reply)) = order else { return };
+                    let outcome = self.carry_out(&work).await;
+                    if let Work::Converge(want) = work {
+                        self.want = Some(want);
+                    }
+                    // Whoever gave the order may have lost interest.
+                    let _ = reply.send(outcome);
+                }
+                () = broken(self.session.as_ref()), if self.want.is_some() => self.restore().await,
+            }
+        }
+    }
+
+    /// The switch may have lost everything: it is to hold again what it held.
+    async fn restore(&mut self) {
+        self.session = None;
+        let Some(want) = self.want.take() else { return };
+        let work = Work::Converge(want);
+        match self.carry_out(&work).await {
+            Ok(_) => tracing::info!(switch = self.target.name, "restored"),
+            Err(error) => tracing::warn!(switch = self.target.name, %error, "cannot restore"),
+        }
+        if let Work::Converge(want) = work {
+            self.want = Some(want);
         }
     }
 
@@ -173,84 +187,15 @@ impl Driver {
     }
 }
 
-impl Work {
-    async fn carry_out(&self, session: &Session, pipeline: &Pipeline) -> Outcome {
-        match self {
-            Self::Converge(want) => converge(session, pipeline, want).await.map(|()| Vec::new()),
-            Self::ClearCounters(index) => {
-                clear_counters(session, pipeline, *index).await.map(|()| Vec::new())
-            }
-            Self::ReadCounters => read_counters(session, pipeline).await,
+/// Returns when the session has ended, or when it is time to try again where there is none. A session that
+/// is no longer primary is not broken: another controller has taken over, and this one stays out of its way.
+async fn broken(session: Option<&Session>) {
+    match session {
+        Some(session) => {
+            let mut mastership = session.mastership();
+            // An error means that nobody watches the session any more: it is as good as ended.
+            let _ = mastership.wait_for(|state| matches!(state, Mastership::Ended { .. })).await;
         }
+        None => tokio::time::sleep(RESTORE_PAUSE).await,
     }
-}
-
-async fn converge(session: &Session, pipeline: &Pipeline, want: &SwitchState) -> Result<(), SwitchError> {
-    let mut have = SwitchState::default();
-    for entity in read(session, pipeline, &SwitchState::queries()).await? {
-        have.put_read(entity);
-    }
-    for batch in reconcile::diff(&have, want) {
-        tracing::debug!(switch = session.target().name, changes = batch.len(), first = %batch[0], "writing");
-        write(session, pipeline, &batch).await?;
-    }
-    Ok(())
-}
-
-/// What the controller has no name for (BMv2's own clone sessions among the multicast groups, say) is not
-/// its own to change, and left out.
-async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
-    let switch = &session.target().name;
-    let query = |query: &Query| {
-        query
-            .to_proto(&pipeline.info)
-            .map_err(|source| entry_error(session, format!("read {query:?}"), source))
-    };
-    let patterns = queries.iter().map(query).collect::<Result<_, _>>()?;
-    let known = |message: &v1::Entity| {
-        let entity = Entity::from_proto(&pipeline.info, message);
-        entity.inspect_err(|error| tracing::debug!(switch, %error, "not ours")).ok()
-    };
-    Ok(session.read(patterns).await?.iter().filter_map(known).collect())
-}
-
-async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Result<(), SwitchError> {
-    let update = |change: &Change| {
-        let update = change.to_update(&pipeline.info);
-        update.map_err(|source| entry_error(session, change.to_string(), source))
-    };
-    let updates = changes.iter().map(update).collect::<Result<_, _>>()?;
-    match session.write(updates).await {
-        Err(SessionError::Write { switch, failures, .. }) => {
-            let refusal = |failure: &UpdateFailure| Refusal {
-                change: changes.get(failure.index).map(ToString::to_string).unwrap_or_default(),
-                reason: format!("{}: {}", failure.code.as_str_name(), failure.reason),
-            };
-            Err(SwitchError::Refused { switch, refusals: failures.iter().map(refusal).collect() })
-        }
-        outcome => Ok(outcome?),
-    }
-}
-
-async fn clear_counters(session: &Session, pipeline: &Pipeline, job_index: u16) -> Result<(), SwitchError> {
-    let change = |counter: &CounterArray| Change {
-        operation: reconcile::Operation::Modify,
-        entity: CounterCell::zero(&counter.name, job_index.into()).into(),
-    };
-    let changes: Vec<_> = pipeline.job_counters.iter().map(change).collect();
-    write(session, pipeline, &changes).await
-}
-
-async fn read_counters(session: &Session, pipeline: &Pipeline) -> Outcome {
-    let counters = pipeline.job_counters.iter().chain(&pipeline.port_counters);
-    let queries: Vec<_> = counters.map(|counter| Query::Counter(counter.name.clone())).collect();
-    let cell = |entity| match entity {
-        Entity::Counter(cell) => Some(cell),
-        Entity::Table(_) | Entity::Multicast(_) => None,
-    };
-    Ok(read(session, pipeline, &queries).await?.into_iter().filter_map(cell).collect())
-}
-
-fn entry_error(session: &Session, change: String, source: EntryError) -> SwitchError {
-    SwitchError::Entry { switch: session.target().name.clone(), change, source: Box::new(source) }
 }

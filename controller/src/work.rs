@@ -1,0 +1,108 @@
+//! What is done to a switch in one go, over a session with it.
+
+use tributary_p4runtime::entry::{CounterCell, Entity, EntryError, Query};
+use tributary_p4runtime::p4::v1;
+use tributary_p4runtime::session::UpdateFailure;
+use tributary_p4runtime::{Session, SessionError};
+
+use crate::error::{Refusal, SwitchError};
+use crate::pipeline::{CounterArray, Pipeline};
+use crate::reconcile::{self, Change};
+use crate::state::SwitchState;
+
+/// The counters that were read, where that was the work.
+pub(crate) type Outcome = Result<Vec<CounterCell>, SwitchError>;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Bring the switch into this state.
+    Converge(SwitchState),
+    /// Set the counters of the job with this index to zero.
+    ClearCounters(u16),
+    /// Read all counters.
+    ReadCounters,
+}
+
+impl Work {
+    /// Does it.
+    pub(crate) async fn carry_out(&self, session: &Session, pipeline: &Pipeline) -> Outcome {
+        match self {
+            Self::Converge(want) => converge(session, pipeline, want).await.map(|()| Vec::new()),
+            Self::ClearCounters(index) => {
+                clear_counters(session, pipeline, *index).await.map(|()| Vec::new())
+            }
+            Self::ReadCounters => read_counters(session, pipeline).await,
+        }
+    }
+}
+
+async fn converge(session: &Session, pipeline: &Pipeline, want: &SwitchState) -> Result<(), SwitchError> {
+    let mut have = SwitchState::default();
+    for entity in read(session, pipeline, &SwitchState::queries()).await? {
+        have.put_read(entity);
+    }
+    for batch in reconcile::diff(&have, want) {
+        tracing::debug!(switch = session.target().name, changes = batch.len(), first = %batch[0], "writing");
+        write(session, pipeline, &batch).await?;
+    }
+    Ok(())
+}
+
+/// What the controller has no name for (BMv2's own clone sessions among the multicast groups, say) is not
+/// its own to change, and left out.
+async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
+    let switch = &session.target().name;
+    let query = |query: &Query| {
+        query
+            .to_proto(&pipeline.info)
+            .map_err(|source| entry_error(session, format!("read {query:?}"), source))
+    };
+    let patterns = queries.iter().map(query).collect::<Result<_, _>>()?;
+    let known = |message: &v1::Entity| {
+        let entity = Entity::from_proto(&pipeline.info, message);
+        entity.inspect_err(|error| tracing::debug!(switch, %error, "not ours")).ok()
+    };
+    Ok(session.read(patterns).await?.iter().filter_map(known).collect())
+}
+
+async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Result<(), SwitchError> {
+    let update = |change: &Change| {
+        let update = change.to_update(&pipeline.info);
+        update.map_err(|source| entry_error(session, change.to_string(), source))
+    };
+    let updates = changes.iter().map(update).collect::<Result<_, _>>()?;
+    match session.write(updates).await {
+        Err(SessionError::Write { switch, failures, .. }) => {
+            let refusal = |failure: &UpdateFailure| Refusal {
+                change: changes.get(failure.index).map(ToString::to_string).unwrap_or_default(),
+                reason: format!("{}: {}", failure.code.as_str_name(), failure.reason),
+            };
+            Err(SwitchError::Refused { switch, refusals: failures.iter().map(refusal).collect() })
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+async fn clear_counters(session: &Session, pipeline: &Pipeline, job_index: u16) -> Result<(), SwitchError> {
+    let change = |counter: &CounterArray| Change {
+        operation: reconcile::Operation::Modify,
+        entity: CounterCell::zero(&counter.name, job_index.into()).into(),
+    };
+    let changes: Vec<_> = pipeline.job_counters.iter().map(change).collect();
+    write(session, pipeline, &changes).await
+}
+
+async fn read_counters(session: &Session, pipeline: &Pipeline) -> Outcome {
+    let counters = pipeline.job_counters.iter().chain(&pipeline.port_counters);
+    let queries: Vec<_> = counters.map(|counter| Query::Counter(counter.name.clone())).collect();
+    let cell = |entity| match entity {
+        Entity::Counter(cell) => Some(cell),
+        Entity::Table(_) | Entity::Multicast(_) => None,
+    };
+    Ok(read(session, pipeline, &queries).await?.into_iter().filter_map(cell).collect())
+}
+
+fn entry_error(session: &Session, change: String, source: EntryError) -> SwitchError {
+    SwitchError::Entry { switch: session.target().name.clone(), change, source: Box::new(source) }
+}
