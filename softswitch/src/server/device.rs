@@ -1,0 +1,184 @@
+//! What all connections share: who is primary, and what the switch runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
+use tonic::Status;
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::stream_message_response::Update;
+use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128};
+
+use super::arbitration::{Arbitration, ConnectionId, from_wire};
+use super::packet;
+use super::status::Refusal;
+use crate::engine::{Control, PacketIns};
+use crate::error::ControlError;
+use crate::pipeline::Pipeline;
+use crate::switch::Switch;
+
+/// Messages that wait for a controller to read them.
+pub(super) const MAILBOX: usize = 1024;
+/// Room in a mailbox that packets leave to other messages: those can't be lost.
+const NOT_FOR_PACKETS: usize = 64;
+
+/// The switch behind a P4Runtime server.
+///
+/// Locks are taken in this order, and held while a request is carried out: a change of primary waits for the
+/// old primary's writes, and a change of program for all requests.
+pub(super) struct Device {
+    pub(super) id: u64,
+    pub(super) control: Control,
+    pub(super) arbitration: RwLock<Arbitration<Mailbox>>,
+    pub(super) programs: RwLock<Programs>,
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// What a switch runs, and what it is about to.
+#[derive(Default)]
+pub(super) struct Programs {
+    pub(super) running: Option<Arc<Program>>,
+    /// After VERIFY_AND_SAVE: a switch beside the running one, that requests go to until COMMIT.
+    pub(super) saved: Option<Saved>,
+}
+
+/// A program, as a controller sent it.
+pub(super) struct Program {
+    pub(super) config: ForwardingPipelineConfig,
+    pub(super) pipeline: Arc<Pipeline>,
+}
+
+/// A program that waits for COMMIT, with what was written to it meanwhile.
+pub(super) struct Saved {
+    pub(super) program: Arc<Program>,
+    pub(super) switch: Mutex<Switch>,
+}
+
+impl Program {
+    pub(super) fn p4info(&self) -> &P4Info {
+        self.pipeline.info()
+    }
+}
+
+impl Programs {
+    /// The program that requests refer to.
+    pub(super) fn current(&self) -> Result<&Arc<Program>, Status> {
+        let saved = self.saved.as_ref().map(|saved| &saved.program);
+        saved.or(self.running.as_ref()).ok_or_else(no_pipeline)
+    }
+
+    /// Does something to the switch that requests refer to.
+    pub(super) async fn run<R, F>(&self, control: &Control, work: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Switch) -> R + Send + 'static,
+    {
+        match &self.saved {
+            // A panic while it was locked would have ended that request only; the state is as it left it.
+            Some(saved) => Ok(work(&mut saved.switch.lock().unwrap_or_else(PoisonError::into_inner))),
+            None => control.run(work).await.map_err(|error| Refusal::from(error).into()),
+        }
+    }
+}
+
+/// What reaches one controller.
+#[derive(Clone)]
+pub(super) struct Mailbox {
+    pub(super) sender: mpsc::Sender<Result<StreamMessageResponse, Status>>,
+    /// Tells its stream to end.
+    pub(super) end: Arc<Notify>,
+}
+
+impl Mailbox {
+    /// Leaves a message; a controller that reads none is disconnected, for it would miss who is primary.
+    pub(super) fn post(&self, update: Update) {
+        if self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_err() {
+            self.end.notify_one();
+        }
+    }
+
+    /// Leaves a packet, unless so many wait that it has to be dropped.
+    fn post_packet(&self, update: Update) -> bool {
+        let room = self.sender.capacity() > NOT_FOR_PACKETS;
+        room && self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_ok()
+    }
+}
+
+impl Device {
+    pub(super) fn new(id: u64, control: Control, stopping: watch::Receiver<bool>) -> Self {
+        Self { id, control, arbitration: RwLock::default(), programs: RwLock::default(), stopping }
+    }
+
+    /// The request is for this device.
+    pub(super) fn check_id(&self, id: u64) -> Result<(), Status> {
+        if id == self.id {
+            return Ok(());
+        }
+        Err(Status::not_found(format!("there is no device {id} here: this is device {}", self.id)))
+    }
+
+    /// The request is the primary's. It stays so while the guard is held.
+    pub(super) async fn require_primary(
+        &self,
+        role: &str,
+        election_id: Option<&Uint128>,
+    ) -> Result<RwLockReadGuard<'_, Arbitration<Mailbox>>, Status> {
+        if !role.is_empty() {
+            return Err(Status::permission_denied(format!("not primary: no role {role} is known here")));
+        }
+        let arbitration = self.arbitration.read().await;
+        let id = from_wire(election_id);
+        if arbitration.is_primary(id) {
+            return Ok(arbitration);
+        }
+        Err(Status::permission_denied(format!("not primary: no primary controller has the election id {id}")))
+    }
+
+    /// Tells controllers about themselves and the primary.
+    pub(super) fn tell(&self, arbitration: &Arbitration<Mailbox>, controllers: &[ConnectionId]) {
+        for (update, mailbox) in controllers.iter().filter_map(|&id| arbitration.verdict(id, self.id)) {
+            mailbox.post(Update::Arbitration(update));
+        }
+    }
+
+    /// Takes packets from the switch to the primary controller, until the switch stops.
+    pub(super) async fn deliver_packets(&self, mut packets: PacketIns) {
+        while let Some(frame) = packets.recv().await {
+            let Some(program) = self.programs.read().await.running.clone() else { continue };
+            let Some(packet) = packet::unpack(program.p4info().packet_in(), &frame) else {
+                tracing::debug!(bytes = frame.len(), "packet to the controller is shorter than its header");
+                continue;
+            };
+            let arbitration = self.arbitration.read().await;
+            let taken = arbitration
+                .primary_mailbox()
+                .is_some_and(|primary| primary.post_packet(Update::Packet(packet)));
+            if !taken {
+                tracing::debug!(bytes = frame.len(), "packet to the controller dropped: nobody takes it");
+            }
+        }
+    }
+
+    /// Hands a controller's packet to the switch.
+    pub(super) async fn send_packet(
+        &self,
+        from: Option<ConnectionId>,
+        packet: &PacketOut,
+    ) -> Result<(), Refusal> {
+        let arbitration = self.arbitration.read().await;
+        if !from.is_some_and(|id| arbitration.is_primary_connection(id)) {
+            return Err(Refusal::new(
+                Code::PermissionDenied,
+                "not primary: packets are taken from the primary only",
+            ));
+        }
+        let running = self.programs.read().await.running.clone();
+        let program = running.ok_or(ControlError::NoPipeline)?;
+        let frame = packet::pack(program.p4info().packet_out(), packet)?;
+        Ok(self.control.packet_out(frame).await?)
+    }
+}
+
+pub(super) fn no_pipeline() -> Status {
+    Refusal::from(ControlError::NoPipeline).into()
+}

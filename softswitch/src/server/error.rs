@@ -1,0 +1,34 @@
+use std::io;
+
+use thiserror::Error;
+
+/// Why a P4Runtime server can't be started.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// Something else listens there.
+    #[error(
+        "the address {address} for P4Runtime is taken by another process: end that one, or give another port"
+    )]
+    AddressInUse {
+        /// The address.
+        address: String,
+    },
+    /// The system does not let us listen there.
+    #[error("can't listen for P4Runtime on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl ServerError {
+    pub(super) fn listen(address: &str, source: io::Error) -> Self {
+        let address = address.to_owned();
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::AddressInUse { address },
+            _ => Self::Listen { address, source },
+        }
+    }
+}

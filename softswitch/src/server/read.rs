@@ -1,0 +1,255 @@
+//! Patterns of a Read: what they cover, gathered on the switch's thread and put into messages off it.
+
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::entry::{self, LAST_GROUP};
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::entity::Entity as Kind;
+use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
+use tributary_p4runtime::p4::v1::{self as message, Entity};
+
+use super::convert;
+use super::status::Refusal;
+use crate::control::{ActionCall, CounterValue, EntryKey, MulticastGroup, TableEntry};
+use crate::error::ControlError;
+use crate::switch::Switch;
+
+/// One pattern, ready to be looked up.
+#[derive(Debug, Clone)]
+pub(super) enum Query {
+    /// Entries of these tables that pass the filter.
+    Entries { tables: Vec<u32>, filter: Filter, show: Show },
+    /// One entry, if it is there.
+    Entry { key: EntryKey, show: Show },
+    /// The default actions of these tables.
+    Defaults { tables: Vec<u32>, show: Show },
+    /// Cells of these counters; all, or the one with this index.
+    Counters { counters: Vec<u32>, index: Option<i64> },
+    /// Multicast groups; all, or the one with this id.
+    Groups(Option<u16>),
+}
+
+/// Which entries a wildcard read leaves out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    priority: i32,
+    action_id: Option<u32>,
+    controller_metadata: u64,
+    metadata: Vec<u8>,
+}
+
+/// How an entry is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    Entry,
+    EntryWithCounter,
+    DirectCounter,
+}
+
+/// What a query found.
+#[derive(Debug)]
+pub(super) enum Found {
+    Entries(Vec<(TableEntry, Option<CounterValue>)>, Show),
+    Default(u32, Option<ActionCall>, Option<CounterValue>, Show),
+    Cells { counter_id: u32, first: i64, cells: Vec<CounterValue> },
+    Groups(Vec<MulticastGroup>),
+}
+
+impl Query {
+    /// What a pattern asks for.
+    pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Self, Refusal> {
+        match pattern.entity {
+            Some(Kind::TableEntry(entry)) => {
+                let show = if entry.counter_data.is_some() { Show::EntryWithCounter } else { Show::Entry };
+                tables(entry, show, p4info)
+            }
+            Some(Kind::DirectCounterEntry(entry)) => {
+                let missing = || Refusal::invalid("the direct counter names no table entry");
+                tables(entry.table_entry.ok_or_else(missing)?, Show::DirectCounter, p4info)
+            }
+            Some(Kind::CounterEntry(entry)) => {
+                let all = || p4info.counters().map(|counter| counter.name.id).collect();
+                let counters = if entry.counter_id == 0 { all() } else { vec![entry.counter_id] };
+                Ok(Self::Counters { counters, index: convert::index(entry.index.as_ref())? })
+            }
+            Some(Kind::PacketReplicationEngineEntry(entry)) => match entry.r#type {
+                Some(Replication::MulticastGroupEntry(group)) => groups(group.multicast_group_id),
+                Some(Replication::CloneSessionEntry(_)) => Err(Refusal::unimplemented("a clone session")),
+                None => {
+                    Err(Refusal::invalid("the replication entry is neither a multicast group nor a session"))
+                }
+            },
+            None => {
+                Err(Refusal::invalid("the pattern has no entity, or one of a kind that is not known here"))
+            }
+            Some(other) => Err(Refusal::unimplemented(entry::kind(Some(&other)))),
+        }
+    }
+
+    /// Looks it up.
+    pub(super) fn gather(&self, switch: &Switch) -> Result<Vec<Found>, ControlError> {
+        match self {
+            Self::Entries { tables, filter, show } => tables
+                .iter()
+                .map(|&table| {
+                    let mut entries = switch.entries(table)?;
+                    entries.retain(|(entry, _)| filter.passes(entry));
+                    Ok(Found::Entries(entries, *show))
+                })
+                .collect(),
+            Self::Entry { key, show } => match switch.entry(key) {
+                Ok(entry) => Ok(vec![Found::Entries(vec![entry], *show)]),
+                Err(ControlError::NotFound(_)) => Ok(Vec::new()),
+                Err(error) => Err(error),
+            },
+            Self::Defaults { tables, show } => tables
+                .iter()
+                .map(|&table| switch.default_action(table).map(|(action, count)| (table, action, count)))
+                .map(|found| found.map(|(table, action, count)| Found::Default(table, action, count, *show)))
+                .collect(),
+            Self::Counters { counters, index } => {
+                counters.iter().map(|&counter_id| gather_cells(switch, counter_id, *index)).collect()
+            }
+            Self::Groups(id) => {
+                let mut groups = switch.groups();
+                groups.retain(|group| id.is_none_or(|id| id == group.id));
+                match id {
+                    Some(id) if groups.is_empty() => {
+                        Err(ControlError::NotFound(format!("multicast group {id}")))
+                    }
+                    _ => Ok(vec![Found::Groups(groups)]),
+                }
+            }
+        }
+    }
+}
+
+impl Filter {
+    fn passes(&self, entry: &TableEntry) -> bool {
+        let (controller_metadata, metadata) = convert::read_note(&entry.metadata);
+        (self.priority == 0 || self.priority == entry.key.priority)
+            && self.action_id.is_none_or(|id| id == entry.action.action_id)
+            && (self.controller_metadata == 0 || self.controller_metadata == controller_metadata)
+            && (self.metadata.is_empty() || self.metadata == metadata)
+    }
+}
+
+impl Found {
+    /// The messages.
+    pub(super) fn into_entities(self) -> Vec<Entity> {
+        match self {
+            Self::Entries(entries, show) => entries
+                .into_iter()
+                .map(|(entry, count)| shown(convert::entry_message(entry), count, show))
+                .collect(),
+            Self::Default(table_id, action, count, show) => {
+                let entry = message::TableEntry {
+                    table_id,
+                    is_default_action: true,
+                    action: action.map(convert::action_message),
+                    ..Default::default()
+                };
+                vec![shown(entry, count, show)]
+            }
+            Self::Cells { counter_id, first, cells } => (first..)
+                .zip(cells)
+                .map(|(index, value)| message::CounterEntry {
+                    counter_id,
+                    index: Some(message::Index { index }),
+                    data: Some(convert::counter_data(value)),
+                })
+                .map(|entry| wrap(Kind::CounterEntry(entry)))
+                .collect(),
+            Self::Groups(groups) => groups
+                .iter()
+                .map(|group| Replication::MulticastGroupEntry(convert::group_message(group)))
+                .map(|group| message::PacketReplicationEngineEntry { r#type: Some(group) })
+                .map(|entry| wrap(Kind::PacketReplicationEngineEntry(entry)))
+                .collect(),
+        }
+    }
+}
+
+fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) -> Result<Query, Refusal> {
+    if entry.time_since_last_hit.is_some() {
+        return Err(Refusal::invalid("no table has an idle timeout: leave time_since_last_hit out"));
+    }
+    let counted = |table: &&tributary_p4runtime::p4info::Table| {
+        show != Show::DirectCounter || convert::direct_counter(table).is_some()
+    };
+    let tables: Vec<u32> = match entry.table_id {
+        0 => p4info.tables().filter(counted).map(|table| table.name.id).collect(),
+        id => match p4info.table_by_id(id) {
+            Some(table) if !counted(&table) => {
+                return Err(Refusal::invalid(format!(
+                    "the table {} has no direct counter",
+                    table.name.alias
+                )));
+            }
+            _ => vec![id],
+        },
+    };
+    if entry.is_default_action {
+        return Ok(Query::Defaults { tables, show });
+    }
+    if entry.r#match.is_empty() {
+        let filter = Filter {
+            priority: entry.priority,
+            controller_metadata: entry.controller_metadata,
+            metadata: entry.metadata,
+            action_id: convert::action(entry.action)?.map(|action| action.action_id),
+        };
+        return Ok(Query::Entries { tables, filter, show });
+    }
+    if entry.table_id == 0 {
+        return Err(Refusal::invalid(
+            "match fields say nothing without a table: give a table id, or no fields",
+        ));
+    }
+    Ok(Query::Entry { key: convert::key(entry.table_id, entry.r#match, entry.priority)?, show })
+}
+
+fn groups(id: u32) -> Result<Query, Refusal> {
+    match u16::try_from(id) {
+        Ok(0) => Ok(Query::Groups(None)),
+        Ok(small) if id <= LAST_GROUP => Ok(Query::Groups(Some(small))),
+        _ => Err(Refusal::new(
+            Code::OutOfRange,
+            format!("multicast group ids end at {LAST_GROUP}, not at {id}"),
+        )),
+    }
+}
+
+fn gather_cells(switch: &Switch, counter_id: u32, index: Option<i64>) -> Result<Found, ControlError> {
+    let cells = switch.counters(counter_id)?;
+    let Some(index) = index else {
+        return Ok(Found::Cells { counter_id, first: 0, cells: cells.to_vec() });
+    };
+    match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
+        Some(cell) => Ok(Found::Cells { counter_id, first: index, cells: vec![*cell] }),
+        None => Err(ControlError::OutOfRange {
+            what: format!("the counter {counter_id:#010x}"),
+            index,
+            size: cells.len(),
+        }),
+    }
+}
+
+fn shown(mut entry: message::TableEntry, count: Option<CounterValue>, show: Show) -> Entity {
+    let data = count.map(convert::counter_data);
+    wrap(match show {
+        Show::Entry => Kind::TableEntry(entry),
+        Show::EntryWithCounter => {
+            entry.counter_data = data;
+            Kind::TableEntry(entry)
+        }
+        Show::DirectCounter => {
+            // The entry is only named here: a counter is not what the entry does.
+            entry.action = None;
+            Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })
+        }
+    })
+}
+
+fn wrap(entity: Kind) -> Entity {
+    Entity { entity: Some(entity) }
+}

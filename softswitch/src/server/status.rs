@@ -1,0 +1,100 @@
+//! Errors as P4Runtime clients get them.
+
+use prost::Message;
+use prost_types::Any;
+use tonic::{Code, Status};
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::Error;
+
+use crate::error::{ControlError, LoadError};
+
+/// Whose error messages these are (P4Runtime's triplet target-architecture-vendor).
+pub(super) const SPACE: &str = "softswitch-v1model-tributary";
+
+/// Why one update or one query was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) code: rpc::Code,
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    pub(super) fn new(code: rpc::Code, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+
+    pub(super) fn invalid(reason: impl Into<String>) -> Self {
+        Self::new(rpc::Code::InvalidArgument, reason)
+    }
+
+    pub(super) fn unimplemented(what: &str) -> Self {
+        Self::new(rpc::Code::Unimplemented, format!("{what} is not supported by this switch"))
+    }
+}
+
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Self {
+        let code = match &error {
+            ControlError::NoPipeline => rpc::Code::FailedPrecondition,
+            ControlError::UnknownId { .. } | ControlError::InvalidArgument { .. } => {
+                rpc::Code::InvalidArgument
+            }
+            ControlError::NotFound(_) => rpc::Code::NotFound,
+            ControlError::AlreadyExists(_) => rpc::Code::AlreadyExists,
+            ControlError::Full { .. } => rpc::Code::ResourceExhausted,
+            ControlError::Constant(_) => rpc::Code::PermissionDenied,
+            ControlError::OutOfRange { .. } => rpc::Code::OutOfRange,
+            ControlError::Stopped => rpc::Code::Unavailable,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<LoadError> for Refusal {
+    fn from(error: LoadError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let code = Code::from_i32(refusal.code.into());
+        with_details(code, refusal.reason, Vec::new())
+    }
+}
+
+/// The status of a Write: OK when all updates were carried out, else UNKNOWN with one error an update.
+pub(super) fn of_batch(results: &[Result<(), Refusal>]) -> Result<(), Status> {
+    let failed = results.iter().filter(|result| result.is_err()).count();
+    if failed == 0 {
+        return Ok(());
+    }
+    let details = results.iter().map(|result| pack(&error(result))).collect::<Option<Vec<_>>>();
+    let words = format!("{failed} of {} updates failed", results.len());
+    Err(match details {
+        Some(details) => with_details(Code::Unknown, words, details),
+        None => Status::internal(format!("{words}, and the errors can't be encoded")),
+    })
+}
+
+fn error(result: &Result<(), Refusal>) -> Error {
+    match result {
+        Ok(()) => Error { canonical_code: rpc::Code::Ok.into(), ..Error::default() },
+        Err(refusal) => Error {
+            canonical_code: refusal.code.into(),
+            message: refusal.reason.clone(),
+            space: SPACE.to_owned(),
+            ..Error::default()
+        },
+    }
+}
+
+fn pack(error: &Error) -> Option<Any> {
+    Any::from_msg(error).ok()
+}
+
+/// As PI does: the whole status goes into `grpc-status-details-bin` too, for clients that look only there.
+fn with_details(code: Code, message: String, details: Vec<Any>) -> Status {
+    let whole = rpc::Status { code: code.into(), message: message.clone(), details };
+    Status::with_details(code, message, whole.encode_to_vec().into())
+}

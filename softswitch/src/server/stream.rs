@@ -1,0 +1,123 @@
+//! One controller's stream: its claim to be primary, and its packets.
+
+use std::sync::Arc;
+
+use tonic::{Status, Streaming};
+use tributary_p4runtime::p4::v1::stream_error::Details;
+use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
+use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
+use tributary_p4runtime::p4::v1::{
+    MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError, StreamMessageRequest, StreamOtherError,
+};
+
+use super::arbitration::{ConnectionId, MAX_CONTROLLERS, Rejected, from_wire};
+use super::device::{Device, Mailbox};
+use super::status::{Refusal, SPACE};
+
+/// Serves a stream until one side ends it; then the controller has left.
+pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessageRequest>, mailbox: Mailbox) {
+    let mut connection = Connection { device, mailbox, id: None };
+    let outcome = connection.run(requests).await;
+    if let Err(status) = outcome {
+        tracing::debug!(%status, "controller's stream ends");
+        // Full means that nobody reads it.
+        let _ = connection.mailbox.sender.try_send(Err(status));
+    }
+    connection.leave().await;
+}
+
+struct Connection {
+    device: Arc<Device>,
+    mailbox: Mailbox,
+    /// Once it has claimed.
+    id: Option<ConnectionId>,
+}
+
+impl Connection {
+    async fn run(&mut self, mut requests: Streaming<StreamMessageRequest>) -> Result<(), Status> {
+        let mut stopping = self.device.stopping.clone();
+        let end = self.mailbox.end.clone();
+        loop {
+            let request = tokio::select! {
+                request = requests.message() => request?,
+                () = end.notified() => return Err(Status::resource_exhausted("too many messages wait unread")),
+                _ = stopping.wait_for(|stopping| *stopping) => {
+                    return Err(Status::unavailable("the switch is shutting down"));
+                }
+            };
+            match request.map(|request| request.update) {
+                None => return Ok(()),
+                Some(Some(Request::Arbitration(claim))) => self.claim(&claim).await?,
+                Some(Some(Request::Packet(packet))) => self.packet(packet).await,
+                // Digests are refused when the program is loaded, so an acknowledgement has nothing to be for.
+                Some(Some(Request::DigestAck(_)) | None) => {}
+                Some(Some(Request::Other(other))) => {
+                    let refusal = Refusal::unimplemented("a stream message of an architecture's own kind");
+                    self.complain(refusal, Details::Other(StreamOtherError { other: Some(other) }));
+                }
+            }
+        }
+    }
+
+    async fn claim(&mut self, claim: &MasterArbitrationUpdate) -> Result<(), Status> {
+        match self.id {
+            None => self.device.check_id(claim.device_id)?,
+            Some(_) if claim.device_id != self.device.id => {
+                return Err(Status::failed_precondition("a stream stays with the device of its first claim"));
+            }
+            Some(_) => {}
+        }
+        if claim
+            .role
+            .as_ref()
+            .is_some_and(|role| role.id != 0 || !role.name.is_empty() || role.config.is_some())
+        {
+            return Err(Status::invalid_argument("only the default role is known here: leave the role out"));
+        }
+        let election_id = from_wire(claim.election_id.as_ref());
+        let mut arbitration = self.device.arbitration.write().await;
+        let told = match self.id {
+            Some(id) => arbitration.claim(id, election_id),
+            None => arbitration.join(election_id, self.mailbox.clone()).map(|(id, told)| {
+                self.id = Some(id);
+                told
+            }),
+        };
+        self.device.tell(&arbitration, &told.map_err(rejected)?);
+        Ok(())
+    }
+
+    async fn packet(&self, packet: PacketOut) {
+        if let Err(refusal) = self.device.send_packet(self.id, &packet).await {
+            self.complain(refusal, Details::PacketOut(PacketOutError { packet_out: Some(packet) }));
+        }
+    }
+
+    fn complain(&self, refusal: Refusal, details: Details) {
+        self.mailbox.post(Response::Error(StreamError {
+            canonical_code: refusal.code.into(),
+            message: refusal.reason,
+            space: SPACE.to_owned(),
+            code: 0,
+            details: Some(details),
+        }));
+    }
+
+    async fn leave(self) {
+        let Some(id) = self.id else { return };
+        let mut arbitration = self.device.arbitration.write().await;
+        let told = arbitration.leave(id);
+        self.device.tell(&arbitration, &told);
+    }
+}
+
+fn rejected(rejected: Rejected) -> Status {
+    match rejected {
+        Rejected::IdInUse(id) => {
+            Status::invalid_argument(format!("another connected controller has the election id {id}"))
+        }
+        Rejected::TooMany => Status::resource_exhausted(format!(
+            "{MAX_CONTROLLERS} controllers are connected, and no more can be"
+        )),
+    }
+}
