@@ -1,0 +1,132 @@
+//! A controller to talk to, and a member of a job.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests may unwrap, and each uses its part"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_api::v1::job_event::Event;
+use tributary_api::{JobConfig, v1};
+use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
+use tributary_topology::Topology;
+
+pub type Client = ControllerClient<Channel>;
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What a controller is started with; no switch of `topology` has an address.
+pub fn config(topology: Topology) -> ControllerConfig {
+    ControllerConfig {
+        topology,
+        switches: BTreeMap::new(),
+        pipeline: root().join("p4/build"),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        switch_patience: Duration::from_secs(10),
+    }
+}
+
+/// A controller of `topology` whose switches are at `switches`, and a client.
+pub async fn start(
+    topology: Topology,
+    switches: BTreeMap<String, SwitchAddress>,
+) -> (RunningController, Client) {
+    let controller = Controller::start(ControllerConfig { switches, ..config(topology) }).await.unwrap();
+    let client = connect(&controller).await;
+    (controller, client)
+}
+
+pub async fn connect(controller: &RunningController) -> Client {
+    ControllerClient::connect(format!("http://{}", controller.api_addr())).await.unwrap()
+}
+
+/// A topology that comes with the project.
+pub fn shipped(name: &str) -> Topology {
+    Topology::load(root().join("topologies").join(name)).unwrap()
+}
+
+/// Creates a job and returns its token and the plan.
+pub async fn create(
+    client: &mut Client,
+    request: v1::CreateJobRequest,
+) -> Result<(Vec<u8>, v1::PlanSummary), Status> {
+    let created = client.create_job(request).await?.into_inner();
+    Ok((created.token, created.plan.unwrap()))
+}
+
+pub fn job(name: &str) -> v1::CreateJobRequest {
+    v1::CreateJobRequest { name: name.into(), ..v1::CreateJobRequest::default() }
+}
+
+/// One member of a job.
+pub struct Member {
+    pub host: String,
+    events: Streaming<v1::JobEvent>,
+}
+
+impl Member {
+    pub async fn join(client: &mut Client, job: &str, token: &[u8], host: &str) -> Result<Self, Status> {
+        let request = v1::JoinRequest { job: job.into(), token: token.to_vec(), host: host.into() };
+        let events = client.join(request).await?.into_inner();
+        Ok(Self { host: host.into(), events })
+    }
+
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.message().await.unwrap().map(|event| event.event.unwrap())
+    }
+
+    /// Waits for the start, and checks what comes with it.
+    pub async fn started(&mut self) -> JobConfig {
+        match self.next().await {
+            Some(Event::Start(config)) => JobConfig::try_from(config).unwrap(),
+            other => panic!("{}: {other:?}", self.host),
+        }
+    }
+
+    /// Waits for the failure, which is the last event.
+    pub async fn failed(&mut self) -> String {
+        let Some(Event::Failed(failed)) = self.next().await else { panic!("{}: not failed", self.host) };
+        assert_eq!(self.next().await, None);
+        failed.reason
+    }
+
+    /// Waits for the end, which is the last event.
+    pub async fn ended(&mut self) {
+        assert_eq!(self.next().await, Some(Event::Ended(v1::JobEnded {})), "{}", self.host);
+        assert_eq!(self.next().await, None);
+    }
+}
+
+/// All members of a job join it, in the order of the plan.
+pub async fn join_all(client: &mut Client, job: &str, token: &[u8], plan: &v1::PlanSummary) -> Vec<Member> {
+    let mut members = Vec::new();
+    for host in plan.workers.iter().chain([&plan.server]) {
+        members.push(Member::join(client, job, token, host).await.unwrap());
+    }
+    members
+}
+
+pub async fn end(client: &mut Client, job: &str, token: &[u8]) -> Result<(), Status> {
+    let request = v1::EndJobRequest { job: job.into(), token: token.to_vec() };
+    client.end_job(request).await.map(drop)
+}
+
+pub async fn list(client: &mut Client) -> Vec<v1::Job> {
+    client.list_jobs(v1::ListJobsRequest {}).await.unwrap().into_inner().jobs
+}
+
+/// The code and the message of a refusal.
+pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.err().unwrap();
+    (status.code(), status.message().to_owned())
+}

@@ -1,0 +1,201 @@
+//! The life of jobs as members see it: through the API, on a network whose switches only forward, so that
+//! no switch is needed.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Client, Member, create, end, job, join_all, list, refusal, start};
+use tonic::Code;
+use tributary_api::{Downlink, Role, v1};
+use tributary_controller::RunningController;
+use tributary_topology::Topology;
+
+const PLAIN: &str = r#"
+    name = "plain"
+    description = "Two workers and a server on a switch that only forwards"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "hub"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["hub", "w0"]
+    [[link]]
+    ends = ["hub", "w1"]
+    [[link]]
+    ends = ["hub", "ps"]
+"#;
+
+async fn plain() -> (RunningController, Client) {
+    start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await
+}
+
+/// A job of that name, with all of its members.
+async fn running(client: &mut Client, name: &str) -> (Vec<u8>, Vec<Member>) {
+    let (token, plan) = create(client, job(name)).await.unwrap();
+    let mut members = join_all(client, name, &token, &plan).await;
+    for member in &mut members {
+        member.started().await;
+    }
+    (token, members)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_from_its_creation_to_its_end() {
+    let (controller, mut client) = plain().await;
+    let (token, plan) = create(&mut client, job("digits")).await.unwrap();
+    assert_eq!((token.len(), plan.server_fan_in, plan.workers.len()), (32, 2, 2));
+    assert!(!plan.notes.is_empty(), "a plan that gains nothing says so");
+    let state = |jobs: Vec<v1::Job>| jobs[0].state();
+
+    let mut w0 = Member::join(&mut client, "digits", &token, "w0").await.unwrap();
+    let mut ps = Member::join(&mut client, "digits", &token, "ps").await.unwrap();
+    let jobs = list(&mut client).await;
+    assert_eq!((jobs[0].state(), &jobs[0].waiting_for[..]), (v1::JobState::Created, &["w1".to_owned()][..]));
+    let mut w1 = Member::join(&mut client, "digits", &token, "w1").await.unwrap();
+
+    let (c0, c1, cs) = (w0.started().await, w1.started().await, ps.started().await);
+    assert_eq!(state(list(&mut client).await), v1::JobState::Running);
+    assert_eq!((c0.job, c0.job, c0.window), (c1.job, cs.job, cs.window));
+    assert_eq!(c0.downlink, Downlink::Unicast, "a plain switch cannot multicast");
+    let Role::Server { fan_in: 2, node, down } = cs.role else { panic!("{cs:?}") };
+    for (rank, config) in [&c0, &c1].into_iter().enumerate() {
+        let Role::Worker { rank: own, up } = &config.role else { panic!("{config:?}") };
+        assert_eq!((usize::from(own.get()), up.len(), up[0].node), (rank, 1, node));
+        assert_eq!((down[rank].rank, down[rank].worker, config.server), (*own, config.own, cs.own));
+        assert!(down[rank].hops.is_empty());
+    }
+
+    end(&mut client, "digits", &token).await.unwrap();
+    for member in [&mut w0, &mut w1, &mut ps] {
+        member.ended().await;
+    }
+    assert_eq!(state(list(&mut client).await), v1::JobState::Ended);
+    end(&mut client, "digits", &token).await.unwrap();
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_join_is_told_why() {
+    let (_controller, mut client) = plain().await;
+    let (token, _) = create(&mut client, job("digits")).await.unwrap();
+    let _w0 = Member::join(&mut client, "digits", &token, "w0").await.unwrap();
+    let mut near = token.clone();
+    near[31] ^= 1;
+    let cases: [(&str, &[u8], &str, Code, &str); 5] = [
+        ("other", &token, "w1", Code::NotFound, "there is no job \"other\""),
+        ("digits", &near, "w1", Code::PermissionDenied, "wrong token for job \"digits\""),
+        ("digits", &[], "w1", Code::PermissionDenied, "wrong token for job \"digits\""),
+        ("digits", &token, "hub", Code::NotFound, "host \"hub\" is not a member of job \"digits\""),
+        ("digits", &token, "w0", Code::AlreadyExists, "host \"w0\" has joined job \"digits\" already"),
+    ];
+    for (job, token, host, code, message) in cases {
+        let (got, text) = refusal(Member::join(&mut client, job, token, host).await);
+        assert_eq!(got, code, "{text}");
+        assert!(text.starts_with(message), "{text}");
+    }
+    assert_eq!(refusal(end(&mut client, "digits", &near).await).0, Code::PermissionDenied);
+    end(&mut client, "digits", &token).await.unwrap();
+    let (code, text) = refusal(Member::join(&mut client, "digits", &token, "w1").await);
+    assert_eq!((code, text.as_str()), (Code::FailedPrecondition, "job \"digits\" is over: it has ended"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_is_refused() {
+    let (_controller, mut client) = plain().await;
+    create(&mut client, job("digits")).await.unwrap();
+    let refused = async |request: v1::CreateJobRequest| {
+        let mut client = client.clone();
+        refusal(create(&mut client, request).await)
+    };
+    assert_eq!(refused(job("digits")).await.0, Code::AlreadyExists);
+    assert_eq!(refused(job("")).await.0, Code::InvalidArgument);
+    let (code, text) = refused(v1::CreateJobRequest { server: "hub".into(), ..job("a") }).await;
+    assert_eq!(code, Code::InvalidArgument);
+    assert!(text.contains("\"hub\" is a switch"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_connection_fails_the_job_and_names_the_host() {
+    let (_controller, mut client) = plain().await;
+    let (token, mut members) = running(&mut client, "digits").await;
+    drop(members.remove(1));
+    for member in &mut members {
+        assert_eq!(member.failed().await, "host \"w1\" is gone: its connection broke");
+    }
+    let failed = &list(&mut client).await[0];
+    assert_eq!(failed.state(), v1::JobState::Failed);
+    assert!(failed.reason.contains("w1"));
+    // The name is free again, and the new job has its own token and id.
+    let (new, plan) = create(&mut client, job("digits")).await.unwrap();
+    assert_ne!(token, new);
+    assert_eq!(refusal(Member::join(&mut client, "digits", &token, "w0").await).0, Code::PermissionDenied);
+    join_all(&mut client, "digits", &new, &plan).await[0].started().await;
+    let jobs = list(&mut client).await;
+    assert_ne!(jobs[0].job_id, jobs[1].job_id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_goes_before_the_start_fails_the_job_too() {
+    let (_controller, mut client) = plain().await;
+    let (token, _) = create(&mut client, job("digits")).await.unwrap();
+    let mut w0 = Member::join(&mut client, "digits", &token, "w0").await.unwrap();
+    drop(Member::join(&mut client, "digits", &token, "ps").await.unwrap());
+    assert_eq!(w0.failed().await, "host \"ps\" is gone: its connection broke");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_and_a_leave_reach_every_member() {
+    let (_controller, mut client) = plain().await;
+    let (token, mut members) = running(&mut client, "first").await;
+    let report = |job: &str, token: &[u8], host: &str| v1::ReportFaultRequest {
+        job: job.into(),
+        token: token.to_vec(),
+        host: host.into(),
+        description: "check mismatch in slice 7".into(),
+    };
+    assert_eq!(refusal(client.report_fault(report("first", b"guess", "w0")).await).0, Code::PermissionDenied);
+    assert_eq!(refusal(client.report_fault(report("first", &token, "w9")).await).0, Code::NotFound);
+    client.report_fault(report("first", &token, "w0")).await.unwrap();
+    for member in &mut members {
+        assert_eq!(member.failed().await, "host \"w0\" reported a fault: check mismatch in slice 7");
+    }
+
+    let (token, mut members) = running(&mut client, "second").await;
+    let reason = "the trainer was stopped".to_owned();
+    let leave = v1::LeaveRequest { job: "second".into(), token, host: "w1".into(), reason };
+    client.leave(leave).await.unwrap();
+    for member in &mut members {
+        assert_eq!(member.failed().await, "host \"w1\" left: the trainer was stopped");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_tells_the_members() {
+    let (controller, mut client) = plain().await;
+    let (_, mut members) = running(&mut client, "digits").await;
+    controller.shutdown().await.unwrap();
+    for member in &mut members {
+        assert_eq!(member.failed().await, "the controller was shut down");
+    }
+    assert_eq!(refusal(client.list_jobs(v1::ListJobsRequest {}).await).0, Code::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_controller_tells_the_members_too() {
+    let (controller, mut client) = plain().await;
+    let (_, mut members) = running(&mut client, "digits").await;
+    drop(controller);
+    assert_eq!(members[0].failed().await, "the controller was shut down");
+}

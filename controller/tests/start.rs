@@ -1,0 +1,67 @@
+//! What stops a controller from starting, and whether it says so.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{config, shipped};
+use tokio::net::TcpListener;
+use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
+
+fn at(name: &str, address: &str) -> BTreeMap<String, SwitchAddress> {
+    BTreeMap::from([(name.to_owned(), SwitchAddress { address: address.to_owned(), device_id: 1 })])
+}
+
+async fn error(config: ControllerConfig) -> String {
+    Controller::start(config).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_programmable_switch_needs_an_address() {
+    assert_eq!(
+        error(config(shipped("two-workers.toml"))).await,
+        "programmable switch \"leaf\" has no P4Runtime address: give it one, or say programmable = false"
+    );
+}
+
+#[tokio::test]
+async fn an_address_is_for_a_switch_of_the_topology() {
+    let switches = at("spine", "127.0.0.1:1");
+    assert_eq!(
+        error(ControllerConfig { switches, ..config(shipped("two-workers.toml")) }).await,
+        "there is an address for a switch \"spine\", but topology \"two-workers\" has none of that name"
+    );
+}
+
+#[tokio::test]
+async fn a_switch_that_does_not_answer_is_named() {
+    // Bound but closed again: nobody listens there.
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let switch_patience = Duration::from_millis(100);
+    let switches = at("leaf", &address);
+    let error =
+        error(ControllerConfig { switches, switch_patience, ..config(shipped("two-workers.toml")) }).await;
+    assert!(error.starts_with(&format!("switch leaf: no answer from {address} in time")), "{error}");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listen = taken.local_addr().unwrap();
+    let switches = at("leaf", "127.0.0.1:1");
+    let error =
+        Controller::start(ControllerConfig { switches, listen, ..config(shipped("two-workers.toml")) })
+            .await
+            .unwrap_err();
+    assert!(matches!(&error, StartError::Listen { address, .. } if *address == listen), "{error}");
+    assert!(error.to_string().starts_with(&format!("cannot listen for agents on {listen}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn a_directory_without_a_program_is_named() {
+    let pipeline = common::root().join("topologies");
+    let error = error(ControllerConfig { pipeline, ..config(shipped("two-workers.toml")) }).await;
+    assert!(error.contains("tributary.json: cannot read the compiled P4 program"), "{error}");
+}
