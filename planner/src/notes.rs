@@ -27,14 +27,14 @@ fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<Strin
         .map(|(switch, refusal)| {
             let name = fabric.name(switch);
             match refusal {
-                Refusal::Plain => format!("{name} is not programmable: what meets there passes it unadded"),
+                Refusal::Plain => format!("{name} is not programmable: what meets there goes on without being added up"),
                 Refusal::Slots(free) => format!(
-                    "{name} has {free} free slots and the job's window needs {}: what meets there passes it \
-                     unadded",
+                    "{name} has {free} free slots and the job's window needs {}: what meets there \
+                     goes on without being added up",
                     job.window
                 ),
                 Refusal::Children(count) => format!(
-                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they pass it unadded"
+                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they go on without being added up"
                 ),
             }
         })
@@ -63,11 +63,8 @@ fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<Stri
         notes.push("no switch can add up here: this is a plain parameter server".to_owned());
     }
     if let Some(speedup) = comparison.speedup_over_ring.filter(|speedup| *speedup <= 1.0) {
-        notes.push(format!(
-            "in-network aggregation gains nothing over a ring all-reduce here: the ring's busiest link \
-             would be done in {:.0} % of the time",
-            100.0 * speedup
-        ));
+        let what = if adds_up { "in-network aggregation gains nothing here: " } else { "" };
+        notes.push(format!("{what}a ring all-reduce would take {:.0} % of the time", 100.0 * speedup));
     }
     if adds_up && comparison.speedup_over_parameter_server <= 1.0 {
         notes.push("in-network aggregation gains nothing over a plain parameter server here".to_owned());

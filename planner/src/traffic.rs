@@ -33,6 +33,8 @@ pub struct LinkTraffic {
     pub to: String,
     /// Its port.
     pub to_port: u16,
+    /// Whether it leads towards the server, and so carries GRADIENT; RESULT else.
+    pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,
     /// Bytes of the job, from the Ethernet header on, without preamble and FCS.
@@ -148,7 +150,7 @@ impl Traffic {
         let links: Vec<_> = count
             .carried
             .into_iter()
-            .map(|(direction, (frames, bytes))| link_traffic(direction, frames, bytes, fabric))
+            .map(|(direction, (frames, bytes))| link_traffic(direction, frames, bytes, tree, fabric))
             .collect();
         Self::summed(links, &fabric.name(tree.server))
     }
@@ -179,7 +181,13 @@ impl Traffic {
     }
 }
 
-fn link_traffic(direction: LinkDirection, frames: u64, bytes: u64, fabric: &Fabric<'_>) -> LinkTraffic {
+fn link_traffic(
+    direction: LinkDirection,
+    frames: u64,
+    bytes: u64,
+    tree: &Tree,
+    fabric: &Fabric<'_>,
+) -> LinkTraffic {
     let link = &fabric.topology[direction.link];
     let [from, to] = [link.ends[direction.sender], link.ends[1 - direction.sender]];
     LinkTraffic {
@@ -188,6 +196,7 @@ fn link_traffic(direction: LinkDirection, frames: u64, bytes: u64, fabric: &Fabr
         from_port: from.port,
         to: fabric.name(to.node),
         to_port: to.port,
+        towards_server: tree.parent(from.node).is_some_and(|up| up.link == direction.link),
         frames,
         bytes,
         rate: link.rate,

@@ -192,7 +192,11 @@ fn it_says_where_nothing_is_gained() {
     let two = with(&shipped("two-workers.toml"), Aggregation::Tree, Downlink::Multicast);
     let speedup = two.comparison.speedup_over_ring.unwrap();
     assert!((0.9..1.0).contains(&speedup), "{speedup}");
-    assert!(two.notes.iter().any(|note| note.contains("gains nothing over a ring")), "{:?}", two.notes);
+    assert!(
+        two.notes.iter().any(|note| note.contains("gains nothing here: a ring all-reduce")),
+        "{:?}",
+        two.notes
+    );
 
     let eight = with(&shipped("three-tier-8.toml"), Aggregation::Tree, Downlink::Multicast);
     assert!(eight.notes.is_empty(), "{:?}", eight.notes);
