@@ -1,0 +1,118 @@
+//! `tributary plan`: a job's tree on a topology, before anything runs.
+
+mod drawing;
+mod layout;
+mod svg;
+mod table;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use bytesize::ByteSize;
+use clap::Args;
+use tributary_p4runtime::P4Info;
+use tributary_planner::{FabricState, JobRequest, Plan, plan};
+use tributary_topology::Topology;
+
+use crate::options::{Aggregation, Downlink};
+
+pub(crate) use drawing::drawing;
+
+const DEFAULT_TOPOLOGY: &str = include_str!("../../../topologies/three-tier-8.toml");
+const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
+const P4INFO: &str = include_str!("../../../p4/build/tributary.p4info.txtpb");
+/// A register array with one cell for each slot.
+const SLOT_REGISTER: &str = "slot_values_0";
+
+/// Shows the aggregation tree of a job on a topology: who adds up, the hop stacks, the bytes on every link
+/// and the expected speed-up. Nothing runs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlanArgs {
+    /// Topology file [default: the built-in topologies/three-tier-8.toml]
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// Where gradients are added up on their way
+    #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
+    aggregation: Aggregation,
+
+    /// How results come back
+    #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
+    downlink: Downlink,
+
+    /// Bytes of one worker's gradient, such as 64MiB or 250MB
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = size)]
+    size: ByteSize,
+
+    /// Slices under way at once, a power of two: the slots that the job takes on each switch
+    #[arg(long, value_name = "SLOTS", default_value_t = 256, value_parser = window)]
+    window: u32,
+
+    /// Print the plan as one JSON object instead of drawings and tables
+    #[arg(long)]
+    json: bool,
+
+    /// Also write a picture of the tree to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Plans the job and prints what was asked for.
+///
+/// # Errors
+/// The topology is wrong (file and line are named), the job does not fit it, or the picture cannot be
+/// written.
+pub(crate) fn run(args: &PlanArgs) -> Result<()> {
+    let topology = match &args.topology {
+        Some(path) => Topology::load(path)?,
+        None => Topology::parse(DEFAULT_TOPOLOGY, DEFAULT_TOPOLOGY_NAME)?,
+    };
+    let state = FabricState::of(&topology, slots()?);
+    let job = JobRequest {
+        aggregation: args.aggregation.into(),
+        downlink: args.downlink.into(),
+        ..JobRequest::of(&topology, args.window, args.size.as_u64())
+            .context("the topology has no aggregation server")?
+    };
+    let plan = plan(&topology, &state, &job)?;
+    if let Some(path) = &args.svg {
+        fs::write(path, svg::picture(&topology, &plan))
+            .with_context(|| format!("cannot write the picture to {}", path.display()))?;
+    }
+    let text = if args.json { serde_json::to_string_pretty(&plan)? } else { text(&topology, &plan) };
+    match writeln!(io::stdout(), "{text}") {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// The plan for people.
+fn text(topology: &Topology, plan: &Plan) -> String {
+    let (headline, tree) = (table::headline(topology, plan), drawing(plan));
+    let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
+    format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))
+}
+
+/// How many slots a switch has where the topology does not say: what our program was compiled for.
+fn slots() -> Result<u32> {
+    let p4info = P4Info::parse(P4INFO).context("the built-in P4Info is damaged")?;
+    let register = p4info.register(SLOT_REGISTER).context("the built-in P4Info has no slot registers")?;
+    Ok(u32::try_from(register.size)?)
+}
+
+fn size(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > 0 => Ok(size),
+        _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
+    }
+}
+
+fn window(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(window) if window.is_power_of_two() => Ok(window),
+        _ => Err("a power of two is needed, such as 256".to_owned()),
+    }
+}

@@ -1,0 +1,288 @@
+//! The plan as a picture.
+
+use svg::node::element::{Group, Line, Path, Rectangle, Text, Title};
+use svg::{Document, Node};
+use tributary_planner::{Plan, SwitchRole};
+use tributary_topology::{Link, LinkKey, NodeKey, Topology, format_rate};
+
+use super::drawing::role;
+use super::layout::Layout;
+use super::table::{LinkPair, bytes, job, pairs, worth};
+
+const COLUMN: f64 = 128.0;
+const ROW: f64 = 128.0;
+const MARGIN: f64 = 48.0;
+const HEADER: f64 = 122.0;
+const BOX: (f64, f64) = (92.0, 44.0);
+/// Longer names are squeezed into the box.
+const LONG_NAME: usize = 11;
+const LINE: f64 = 20.0;
+/// The straight piece of a link above its lower end, where its bytes stand beside it.
+const STRAIGHT: f64 = 34.0;
+const LEAST_WIDTH: f64 = 860.0;
+/// Strokes of the thinnest and of the thickest link.
+const STROKE: (f64, f64) = (1.5, 7.0);
+
+const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
+const INK: &str = "#1f2937";
+const FAINT: &str = "#6b7280";
+const UNUSED: &str = "#c3c8d0";
+const UP: &str = "#2563eb";
+const DOWN: &str = "#ea8c0c";
+/// The same for text, which needs more contrast.
+const DOWN_INK: &str = "#b45309";
+const ADDS_UP: &str = "#0f766e";
+
+/// Draws the topology with the job's tree on it.
+pub(crate) fn picture(topology: &Topology, plan: &Plan) -> String {
+    let canvas = Canvas::new(topology, plan);
+    let mut document = Document::new()
+        .set("viewBox", (0, 0, canvas.width, canvas.height))
+        .set("width", canvas.width)
+        .set("height", canvas.height)
+        .set("font-family", FONT)
+        .set("font-size", 12)
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff"))
+        .add(canvas.title());
+    for part in [canvas.unused_links(), canvas.tree_links(), canvas.nodes(), canvas.labels(), canvas.footer()]
+    {
+        document.append(part);
+    }
+    format!("{document}\n")
+}
+
+struct Canvas<'a> {
+    topology: &'a Topology,
+    plan: &'a Plan,
+    layout: Layout,
+    width: f64,
+    height: f64,
+    /// Where the first column's middle is.
+    left: f64,
+    /// What the busiest link direction carries.
+    most: u64,
+}
+
+impl<'a> Canvas<'a> {
+    fn new(topology: &'a Topology, plan: &'a Plan) -> Self {
+        let layout = Layout::of(topology, plan);
+        let columns = layout.columns as f64 * COLUMN;
+        let width = (columns + 2.0 * MARGIN).max(LEAST_WIDTH);
+        let lines = worth(plan).len() + plan.notes.len();
+        let footer = lines as f64 * LINE + 84.0;
+        Self {
+            topology,
+            plan,
+            width,
+            height: HEADER + (layout.rows as f64 - 1.0) * ROW + BOX.1 + footer,
+            left: (width - columns + COLUMN) / 2.0,
+            most: plan.traffic.links.iter().map(|link| link.bytes).max().unwrap_or(1).max(1),
+            layout,
+        }
+    }
+
+    /// The middle of a node.
+    fn at(&self, node: NodeKey) -> (f64, f64) {
+        let (column, row) = self.layout.places.get(&node).copied().unwrap_or_default();
+        (self.left + column * COLUMN, HEADER + row as f64 * ROW + BOX.1 / 2.0)
+    }
+
+    fn title(&self) -> Group {
+        let name = text(MARGIN, 40.0, self.plan.topology.clone(), INK).set("font-size", 22);
+        let name = name.set("font-weight", 600);
+        let description = text(MARGIN, 64.0, self.topology.description(), INK);
+        Group::new().add(name).add(description).add(text(MARGIN, 84.0, job(self.plan), FAINT))
+    }
+
+    fn unused_links(&self) -> Group {
+        let used = pairs(self.plan);
+        let mut group = Group::new().set("fill", "none").set("stroke", UNUSED).set("stroke-width", 1.5);
+        for (key, link) in self.topology.links().filter(|(key, _)| !used.contains_key(key)) {
+            let ends = [link.ends[0].node, link.ends[1].node];
+            let path = Path::new().set("d", self.curve(ends, 0.0)).set("stroke-dasharray", "4 4");
+            group.append(path.add(self.tooltip(key, link)));
+        }
+        group
+    }
+
+    fn tree_links(&self) -> Group {
+        let mut group = Group::new().set("fill", "none");
+        for (key, LinkPair { up, down }) in pairs(self.plan) {
+            let link = &self.topology[key];
+            let ends = [link.ends[0].node, link.ends[1].node];
+            let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
+            // The two directions lie side by side, with a hair between them.
+            for (color, width, shift) in
+                [(UP, wide_up, -(wide_up + 1.5) / 2.0), (DOWN, wide_down, (wide_down + 1.5) / 2.0)]
+            {
+                let path = Path::new().set("d", self.curve(ends, shift));
+                group.append(
+                    path.set("stroke", color).set("stroke-width", width).add(self.tooltip(key, link)),
+                );
+            }
+        }
+        group
+    }
+
+    fn stroke(&self, bytes: u64) -> f64 {
+        let (least, most) = STROKE;
+        least + (most - least) * bytes as f64 / self.most as f64
+    }
+
+    /// A way from the upper to the lower of two nodes: it bends in the gap below the upper one's row and
+    /// goes straight down from there, so that it crosses no other node of the tree.
+    fn curve(&self, [a, b]: [NodeKey; 2], shift: f64) -> String {
+        let (mut from, mut to) = (self.at(a), self.at(b));
+        if from.1 > to.1 {
+            (from, to) = (to, from);
+        }
+        let ((x1, y1), (x2, y2)) = ((from.0 + shift, from.1), (to.0 + shift, to.1));
+        if y1 == y2 {
+            let dip = y1 + ROW / 2.0;
+            return format!("M{x1} {y1}C{x1} {dip} {x2} {dip} {x2} {y2}");
+        }
+        let (start, bend) = (y1 + BOX.1 / 2.0, y1 + ROW - BOX.1 / 2.0 - STRAIGHT);
+        // Where the way runs sideways, "beside" is above or below.
+        let middle = (start + bend) / 2.0 - shift * (x2 - x1).clamp(-1.0, 1.0);
+        format!("M{x1} {y1}V{start}C{x1} {middle} {x2} {middle} {x2} {bend}V{y2}")
+    }
+
+    fn tooltip(&self, key: LinkKey, link: &Link) -> Title {
+        let [a, b] = link.ends.map(|end| format!("{}:{}", self.topology[end.node].name, end.port));
+        let in_use = link.load.map(format_rate);
+        let mut said =
+            format!("{a} – {b}, {}, in use {} and back {}", format_rate(link.rate), in_use[0], in_use[1]);
+        if let Some(LinkPair { up, down }) = pairs(self.plan).get(&key) {
+            said += &format!("; {} up, {} down", bytes(up.bytes), bytes(down.bytes));
+        }
+        Title::new(said)
+    }
+
+    /// The bytes of every link of the tree and which way they go, above its lower end.
+    fn labels(&self) -> Group {
+        let mut group = Group::new().set("font-size", 10.5);
+        for (key, LinkPair { up, down }) in pairs(self.plan) {
+            let [a, b] = self.topology[key].ends.map(|end| self.at(end.node));
+            let (x, y) = if a.1 > b.1 { a } else { b };
+            let bottom = y - BOX.1 / 2.0;
+            let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
+            let (left, right) = (x - wide_up - 6.0, x + wide_down + 6.0);
+            let baseline = bottom - STRAIGHT / 2.0 + 4.0;
+            group.append(arrow(x - (wide_up + 1.5) / 2.0, baseline - 8.0, 8.0, wide_up, UP));
+            group.append(arrow(x + (wide_down + 1.5) / 2.0, baseline, -8.0, wide_down, DOWN));
+            group.append(text(left, baseline, bytes(up.bytes), UP).set("text-anchor", "end"));
+            group.append(text(right, baseline, bytes(down.bytes), DOWN_INK));
+        }
+        group
+    }
+
+    fn nodes(&self) -> Group {
+        let mut group = Group::new().set("text-anchor", "middle");
+        for (key, node) in self.topology.nodes() {
+            let look = self.look(key);
+            let (x, y) = self.at(key);
+            let (width, height) = BOX;
+            let frame = Rectangle::new()
+                .set("x", x - width / 2.0)
+                .set("y", y - height / 2.0)
+                .set("width", width)
+                .set("height", height)
+                .set("rx", if node.switch().is_some() { 6.0 } else { height / 2.0 })
+                .set("fill", look.fill)
+                .set("stroke", look.edge)
+                .set("stroke-width", 1.5)
+                .set("stroke-dasharray", if look.dashed { "4 3" } else { "none" });
+            let mut name = text(x, y - 2.0, node.name.clone(), look.ink).set("font-weight", 600);
+            if node.name.len() > LONG_NAME {
+                name = name.set("textLength", width - 10.0).set("lengthAdjust", "spacingAndGlyphs");
+            }
+            let said = text(x, y + 13.0, look.said, look.ink).set("font-size", 10.5);
+            group.append(Group::new().add(frame).add(name).add(said));
+        }
+        group
+    }
+
+    fn look(&self, key: NodeKey) -> Look {
+        let plan = self.plan;
+        if key == plan.server.key {
+            let said = format!("server, fan-in {}", plan.server.fan_in);
+            return Look { said, fill: INK, edge: INK, ink: "#ffffff", dashed: false };
+        }
+        if let Some(worker) = plan.workers.iter().find(|worker| worker.key == key) {
+            let said = format!("rank {}", worker.rank);
+            return Look { said, fill: "#eff6ff", edge: UP, ink: INK, dashed: false };
+        }
+        match plan.switches.iter().find(|switch| switch.key == key) {
+            Some(switch) => Look::of(switch),
+            None => Look { said: "not used".into(), fill: "#fafafa", edge: UNUSED, ink: FAINT, dashed: true },
+        }
+    }
+
+    /// The legend, then what the plan is worth.
+    fn footer(&self) -> Group {
+        let top = HEADER + (self.layout.rows as f64 - 1.0) * ROW + BOX.1 + 34.0;
+        let mut group = Group::new();
+        group.append(rule(MARGIN, self.width - MARGIN, top - 12.0));
+        let mut x = MARGIN;
+        for (color, said) in [(UP, "gradients, towards the server"), (DOWN, "results, towards the workers")] {
+            let line = Line::new().set("x1", x).set("x2", x + 28.0).set("y1", top + 8.0).set("y2", top + 8.0);
+            group.append(line.set("stroke", color).set("stroke-width", 6));
+            group.append(text(x + 36.0, top + 12.0, said, INK));
+            x += 232.0;
+        }
+        group.append(swatch(x, top, ADDS_UP, ADDS_UP));
+        group.append(text(x + 36.0, top + 12.0, "adds up", INK));
+        group.append(swatch(x + 110.0, top, "#ffffff", ADDS_UP));
+        group.append(text(x + 146.0, top + 12.0, "passes on", INK));
+        let mut y = top + 44.0;
+        for line in worth(self.plan) {
+            group.append(text(MARGIN, y, line, INK));
+            y += LINE;
+        }
+        for note in &self.plan.notes {
+            group.append(text(MARGIN, y, format!("Note: {note}"), DOWN_INK));
+            y += LINE;
+        }
+        group
+    }
+}
+
+/// How a node is drawn.
+struct Look {
+    said: String,
+    fill: &'static str,
+    edge: &'static str,
+    ink: &'static str,
+    dashed: bool,
+}
+
+impl Look {
+    fn of(switch: &SwitchRole) -> Self {
+        let said = role(switch);
+        match (switch.programmable, switch.aggregate) {
+            (true, true) => Self { said, fill: ADDS_UP, edge: ADDS_UP, ink: "#ffffff", dashed: false },
+            (true, false) => Self { said, fill: "#ffffff", edge: ADDS_UP, ink: INK, dashed: false },
+            (false, _) => Self { said, fill: "#f3f4f6", edge: FAINT, ink: INK, dashed: true },
+        }
+    }
+}
+
+fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
+    Text::new(content).set("x", x).set("y", y).set("fill", color)
+}
+
+/// An arrow's head on a stroke, its tip at (x, y) and its base `length` below that, or above where that is
+/// negative: a hole in a thick stroke, wings on a thin one.
+fn arrow(x: f64, y: f64, length: f64, stroke: f64, color: &str) -> Path {
+    let (width, fill) = if stroke < 5.0 { (stroke + 5.0, color) } else { (stroke - 1.5, "#ffffff") };
+    Path::new().set("d", format!("M{x} {y}l{} {length}h{}z", width / 2.0, -width)).set("fill", fill)
+}
+
+fn rule(from: f64, to: f64, y: f64) -> Line {
+    Line::new().set("x1", from).set("x2", to).set("y1", y).set("y2", y).set("stroke", "#e5e7eb")
+}
+
+fn swatch(x: f64, y: f64, fill: &str, edge: &str) -> Rectangle {
+    let shape = Rectangle::new().set("x", x).set("y", y).set("width", 28).set("height", 16).set("rx", 4);
+    shape.set("fill", fill).set("stroke", edge).set("stroke-width", 1.5)
+}
