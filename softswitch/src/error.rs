@@ -22,6 +22,9 @@ pub enum LoadError {
         /// The construct.
         what: String,
     },
+    /// The P4Info cannot be used.
+    #[error(transparent)]
+    P4Info(#[from] tributary_p4runtime::p4info::P4InfoError),
     /// The JSON and the P4Info are not of the same program.
     #[error("the BMv2 JSON and the P4Info differ: {0}; give the two files of one compilation")]
     Differs(String),

@@ -1,11 +1,26 @@
 //! An embedded v1model switch that interprets p4c's output and serves P4Runtime.
+//!
+//! - [`Pipeline`]: a BMv2 JSON, compiled into a compact form and checked against its P4Info;
+//! - [`Switch`]: a pipeline with its tables, counters, registers and multicast groups: frames in, frames out;
+//! - [`control`]: what a control plane reads and writes;
+//! - [`engine`]: the thread that owns a switch and its ports.
+//!
+//! Inside, `json` reads the file, `compile` turns it into the `program` that `exec` runs.
 
+mod check;
+mod compile;
 pub mod control;
 pub mod engine;
 mod error;
+mod exec;
+mod json;
 mod pipeline;
+mod pre;
+mod program;
+mod registers;
 mod switch;
+mod table;
 
 pub use error::{ControlError, LoadError};
 pub use pipeline::Pipeline;
-pub use switch::Switch;
+pub use switch::{Outputs, Switch};

@@ -1,13 +1,20 @@
 //! A program that was loaded: compiled, and checked against its P4Info.
 
-use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::config::v1 as message;
+use tributary_p4runtime::P4Info;
 
+use crate::check::{self, Directory};
+use crate::compile;
 use crate::error::LoadError;
+use crate::json::Document;
+use crate::program::Program;
 
 /// A compiled program; immutable, and shared by whoever runs or describes it.
 #[derive(Debug)]
 pub struct Pipeline {
-    p4info: P4Info,
+    info: P4Info,
+    pub(crate) program: Program,
+    pub(crate) directory: Directory,
 }
 
 impl Pipeline {
@@ -15,15 +22,33 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`LoadError`] says what is malformed, not supported or different, and where.
-    pub fn load(json: &str, p4info: P4Info) -> Result<Self, LoadError> {
-        if json.is_empty() {
-            return Err(LoadError::Json("it is empty".to_owned()));
-        }
-        Ok(Self { p4info })
+    pub fn load(json: &str, p4info: message::P4Info) -> Result<Self, LoadError> {
+        Self::new(json, P4Info::new(p4info)?)
     }
 
-    /// The P4Info it was loaded with.
-    pub fn p4info(&self) -> &P4Info {
-        &self.p4info
+    /// The same with a P4Info in protobuf's text format, as p4c writes it to files.
+    ///
+    /// # Errors
+    /// As [`Pipeline::load`].
+    pub fn load_text(json: &str, p4info: &str) -> Result<Self, LoadError> {
+        Self::new(json, P4Info::parse(p4info)?)
+    }
+
+    fn new(json: &str, info: P4Info) -> Result<Self, LoadError> {
+        let document = Document::read(json)?;
+        let visible = info.tables().map(|table| table.name.full.as_str()).collect();
+        let mut program = compile::compile(&document, &visible)?;
+        let directory = check::check(&document, &mut program, &info)?;
+        Ok(Self { info, program, directory })
+    }
+
+    /// The P4Info it was loaded with, as a message.
+    pub fn p4info(&self) -> &message::P4Info {
+        self.info.message()
+    }
+
+    /// The P4Info it was loaded with, to look things up in.
+    pub fn info(&self) -> &P4Info {
+        &self.info
     }
 }

@@ -2,20 +2,92 @@
 
 use std::sync::Arc;
 
-use crate::control::{ActionCall, CounterValue, EntryKey, MulticastGroup, TableEntry};
-use crate::error::ControlError;
+use crate::control::{CounterValue, Replica};
+use crate::exec::{Packet, State};
 use crate::pipeline::Pipeline;
+use crate::pre::Replication;
+use crate::program::{DROP_PORT, INSTANCE_REPLICATION, Line, Program};
+use crate::registers::Registers;
+use crate::table::Table;
 
-/// A switch without ports: what it does with a frame and what the control plane can do to it.
+/// A switch without ports: what it does with a frame, and (see [`control`](crate::control)) what the
+/// control plane can do to it.
 #[derive(Debug)]
 pub struct Switch {
-    pipeline: Arc<Pipeline>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) state: State,
+    pub(crate) replication: Replication,
+    /// A packet between ingress and egress, of which several copies are made.
+    saved: Saved,
+}
+
+#[derive(Debug, Default)]
+struct Saved {
+    words: Vec<u64>,
+    lines: Vec<Line>,
+}
+
+/// Frames that leave a switch, each with its port. Used again and again, it needs no new memory.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    bytes: Vec<u8>,
+    /// Port, and where the frame ends.
+    frames: Vec<(u16, usize)>,
+}
+
+impl Outputs {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all frames.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+
+    /// Ports and frames in the order in which they left.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        let mut begin = 0;
+        self.frames.iter().map(move |(port, end)| {
+            let frame = self.bytes.get(begin..*end).unwrap_or_default();
+            begin = *end;
+            (*port, frame)
+        })
+    }
+
+    /// How many frames there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Room for a frame.
+    fn add(&mut self, port: u16, len: usize) -> &mut [u8] {
+        let begin = self.bytes.len();
+        self.bytes.resize(begin + len, 0);
+        self.frames.push((port, begin + len));
+        &mut self.bytes[begin..]
+    }
 }
 
 impl Switch {
     /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
-        Self { pipeline }
+        let program = &pipeline.program;
+        let state = State {
+            words: program.words.clone(),
+            lines: program.lines.clone(),
+            tables: program.tables.iter().map(Table::new).collect(),
+            counters: program.counters.iter().map(|size| vec![CounterValue::default(); *size]).collect(),
+            registers: program.registers.iter().map(|register| Registers::new(*register)).collect(),
+        };
+        Self { pipeline, state, replication: Replication::default(), saved: Saved::default() }
     }
 
     /// The program it runs.
@@ -23,135 +95,69 @@ impl Switch {
         &self.pipeline
     }
 
-    /// Adds an entry.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `AlreadyExists`, `Full`.
-    pub fn insert(&mut self, entry: &TableEntry) -> Result<(), ControlError> {
-        let _ = entry;
-        Err(ControlError::NoPipeline)
+    /// What the switch does with a frame that comes in at `port`: the frames that leave are added to
+    /// `outputs`. Once `outputs` has had the frames of a few packets, nothing is allocated.
+    pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
+        let program = &self.pipeline.program;
+        let standard = &program.standard;
+        let state = &mut self.state;
+        let mut packet = Packet::new(frame);
+        state.reset(program);
+        state.words[usize::from(standard.ingress_port)] = port.into();
+        state.words[usize::from(standard.packet_length)] = frame.len() as u64;
+        for entry in [program.entries.parser, program.entries.verify, program.entries.ingress] {
+            state.run(program, &mut packet, entry);
+        }
+        let group = state.words[usize::from(standard.mcast_grp)];
+        let port = state.words[usize::from(standard.egress_spec)];
+        if group != 0 {
+            self.saved.multicast(program, state, &packet, self.replication.replicas(group), outputs);
+        } else if port != DROP_PORT {
+            leave(program, state, &mut packet, port, outputs);
+        }
     }
+}
 
-    /// Changes the action of an entry; its counter goes on.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
-    pub fn modify(&mut self, entry: &TableEntry) -> Result<(), ControlError> {
-        let _ = entry;
-        Err(ControlError::NoPipeline)
+/// Egress and deparser.
+fn leave(program: &Program, state: &mut State, packet: &mut Packet<'_>, port: u64, outputs: &mut Outputs) {
+    let standard = &program.standard;
+    state.words[usize::from(standard.egress_port)] = port;
+    state.words[usize::from(standard.egress_spec)] = 0;
+    state.words[usize::from(standard.packet_length)] = packet.frame.len() as u64;
+    state.run(program, packet, program.entries.egress);
+    if state.words[usize::from(standard.egress_spec)] == DROP_PORT {
+        return;
     }
+    state.run(program, packet, program.entries.update);
+    let len = state.deparsed_len(program, packet);
+    state.deparse(program, packet, outputs.add(port as u16, len));
+}
 
-    /// Removes an entry.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
-    pub fn delete(&mut self, key: &EntryKey) -> Result<(), ControlError> {
-        let _ = key;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// One entry with its direct counter, which is there when the table has one.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `NotFound`.
-    pub fn entry(&self, key: &EntryKey) -> Result<(TableEntry, Option<CounterValue>), ControlError> {
-        let _ = key;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// All entries of a table with their direct counters, in no particular order.
-    ///
-    /// # Errors
-    /// [`ControlError::UnknownId`].
-    pub fn entries(&self, table_id: u32) -> Result<Vec<(TableEntry, Option<CounterValue>)>, ControlError> {
-        let _ = table_id;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Sets what a table does where nothing matches; `None` goes back to what the program says.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`.
-    pub fn set_default(&mut self, table_id: u32, action: Option<&ActionCall>) -> Result<(), ControlError> {
-        let _ = (table_id, action);
-        Err(ControlError::NoPipeline)
-    }
-
-    /// What a table does where nothing matches, and the direct counter of those packets. `None` for the
-    /// action: nothing.
-    ///
-    /// # Errors
-    /// [`ControlError::UnknownId`].
-    pub fn default_action(
-        &self,
-        table_id: u32,
-    ) -> Result<(Option<ActionCall>, Option<CounterValue>), ControlError> {
-        let _ = table_id;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Overwrites the direct counter of an entry.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has none), `NotFound`.
-    pub fn set_direct_counter(&mut self, key: &EntryKey, value: CounterValue) -> Result<(), ControlError> {
-        let _ = (key, value);
-        Err(ControlError::NoPipeline)
-    }
-
-    /// All cells of a counter array, by index.
-    ///
-    /// # Errors
-    /// [`ControlError::UnknownId`].
-    pub fn counters(&self, counter_id: u32) -> Result<&[CounterValue], ControlError> {
-        let _ = counter_id;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Overwrites one cell of a counter array, or all cells.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `UnknownId`, `OutOfRange`.
-    pub fn set_counter(
+impl Saved {
+    /// Sends a copy of the packet to each replica.
+    fn multicast(
         &mut self,
-        counter_id: u32,
-        index: Option<i64>,
-        value: CounterValue,
-    ) -> Result<(), ControlError> {
-        let _ = (counter_id, index, value);
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Adds a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `InvalidArgument` (group 0, a port the program cannot name, a replica twice),
-    /// `AlreadyExists`.
-    pub fn insert_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
-        let _ = group;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Replaces the replicas of a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `InvalidArgument`, `NotFound`.
-    pub fn modify_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
-        let _ = group;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// Removes a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn delete_group(&mut self, id: u16) -> Result<(), ControlError> {
-        let _ = id;
-        Err(ControlError::NoPipeline)
-    }
-
-    /// All multicast groups, by id.
-    pub fn groups(&self) -> Vec<MulticastGroup> {
-        Vec::new()
+        program: &Program,
+        state: &mut State,
+        packet: &Packet<'_>,
+        replicas: &[Replica],
+        outputs: &mut Outputs,
+    ) {
+        let lines = if program.egress_changes_lines { program.field_lines } else { 0 };
+        if replicas.len() > 1 {
+            self.words.clear();
+            self.words.extend_from_slice(&state.words[..program.field_words]);
+            self.lines.clear();
+            self.lines.extend_from_slice(&state.lines[..lines]);
+        }
+        for (index, replica) in replicas.iter().enumerate() {
+            if index > 0 {
+                state.words[..program.field_words].copy_from_slice(&self.words);
+                state.lines[..lines].copy_from_slice(&self.lines);
+            }
+            state.words[usize::from(program.standard.egress_rid)] = replica.instance.into();
+            state.words[usize::from(program.standard.instance_type)] = INSTANCE_REPLICATION;
+            leave(program, state, &mut packet.clone(), replica.port.into(), outputs);
+        }
     }
 }

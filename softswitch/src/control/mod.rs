@@ -5,6 +5,9 @@
 //! one byte) when read. The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread
 //! through [`Control::run`](crate::engine::Control::run).
 
+mod counters;
+mod tables;
+
 /// What one match field of an entry asks of the packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeyMatch {

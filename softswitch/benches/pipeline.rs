@@ -1,0 +1,82 @@
+//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a switch
+//! with two children sees them: every other packet is stored, every other one completes a sum and leaves.
+
+#[path = "../tests/suite/support.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput};
+use support::{BASE, Rig, Sent, WINDOW, values};
+use tributary_wire::Seq;
+use tributary_wire::constants::VALUES_PER_SLICE;
+
+/// Frames of the workload: two children, every slot of the window.
+const SLICES: u32 = WINDOW;
+/// How long the line of numbers is measured.
+const MEASURED: Duration = Duration::from_secs(3);
+/// Offset of the sequence number in a frame.
+const SEQ_OFFSET: usize = 14 + 20 + 8 + 8;
+
+/// Two children's gradients, slice by slice; each round goes one window further.
+struct Workload {
+    rig: Rig,
+    frames: Vec<(u16, Vec<u8>)>,
+    next: usize,
+}
+
+impl Workload {
+    fn new(change: impl Fn(Sent) -> Sent) -> Self {
+        let frame = |seq, child: u8| {
+            let sent = change(Sent::gradient(child, 2, seq, values(7 + i32::from(child))));
+            (u16::from(child) + 1, sent.frame())
+        };
+        let frames = (0..SLICES).flat_map(|seq| [frame(seq + BASE, 0), frame(seq + BASE, 1)]).collect();
+        Self { rig: Rig::aggregating(2), frames, next: 0 }
+    }
+
+    /// Processes one packet and counts what leaves.
+    fn step(&mut self) -> usize {
+        let count = self.frames.len();
+        let (port, frame) = &mut self.frames[self.next % count];
+        self.next += 1;
+        self.rig.outputs.clear();
+        self.rig.switch.process(*port, frame, &mut self.rig.outputs);
+        let [a, b, c, d] = [0, 1, 2, 3].map(|byte| frame[SEQ_OFFSET + byte]);
+        let seq = Seq(u32::from_be_bytes([a, b, c, d])).plus(WINDOW);
+        frame[SEQ_OFFSET..SEQ_OFFSET + 4].copy_from_slice(&seq.0.to_be_bytes());
+        self.rig.outputs.len()
+    }
+}
+
+/// Prints packets and values per second of a few seconds' work.
+fn report(name: &str, mut workload: Workload) {
+    let (mut packets, mut left) = (0, 0);
+    let begin = Instant::now();
+    while begin.elapsed() < MEASURED {
+        for _ in 0..1024 {
+            left += workload.step();
+        }
+        packets += 1024;
+    }
+    let rate = f64::from(packets) / begin.elapsed().as_secs_f64();
+    let values = rate * VALUES_PER_SLICE as f64;
+    assert_eq!(left * 2, packets as usize, "every other packet has to complete a sum");
+    println!("{name}: {rate:.0} packets/s, {values:.3e} values/s on one core");
+}
+
+fn main() {
+    let workloads: [(&str, fn(Sent) -> Sent); 2] = [("sum", |sent| sent), ("max", Sent::max)];
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut group = criterion.benchmark_group("gradients");
+    for (name, change) in workloads {
+        let mut workload = Workload::new(change);
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(name, |bencher| bencher.iter(|| workload.step()));
+    }
+    group.finish();
+    criterion.final_summary();
+    for (name, change) in workloads {
+        report(name, Workload::new(change));
+    }
+}

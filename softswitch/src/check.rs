@@ -1,0 +1,185 @@
+//! Are the BMv2 JSON and the P4Info of the same program? On the way, the ids of the one are tied to the
+//! objects of the other.
+
+use std::collections::BTreeMap;
+
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4info::{self, MatchType, Scope};
+
+use crate::error::LoadError;
+use crate::json::{self, Document};
+use crate::program::{MatchKind, Program, TableProgram};
+
+/// What the P4Info calls the objects of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    /// By id.
+    pub(crate) tables: BTreeMap<u32, TableIds>,
+    /// Index by id.
+    pub(crate) counters: BTreeMap<u32, usize>,
+}
+
+/// A table's ids.
+#[derive(Debug)]
+pub(crate) struct TableIds {
+    /// Index in the program.
+    pub(crate) index: usize,
+    /// Those of the key's fields, in the order of the program.
+    pub(crate) fields: Vec<u32>,
+    /// Those of its actions, in the order of the program.
+    pub(crate) actions: Vec<ActionIds>,
+    /// May nobody add or change entries?
+    pub(crate) constant_entries: bool,
+}
+
+/// An action's ids.
+#[derive(Debug)]
+pub(crate) struct ActionIds {
+    pub(crate) id: u32,
+    /// In the order of the program.
+    pub(crate) parameters: Vec<u32>,
+    /// Where the table may run it.
+    pub(crate) scope: Scope,
+}
+
+/// Compares a program with its P4Info, and finds the fields that are `optional`: the JSON calls them ternary.
+pub(crate) fn check(document: &Document, program: &mut Program, info: &P4Info) -> Result<Directory, LoadError> {
+    let mut directory = Directory::default();
+    for table in info.tables() {
+        let index = program.tables.iter().position(|known| known.name == table.name.full);
+        let index = index.ok_or_else(|| only_in("P4Info", "table", &table.name.full))?;
+        let ids = check_table(index, &mut program.tables[index], table, document, info)?;
+        directory.tables.insert(table.name.id, ids);
+    }
+    for table in &program.tables {
+        // Tables that the compiler made, or that are hidden on purpose, have nothing that could be written.
+        let hidden = table.key.is_empty() || !table.fixed.is_empty();
+        if !hidden && info.table(&table.name).is_none() {
+            return Err(only_in("JSON", "table", &table.name));
+        }
+    }
+    check_counters(document, info, &mut directory)?;
+    check_registers(document, info)?;
+    Ok(directory)
+}
+
+fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
+    LoadError::Differs(format!("{kind} {name} is only in the {file}"))
+}
+
+/// An error unless both files say the same.
+fn same<T: PartialEq + std::fmt::Display>(what: &str, json: T, info: T) -> Result<(), LoadError> {
+    if json == info {
+        return Ok(());
+    }
+    Err(LoadError::Differs(format!("{what} is {json} in the JSON and {info} in the P4Info")))
+}
+
+fn check_table(
+    index: usize,
+    program: &mut TableProgram,
+    table: &p4info::Table,
+    document: &Document,
+    info: &P4Info,
+) -> Result<TableIds, LoadError> {
+    let place = format!("table {}", table.name.full);
+    same(&format!("the number of {place}'s key fields"), program.key.len(), table.key.len())?;
+    for (field, known) in program.key.iter_mut().zip(&table.key) {
+        let what = format!("{place}, key field {}", known.name);
+        same(&format!("the name of {what}"), field.name.as_str(), known.name.as_str())?;
+        same(&format!("the width of {what}"), field.bits, known.width)?;
+        if known.kind == MatchType::Optional && field.kind == MatchKind::Ternary {
+            field.kind = MatchKind::Optional;
+        }
+        same(&format!("the kind of {what}"), format!("{:?}", field.kind), format!("{:?}", known.kind))?;
+    }
+    if let Some(size) = table.size {
+        same(&format!("the size of {place}"), program.size as u64, size)?;
+    }
+    let constant = |constant| if constant { "constant" } else { "not constant" };
+    same(
+        &format!("the default action of {place}"),
+        constant(program.default_is_constant && program.default.is_some()),
+        constant(table.const_default),
+    )?;
+    let direct = &info.message().direct_counters;
+    let counts = direct.iter().any(|counter| counter.direct_table_id == table.name.id);
+    same(&format!("whether {place} has a direct counter"), program.counts, counts)?;
+    Ok(TableIds {
+        index,
+        fields: table.key.iter().map(|field| field.id).collect(),
+        actions: check_actions(&place, program, table, document, info)?,
+        constant_entries: table.const_entries || !program.fixed.is_empty(),
+    })
+}
+
+/// The ids of a table's actions.
+fn check_actions(
+    place: &str,
+    program: &TableProgram,
+    table: &p4info::Table,
+    document: &Document,
+    info: &P4Info,
+) -> Result<Vec<ActionIds>, LoadError> {
+    same(&format!("the number of {place}'s actions"), program.actions.len(), table.actions.len())?;
+    let mut actions = Vec::new();
+    for action in &program.actions {
+        let reference = table.actions.iter().find_map(|reference| {
+            let known = info.action_by_id(reference.id)?;
+            (known.name.full == action.name).then_some((reference, known))
+        });
+        let what = format!("action {} of {place}", action.name);
+        let (reference, known) =
+            reference.ok_or_else(|| LoadError::Differs(format!("{what} is only in the JSON")))?;
+        same(&format!("the number of parameters of {what}"), action.parameters.len(), known.parameters.len())?;
+        let json = document.actions.iter().find(|json| json.name == action.name);
+        let names = json.map(|json| json.runtime_data.as_slice()).unwrap_or_default();
+        for ((bits, parameter), json) in action.parameters.iter().zip(&known.parameters).zip(names) {
+            let what = format!("{what}, parameter {}", parameter.name);
+            same(&format!("the name of {what}"), json.name.as_str(), parameter.name.as_str())?;
+            same(&format!("the width of {what}"), *bits, parameter.width)?;
+        }
+        actions.push(ActionIds {
+            id: reference.id,
+            parameters: known.parameters.iter().map(|parameter| parameter.id).collect(),
+            scope: reference.scope,
+        });
+    }
+    Ok(actions)
+}
+
+fn check_counters(document: &Document, info: &P4Info, directory: &mut Directory) -> Result<(), LoadError> {
+    let indirect = || document.counter_arrays.iter().filter(|counter| !counter.is_direct);
+    for counter in info.counters() {
+        let name = &counter.name.full;
+        let found = indirect().enumerate().find(|(_, known)| known.name == *name);
+        let (index, known) = found.ok_or_else(|| only_in("P4Info", "counter", name))?;
+        same(&format!("the size of counter {name}"), known.size.unwrap_or(0), counter.size)?;
+        directory.counters.insert(counter.name.id, index);
+    }
+    check_names("counter", indirect().map(|c| c.name.as_str()), |name| info.counter(name).is_some())
+}
+
+fn check_registers(document: &Document, info: &P4Info) -> Result<(), LoadError> {
+    let known = |name: &str| document.register_arrays.iter().find(|register| register.name == name);
+    for register in info.registers() {
+        let name = &register.name.full;
+        let known: &json::RegisterArray = known(name).ok_or_else(|| only_in("P4Info", "register", name))?;
+        same(&format!("the size of register {name}"), known.size, register.size)?;
+    }
+    check_names("register", document.register_arrays.iter().map(|r| r.name.as_str()), |name| {
+        info.register(name).is_some()
+    })
+}
+
+/// The P4Info has to know all of the JSON's names.
+fn check_names<'a>(
+    kind: &str,
+    mut names: impl Iterator<Item = &'a str>,
+    known: impl Fn(&str) -> bool,
+) -> Result<(), LoadError> {
+    match names.find(|name| !known(name)) {
+        Some(name) => Err(only_in("JSON", kind, name)),
+        None => Ok(()),
+    }
+}

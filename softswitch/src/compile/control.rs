@@ -1,0 +1,278 @@
+//! Ingress and egress: tables, conditions and the ways between them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::emitter::{Emitter, Label};
+use super::expression::Expressions;
+use super::fault::{malformed, unsupported};
+use super::primitive::Objects;
+use super::table;
+use super::term::{Scope, Term};
+use crate::error::LoadError;
+use crate::json::expression::Expr;
+use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
+use crate::program::{ActionProgram, Op, TableProgram};
+
+/// Compiles a control flow: code that ends with [`Op::End`], then that of its tables' actions. `visible`
+/// are the tables that the control plane sees; tables are added to `tables`.
+pub(super) fn compile(
+    flow: &ControlFlow,
+    objects: &Objects<'_>,
+    visible: &HashSet<&str>,
+    tables: &mut Vec<TableProgram>,
+    out: &mut Emitter,
+) -> Result<(), LoadError> {
+    let place = format!("pipeline {}", flow.name);
+    if let Some(profile) = flow.action_profiles.first() {
+        return Err(unsupported(&format!("action profile {}", profile.name), "an action profile"));
+    }
+    let nodes = nodes(flow, out, &place)?;
+    check_acyclic(flow, &nodes, &place)?;
+    let mut graph = Graph { objects, visible, nodes, place, applied: Vec::new(), first_table: tables.len() };
+    graph.emit_all(flow.init_table.as_deref(), out)?;
+    let mut compiled = HashMap::new();
+    for applied in graph.applied {
+        let actions = actions(applied, objects, &mut compiled, out)?;
+        tables.push(table::table(applied, actions, objects.layout)?);
+    }
+    Ok(())
+}
+
+/// One step of a control flow.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Table(&'a Table),
+    Condition(&'a Conditional),
+    Call(&'a ActionCallNode),
+}
+
+struct Node<'a> {
+    step: Step<'a>,
+    label: Label,
+}
+
+fn nodes<'a>(
+    flow: &'a ControlFlow,
+    out: &mut Emitter,
+    place: &str,
+) -> Result<HashMap<&'a str, Node<'a>>, LoadError> {
+    let tables = flow.tables.iter().map(|table| (table.name.as_str(), Step::Table(table)));
+    let conditions = flow.conditionals.iter().map(|node| (node.name.as_str(), Step::Condition(node)));
+    let calls = flow.action_calls.iter().map(|node| (node.name.as_str(), Step::Call(node)));
+    let mut nodes = HashMap::new();
+    for (name, step) in tables.chain(conditions).chain(calls) {
+        if nodes.insert(name, Node { step, label: out.label() }).is_some() {
+            return Err(malformed(place, format!("{name} is there twice")));
+        }
+    }
+    Ok(nodes)
+}
+
+/// Where a step can lead.
+fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
+    match step {
+        Step::Table(table) => {
+            let next = table.next_tables.values().chain([&table.base_default_next]);
+            next.filter_map(|next| next.as_deref()).collect()
+        }
+        Step::Condition(node) => [&node.true_next, &node.false_next].into_iter().filter_map(|n| n.as_deref()).collect(),
+        Step::Call(node) => node.next_node.as_deref().into_iter().collect(),
+    }
+}
+
+/// A packet must get to the end: no way may lead back.
+fn check_acyclic(flow: &ControlFlow, nodes: &HashMap<&str, Node<'_>>, place: &str) -> Result<(), LoadError> {
+    let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut done = HashSet::new();
+    let mut path = HashSet::new();
+    let enter = |name| {
+        let node: &Node<'_> = nodes.get(name).ok_or_else(|| malformed(place, format!("there is no node {name}")))?;
+        Ok::<_, LoadError>((name, successors(node.step)))
+    };
+    if let Some(first) = flow.init_table.as_deref() {
+        path.insert(first);
+        open.push(enter(first)?);
+    }
+    while let Some((name, rest)) = open.last_mut() {
+        let Some(next) = rest.pop() else {
+            path.remove(name);
+            done.insert(*name);
+            open.pop();
+            continue;
+        };
+        if done.contains(next) {
+            continue;
+        }
+        if !path.insert(next) {
+            return Err(malformed(place, format!("{next} comes after itself")));
+        }
+        open.push(enter(next)?);
+    }
+    Ok(())
+}
+
+struct Graph<'a> {
+    objects: &'a Objects<'a>,
+    visible: &'a HashSet<&'a str>,
+    nodes: HashMap<&'a str, Node<'a>>,
+    place: String,
+    /// The tables that are looked up in, in the order of their indices.
+    applied: Vec<&'a Table>,
+    /// Index of the first of them.
+    first_table: usize,
+}
+
+impl<'a> Graph<'a> {
+    /// Emits all steps, each where the one before it leads to, so that few jumps are needed.
+    fn emit_all(&mut self, first: Option<&'a str>, out: &mut Emitter) -> Result<(), LoadError> {
+        let mut waiting = vec![];
+        let end = out.label();
+        let mut next = first;
+        loop {
+            match next {
+                Some(name) if !out.is_bound(self.label(name)?) => {
+                    next = self.emit(name, end, &mut waiting, out)?;
+                    continue;
+                }
+                Some(name) => out.jump(self.label(name)?),
+                None => out.push(Op::End),
+            }
+            next = loop {
+                match waiting.pop() {
+                    Some(name) if out.is_bound(self.label(name)?) => {}
+                    Some(name) => break Some(name),
+                    None => {
+                        out.bind(end);
+                        out.push(Op::End);
+                        return Ok(());
+                    }
+                }
+            };
+        }
+    }
+
+    fn label(&self, name: &str) -> Result<Label, LoadError> {
+        let node = self.nodes.get(name);
+        Ok(node.ok_or_else(|| malformed(&self.place, format!("there is no node {name}")))?.label)
+    }
+
+    /// Emits one step and says which one has to follow it.
+    fn emit(
+        &mut self,
+        name: &'a str,
+        end: Label,
+        waiting: &mut Vec<&'a str>,
+        out: &mut Emitter,
+    ) -> Result<Option<&'a str>, LoadError> {
+        let label = self.label(name)?;
+        out.bind(label);
+        let step = self.nodes[name].step;
+        match step {
+            Step::Condition(node) => {
+                let place = format!("condition {name}");
+                let scope = Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: false };
+                let term = Term::resolve(&Expr::read(&node.expression, &place)?, &scope)?;
+                let otherwise = self.jump_target(node.false_next.as_deref(), end, waiting)?;
+                Expressions::new(out, &place).branch(&term, false, otherwise)?;
+                Ok(node.true_next.as_deref())
+            }
+            Step::Call(node) => {
+                self.inline(node.action_id, name, out)?;
+                Ok(node.next_node.as_deref())
+            }
+            Step::Table(table) => self.emit_table(table, end, waiting, out),
+        }
+    }
+
+    /// The label of a step that is emitted later, or of the end.
+    fn jump_target(&self, next: Option<&'a str>, end: Label, waiting: &mut Vec<&'a str>) -> Result<Label, LoadError> {
+        let Some(name) = next else { return Ok(end) };
+        waiting.push(name);
+        self.label(name)
+    }
+
+    fn emit_table(
+        &mut self,
+        table: &'a Table,
+        end: Label,
+        waiting: &mut Vec<&'a str>,
+        out: &mut Emitter,
+    ) -> Result<Option<&'a str>, LoadError> {
+        let hidden = !self.visible.contains(table.name.as_str());
+        if let (true, Some(action)) = (hidden && table.key.is_empty(), constant_action(table)) {
+            self.inline(action, &table.name, out)?;
+            let name = table.actions.first().map(String::as_str).unwrap_or_default();
+            return Ok(next_of(table, &[name, "__MISS__"]));
+        }
+        let index = (self.first_table + self.applied.len()) as u16;
+        self.applied.push(table);
+        out.push(Op::Apply { table: index });
+        if table.next_tables.contains_key("__HIT__") || table.next_tables.contains_key("__MISS__") {
+            let hit = self.jump_target(next_of(table, &["__HIT__"]), end, waiting)?;
+            out.jump_with(hit, |to| Op::JumpHit { table: index, to });
+            return Ok(next_of(table, &["__MISS__"]));
+        }
+        let next: Vec<_> = table.actions.iter().map(|action| next_of(table, &[action])).collect();
+        let distinct: BTreeSet<_> = next.iter().copied().chain([table.base_default_next.as_deref()]).collect();
+        if distinct.len() > 1 {
+            for (action, next) in next.iter().enumerate() {
+                let to = self.jump_target(*next, end, waiting)?;
+                out.jump_with(to, |to| Op::JumpAction { table: index, action: action as u16, to });
+            }
+        }
+        Ok(table.base_default_next.as_deref())
+    }
+
+    /// The code of an action without parameters, right here.
+    fn inline(&self, id: u64, place: &str, out: &mut Emitter) -> Result<(), LoadError> {
+        let action = find_action(self.objects, id, place)?;
+        if !action.runtime_data.is_empty() {
+            return Err(malformed(place, format!("action {} is called without arguments", action.name)));
+        }
+        self.objects.action(action, out)
+    }
+}
+
+/// Where a table leads after the first of these cases that it knows.
+fn next_of<'a>(table: &'a Table, cases: &[&str]) -> Option<&'a str> {
+    let known = cases.iter().find_map(|case| table.next_tables.get(*case));
+    known.unwrap_or(&table.base_default_next).as_deref()
+}
+
+/// The only thing that a table can ever do, if that is an action without parameters.
+fn constant_action(table: &Table) -> Option<u64> {
+    let entry = table.default_entry.as_ref()?;
+    let alone = table.action_ids == [entry.action_id] && table.entries.is_empty();
+    (alone && entry.action_const && entry.action_data.is_empty() && !table.with_counters).then_some(entry.action_id)
+}
+
+fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a json::Action, LoadError> {
+    let action = objects.document.actions.iter().find(|action| action.id == id);
+    action.ok_or_else(|| malformed(place, format!("there is no action with id {id}")))
+}
+
+/// Compiles those of a table's actions that no table before it has.
+fn actions(
+    table: &Table,
+    objects: &Objects<'_>,
+    compiled: &mut HashMap<u64, u32>,
+    out: &mut Emitter,
+) -> Result<Vec<ActionProgram>, LoadError> {
+    let mut actions = Vec::new();
+    for id in &table.action_ids {
+        let action = find_action(objects, *id, &format!("table {}", table.name))?;
+        let code = match compiled.get(id) {
+            Some(code) => *code,
+            None => {
+                let code = out.here();
+                objects.action(action, out)?;
+                out.push(Op::Return);
+                compiled.insert(*id, code);
+                code
+            }
+        };
+        let parameters = action.runtime_data.iter().map(|parameter| parameter.bitwidth).collect();
+        actions.push(ActionProgram { name: action.name.clone(), code, parameters });
+    }
+    Ok(actions)
+}

@@ -1,0 +1,492 @@
+//! Turns terms into instructions.
+//!
+//! Sums, products and bitwise operations are right in their lowest n bits when their operands are, so they
+//! are computed in as many bits as someone looks at. Comparisons and shifts to the right need all of their
+//! operands' bits.
+
+use super::emitter::{Emitter, Label};
+use super::fault::unsupported;
+use super::layout::{Place, Slot};
+use super::term::{Binary, Bound, Compare, Kind, Term, UNBOUNDED};
+use crate::error::LoadError;
+use crate::json::number::Number;
+use crate::program::{LIMBS, LINE_BITS, LineIndex, MAX_BITS, Op, Word, lines_for};
+
+/// Compiles the expressions of one statement.
+#[derive(Debug)]
+pub(super) struct Expressions<'a> {
+    pub(super) out: &'a mut Emitter,
+    /// For messages.
+    place: &'a str,
+    /// What is computed already: the term, in how many bits (words) or lines, and where.
+    known_words: Vec<(Term, u32, Word)>,
+    known_lines: Vec<(Term, u16, LineIndex)>,
+}
+
+impl<'a> Expressions<'a> {
+    /// For one statement: intermediate results are forgotten when it is dropped.
+    pub(super) fn new(out: &'a mut Emitter, place: &'a str) -> Self {
+        out.end_statement();
+        Self { out, place, known_words: Vec::new(), known_lines: Vec::new() }
+    }
+
+    /// Assigns to a field.
+    pub(super) fn assign(&mut self, slot: Slot, value: &Term) -> Result<(), LoadError> {
+        match slot.place {
+            Place::Word(d) => {
+                let a = self.word_into(value, slot.bits, Some(d))?;
+                if a != d {
+                    self.out.push(Op::Copy { d, a, cut: 0 });
+                }
+            }
+            Place::Lines(d) => {
+                let n = lines_for(slot.bits);
+                let a = self.lines_into(value, n, Some(d))?;
+                let fits = !value.bound.signed && value.bound.bits <= slot.bits;
+                if !fits && slot.bits != u32::from(n) * LINE_BITS {
+                    let b = self.constant_lines(&Number::mask(slot.bits), n);
+                    self.out.push(Op::WideAnd { d, a, b, n: n as u8 });
+                } else if a != d {
+                    self.out.push(Op::WideCopy { d, a, n: n as u8 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lines with the lowest `bits` bits of the term, and nothing above them.
+    pub(super) fn whole_lines(&mut self, term: &Term, bits: u32) -> Result<LineIndex, LoadError> {
+        let n = lines_for(bits);
+        let line = self.lines(term, n)?;
+        if (!term.bound.signed && term.bound.bits <= bits) || bits == u32::from(n) * LINE_BITS {
+            return Ok(line);
+        }
+        let b = self.constant_lines(&Number::mask(bits), n);
+        let d = self.out.temporary_lines(n);
+        self.out.push(Op::WideAnd { d, a: line, b, n: n as u8 });
+        Ok(d)
+    }
+
+    /// A word with the lowest `bits` bits of the term, and nothing above them.
+    pub(super) fn word(&mut self, term: &Term, bits: u32) -> Result<Word, LoadError> {
+        self.word_into(term, bits, None)
+    }
+
+    fn word_into(&mut self, term: &Term, bits: u32, hint: Option<Word>) -> Result<Word, LoadError> {
+        if let Kind::Const(number) = &term.kind {
+            return Ok(self.out.word_constant(number.limb(0) & (u64::MAX >> (64 - bits))));
+        }
+        let fits = !term.bound.signed && term.bound.bits <= bits;
+        if let (Kind::Field(Place::Word(word)), true) = (&term.kind, fits) {
+            return Ok(*word);
+        }
+        let known = self.known_words.iter().find(|(known, width, _)| *width == bits && known == term);
+        if let Some((_, _, word)) = known {
+            return Ok(*word);
+        }
+        let cut = if fits { 0 } else { (64 - bits) as u8 };
+        let word = self.compute_word(term, cut, bits, hint)?;
+        self.known_words.push((term.clone(), bits, word));
+        Ok(word)
+    }
+
+    fn compute_word(&mut self, term: &Term, cut: u8, bits: u32, hint: Option<Word>) -> Result<Word, LoadError> {
+        let op = match &term.kind {
+            Kind::Binary(op, left, right) => return self.binary_word(*op, left, right, cut, bits, hint),
+            Kind::Compare(compare, left, right) => return self.compare(*compare, left, right, hint),
+            Kind::Const(_) | Kind::Field(Place::Word(_)) => self.cut_word(term, cut, hint)?,
+            Kind::Last { .. } | Kind::Lookahead { .. } if cut != 0 => self.cut_word(term, cut, hint)?,
+            Kind::Field(Place::Lines(a)) => Op::Narrow { d: self.target(hint), a: *a, cut },
+            Kind::Last { first, stride, count } => {
+                Op::Last { d: self.target(hint), a: *first, count: *count, stride: *stride }
+            }
+            Kind::Lookahead { offset, bits } => {
+                Op::Lookahead { d: self.target(hint), offset: *offset, bits: *bits as u8 }
+            }
+            Kind::Both(left, right) => {
+                let (a, b) = (self.word(left, 1)?, self.word(right, 1)?);
+                Op::And { d: self.target(hint), a, b, cut: 0 }
+            }
+            Kind::Either(left, right) => {
+                let (a, b) = (self.word(left, 1)?, self.word(right, 1)?);
+                Op::Or { d: self.target(hint), a, b, cut: 0 }
+            }
+            Kind::Not(operand) => {
+                let (a, b) = (self.word(operand, 1)?, self.out.word_constant(0));
+                Op::Equal { d: self.target(hint), a, b }
+            }
+            Kind::Choose(cond, yes, no) => {
+                let (c, a, b) = (self.word(cond, 1)?, self.word(yes, bits)?, self.word(no, bits)?);
+                Op::Choose { d: self.target(hint), c, a, b }
+            }
+        };
+        let (Op::Copy { d, .. }
+        | Op::Narrow { d, .. }
+        | Op::Last { d, .. }
+        | Op::Lookahead { d, .. }
+        | Op::And { d, .. }
+        | Op::Or { d, .. }
+        | Op::Equal { d, .. }
+        | Op::Choose { d, .. }) = op
+        else {
+            return Err(unsupported(self.place, "an expression of this form"));
+        };
+        self.out.push(op);
+        Ok(d)
+    }
+
+    /// A copy of all of the term with its highest bits cut off.
+    fn cut_word(&mut self, term: &Term, cut: u8, hint: Option<Word>) -> Result<Op, LoadError> {
+        let a = self.word(term, 64)?;
+        Ok(Op::Copy { d: self.target(hint), a, cut })
+    }
+
+    fn target(&mut self, hint: Option<Word>) -> Word {
+        hint.unwrap_or_else(|| self.out.temporary_word())
+    }
+
+    fn binary_word(
+        &mut self,
+        op: Binary,
+        left: &Term,
+        right: &Term,
+        cut: u8,
+        bits: u32,
+        hint: Option<Word>,
+    ) -> Result<Word, LoadError> {
+        if op == Binary::Shr {
+            return self.shift_right(left, right, cut, bits, hint);
+        }
+        if op == Binary::And
+            && let Some(word) = self.masked_word(left, right, cut, bits, hint)?
+        {
+            return Ok(word);
+        }
+        let a = self.word(left, 64)?;
+        let b = if op == Binary::Shl { self.exact_word(right)? } else { self.word(right, 64)? };
+        let d = self.target(hint);
+        self.out.push(match op {
+            Binary::Add => Op::Add { d, a, b, cut },
+            Binary::Sub => Op::Sub { d, a, b, cut },
+            Binary::Mul => Op::Mul { d, a, b, cut },
+            Binary::And => Op::And { d, a, b, cut },
+            Binary::Or => Op::Or { d, a, b, cut },
+            Binary::Xor => Op::Xor { d, a, b, cut },
+            Binary::Shl | Binary::Shr => Op::Shl { d, a, b, cut },
+        });
+        Ok(d)
+    }
+
+    /// `x & 0xff`: x in 8 bits, or in as many as someone looks at.
+    fn masked_word(
+        &mut self,
+        left: &Term,
+        right: &Term,
+        cut: u8,
+        bits: u32,
+        hint: Option<Word>,
+    ) -> Result<Option<Word>, LoadError> {
+        let mask = |term: &Term| term.constant().and_then(Number::mask_bits);
+        let (value, mask) = match (mask(left), mask(right)) {
+            (_, Some(mask)) => (left, mask),
+            (Some(mask), _) => (right, mask),
+            _ => return Ok(None),
+        };
+        let looked_at = if cut == 0 { 64 } else { bits };
+        let word = self.word_into(value, mask.min(looked_at), hint)?;
+        Ok(Some(word))
+    }
+
+    fn shift_right(
+        &mut self,
+        left: &Term,
+        right: &Term,
+        cut: u8,
+        bits: u32,
+        hint: Option<Word>,
+    ) -> Result<Word, LoadError> {
+        let b = self.exact_word(right)?;
+        if left.bound.bits <= 64 {
+            let a = self.word(left, 64)?;
+            let d = self.target(hint);
+            let signed = left.bound.signed;
+            self.out.push(if signed { Op::Sar { d, a, b, cut } } else { Op::Shr { d, a, b, cut } });
+            return Ok(d);
+        }
+        let n = self.lines_of(left.bound, left.bound.bits)?;
+        let shifted = self.shift_lines_right(left, b, n, None)?;
+        let d = self.target(hint);
+        self.out.push(Op::Narrow { d, a: shifted, cut: (64 - bits) as u8 });
+        Ok(d)
+    }
+
+    /// A word with all of an unsigned term.
+    fn exact_word(&mut self, term: &Term) -> Result<Word, LoadError> {
+        if term.bound.signed || term.bound.bits > 64 {
+            return Err(unsupported(self.place, "a shift by a number that is negative or wider than 64 bits"));
+        }
+        self.word(term, 64)
+    }
+
+    fn compare(&mut self, compare: Compare, left: &Term, right: &Term, hint: Option<Word>) -> Result<Word, LoadError> {
+        let operands = self.operands(left, right)?;
+        let d = self.target(hint);
+        self.out.push(match (operands, compare) {
+            (Operands::Words { a, b, .. }, Compare::Equal) => Op::Equal { d, a, b },
+            (Operands::Words { a, b, signed: false }, Compare::Less) => Op::Less { d, a, b },
+            (Operands::Words { a, b, signed: true }, Compare::Less) => Op::LessSigned { d, a, b },
+            (Operands::Lines { a, b, n, .. }, Compare::Equal) => Op::WideEqual { d, a, b, n },
+            (Operands::Lines { a, b, n, signed: false }, Compare::Less) => Op::WideLess { d, a, b, n },
+            (Operands::Lines { a, b, n, signed: true }, Compare::Less) => Op::WideLessSigned { d, a, b, n },
+        });
+        Ok(d)
+    }
+
+    /// Both operands with all their bits.
+    fn operands(&mut self, left: &Term, right: &Term) -> Result<Operands, LoadError> {
+        let signed = left.bound.signed || right.bound.signed;
+        let bits = |bound: Bound| if signed { bound.signed_bits() } else { bound.bits };
+        let needed = bits(left.bound).max(bits(right.bound));
+        if needed <= 64 {
+            return Ok(Operands::Words { a: self.word(left, 64)?, b: self.word(right, 64)?, signed });
+        }
+        let n = self.lines_of(left.bound, needed)?;
+        let (a, b) = (self.lines(left, n)?, self.lines(right, n)?);
+        Ok(Operands::Lines { a, b, n: n as u8, signed })
+    }
+
+    /// Lines for so many bits.
+    fn lines_of(&self, bound: Bound, bits: u32) -> Result<u16, LoadError> {
+        if bound.bits == UNBOUNDED || bits > MAX_BITS {
+            let what = format!("a value of more than {MAX_BITS} bits that is compared or shifted to the right");
+            return Err(unsupported(self.place, what));
+        }
+        Ok(lines_for(bits))
+    }
+
+    /// Lines with the lowest 512 `n` bits of the term.
+    fn lines(&mut self, term: &Term, n: u16) -> Result<LineIndex, LoadError> {
+        self.lines_into(term, n, None)
+    }
+
+    fn lines_into(&mut self, term: &Term, n: u16, hint: Option<LineIndex>) -> Result<LineIndex, LoadError> {
+        if let Kind::Const(number) = &term.kind {
+            return Ok(self.constant_lines(number, n));
+        }
+        if let Kind::Field(Place::Lines(line)) = term.kind
+            && lines_for(term.bound.bits) >= n
+        {
+            return Ok(line);
+        }
+        if let Some((_, _, line)) = self.known_lines.iter().find(|(known, size, _)| *size == n && known == term) {
+            return Ok(*line);
+        }
+        let line = if !term.bound.signed && term.bound.bits <= 64 {
+            let a = self.word(term, 64)?;
+            let d = self.wide_target(hint, n);
+            self.out.push(Op::Widen { d, a, n: n as u8 });
+            d
+        } else if !term.bound.signed && lines_for(term.bound.bits.min(MAX_BITS)) < n {
+            let from = lines_for(term.bound.bits);
+            let a = self.lines(term, from)?;
+            let d = self.wide_target(hint, n);
+            self.out.push(Op::Extend { d, a, from: from as u8, n: n as u8 });
+            d
+        } else {
+            self.compute_lines(term, n, hint)?
+        };
+        self.known_lines.push((term.clone(), n, line));
+        Ok(line)
+    }
+
+    fn compute_lines(&mut self, term: &Term, n: u16, hint: Option<LineIndex>) -> Result<LineIndex, LoadError> {
+        match &term.kind {
+            Kind::Binary(op, left, right) => self.binary_lines(*op, left, right, n, hint),
+            Kind::Choose(cond, yes, no) => {
+                let (c, a, b) = (self.word(cond, 1)?, self.lines(yes, n)?, self.lines(no, n)?);
+                let d = self.wide_target(hint, n);
+                self.out.push(Op::WideChoose { d, c, a, b, n: n as u8 });
+                Ok(d)
+            }
+            // Narrower ones were widened before.
+            _ => Err(unsupported(self.place, "a wide expression of this form")),
+        }
+    }
+
+    fn binary_lines(
+        &mut self,
+        op: Binary,
+        left: &Term,
+        right: &Term,
+        n: u16,
+        hint: Option<LineIndex>,
+    ) -> Result<LineIndex, LoadError> {
+        if op == Binary::And
+            && let Some(line) = self.masked_lines(left, right, n, hint)?
+        {
+            return Ok(line);
+        }
+        if op == Binary::Shr {
+            let b = self.exact_word(right)?;
+            let exact = self.lines_of(left.bound, left.bound.bits)?.max(n);
+            // The lowest lines of the result are the first ones.
+            return self.shift_lines_right(left, b, exact, hint.filter(|_| exact == n));
+        }
+        if op == Binary::Mul {
+            return Err(unsupported(self.place, "a product of more than 64 bits"));
+        }
+        let a = self.lines(left, n)?;
+        if op == Binary::Shl {
+            let b = self.exact_word(right)?;
+            let d = self.wide_target(hint, n);
+            self.out.push(Op::WideShl { d, a, b, n: n as u8 });
+            return Ok(d);
+        }
+        let b = self.lines(right, n)?;
+        let d = self.wide_target(hint, n);
+        let n = n as u8;
+        self.out.push(match op {
+            Binary::Add => Op::WideAdd { d, a, b, n },
+            Binary::Sub => Op::WideSub { d, a, b, n },
+            Binary::And => Op::WideAnd { d, a, b, n },
+            Binary::Or => Op::WideOr { d, a, b, n },
+            _ => Op::WideXor { d, a, b, n },
+        });
+        Ok(d)
+    }
+
+    /// `x & mask` where the mask keeps all bits that there are.
+    fn masked_lines(
+        &mut self,
+        left: &Term,
+        right: &Term,
+        n: u16,
+        hint: Option<LineIndex>,
+    ) -> Result<Option<LineIndex>, LoadError> {
+        let keeps = |value: &Term, mask: &Term| {
+            let bits = mask.constant().and_then(Number::mask_bits).unwrap_or(0);
+            bits >= u32::from(n) * LINE_BITS || (!value.bound.signed && value.bound.bits <= bits)
+        };
+        if keeps(left, right) {
+            return self.lines_into(left, n, hint).map(Some);
+        }
+        if keeps(right, left) {
+            return self.lines_into(right, n, hint).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn shift_lines_right(
+        &mut self,
+        left: &Term,
+        b: Word,
+        n: u16,
+        hint: Option<LineIndex>,
+    ) -> Result<LineIndex, LoadError> {
+        if left.bound.signed {
+            return Err(unsupported(self.place, "a shift to the right of a wide value that may be negative"));
+        }
+        let a = self.lines(left, n)?;
+        let d = self.wide_target(hint, n);
+        self.out.push(Op::WideShr { d, a, b, n: n as u8 });
+        Ok(d)
+    }
+
+    fn wide_target(&mut self, hint: Option<LineIndex>, n: u16) -> LineIndex {
+        hint.unwrap_or_else(|| self.out.temporary_lines(n))
+    }
+
+    fn constant_lines(&mut self, number: &Number, n: u16) -> LineIndex {
+        let limbs = (0..usize::from(n) * LIMBS).map(|index| number.limb(index)).collect();
+        self.out.line_constant(limbs)
+    }
+
+    /// Jumps where the term is `sense`, and goes on where it is not. No operand is computed that does not
+    /// matter.
+    pub(super) fn branch(&mut self, term: &Term, sense: bool, to: Label) -> Result<(), LoadError> {
+        match &term.kind {
+            Kind::Not(operand) => self.branch(operand, !sense, to),
+            Kind::Both(left, right) => self.branch_both(left, right, true, sense, to),
+            Kind::Either(left, right) => self.branch_both(left, right, false, sense, to),
+            Kind::Choose(cond, yes, no) => {
+                let (otherwise, end) = (self.out.label(), self.out.label());
+                let known = self.mark();
+                self.branch(cond, false, otherwise)?;
+                self.branch(yes, sense, to)?;
+                self.out.jump(end);
+                self.forget(known);
+                self.out.bind(otherwise);
+                self.branch(no, sense, to)?;
+                self.forget(known);
+                self.out.bind(end);
+                Ok(())
+            }
+            Kind::Compare(compare, left, right) => self.branch_compare(term, *compare, left, right, sense, to),
+            _ => {
+                let (a, b) = (self.word(term, 64)?, self.out.word_constant(0));
+                self.jump_if_equal(a, b, !sense, to);
+                Ok(())
+            }
+        }
+    }
+
+    /// `left and right`, or (`both` is false) `left or right`.
+    fn branch_both(&mut self, left: &Term, right: &Term, both: bool, sense: bool, to: Label) -> Result<(), LoadError> {
+        if both == sense {
+            let skip = self.out.label();
+            let known = self.mark();
+            self.branch(left, !sense, skip)?;
+            self.branch(right, sense, to)?;
+            self.forget(known);
+            self.out.bind(skip);
+        } else {
+            self.branch(left, sense, to)?;
+            self.branch(right, sense, to)?;
+        }
+        Ok(())
+    }
+
+    fn branch_compare(
+        &mut self,
+        term: &Term,
+        compare: Compare,
+        left: &Term,
+        right: &Term,
+        sense: bool,
+        to: Label,
+    ) -> Result<(), LoadError> {
+        match (self.operands(left, right)?, compare) {
+            (Operands::Words { a, b, .. }, Compare::Equal) => self.jump_if_equal(a, b, sense, to),
+            (Operands::Words { a, b, signed: false }, Compare::Less) => self.out.jump_with(to, |to| {
+                if sense { Op::JumpLess { a, b, to } } else { Op::JumpNotLess { a, b, to } }
+            }),
+            _ => {
+                let (a, b) = (self.word(term, 1)?, self.out.word_constant(0));
+                self.jump_if_equal(a, b, !sense, to);
+            }
+        }
+        Ok(())
+    }
+
+    fn jump_if_equal(&mut self, a: Word, b: Word, sense: bool, to: Label) {
+        self.out
+            .jump_with(to, |to| if sense { Op::JumpEqual { a, b, to } } else { Op::JumpUnequal { a, b, to } });
+    }
+
+    /// What is known so far.
+    fn mark(&self) -> (usize, usize) {
+        (self.known_words.len(), self.known_lines.len())
+    }
+
+    /// Forgets what was computed since the mark: on another way it was not.
+    fn forget(&mut self, known: (usize, usize)) {
+        self.known_words.truncate(known.0);
+        self.known_lines.truncate(known.1);
+    }
+}
+
+/// Operands of a comparison.
+enum Operands {
+    Words { a: Word, b: Word, signed: bool },
+    Lines { a: LineIndex, b: LineIndex, n: u8, signed: bool },
+}

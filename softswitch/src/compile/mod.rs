@@ -1,0 +1,167 @@
+//! From the BMv2 JSON to a [`Program`].
+//!
+//! All names are resolved here, all widths are known afterwards, and whatever this switch has not got is
+//! refused. Every loop in the result ends: control flows and actions only go forward, and the parser
+//! counts the times it goes back.
+
+mod checksum;
+mod control;
+mod emitter;
+mod expression;
+mod fault;
+mod layout;
+mod parser;
+mod primitive;
+mod table;
+mod term;
+
+use std::collections::HashSet;
+
+use emitter::Emitter;
+use fault::{malformed, too_many, unsupported};
+use layout::Layout;
+use primitive::Objects;
+
+use crate::error::LoadError;
+use crate::json::{ControlFlow, Document};
+use crate::program::{
+    Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, Word, lines_for,
+};
+
+/// Memory that a program's registers may take.
+const MAX_REGISTER_BYTES: u64 = 1 << 30;
+/// Cells that a program's counters may have.
+const MAX_COUNTERS: u64 = 1 << 24;
+
+/// Compiles a program. `visible` are the names of the tables that the control plane can see.
+pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Program, LoadError> {
+    let layout = Layout::new(document)?;
+    let standard = layout.standard(&document.errors)?;
+    let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
+    let (argument_words, argument_lines) = argument_space(document)?;
+    let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
+    let objects = Objects { layout: &layout, document, arguments };
+    let (mut checksums, mut tables) = (Vec::new(), Vec::new());
+
+    let mut entries = Entries { parser: out.here(), ..Entries::default() };
+    let [json_parser] = document.parsers.as_slice() else {
+        return Err(unsupported("the program", "another number of parsers than one"));
+    };
+    parser::compile(json_parser, &objects, &standard, &mut out)?;
+    out.push(Op::End);
+    // A packet that cannot be parsed has its checksums verified all the same.
+    entries.verify = out.here();
+    checksum::compile(document, true, &layout, &mut checksums, &mut out)?;
+    out.push(Op::End);
+    entries.ingress = out.here();
+    control::compile(pipeline(document, "ingress")?, &objects, visible, &mut tables, &mut out)?;
+    entries.egress = out.here();
+    control::compile(pipeline(document, "egress")?, &objects, visible, &mut tables, &mut out)?;
+    entries.update = out.here();
+    checksum::compile(document, false, &layout, &mut checksums, &mut out)?;
+    out.push(Op::End);
+
+    let egress_changes_lines =
+        out.code_from(entries.egress).iter().any(|op| changes_lines(op, layout.lines as LineIndex));
+    let deparser = deparser(document, &layout)?;
+    let (code, words, lines) = out.finish()?;
+    Ok(Program {
+        code,
+        entries,
+        words,
+        lines,
+        field_words: layout.words,
+        metadata_lines: layout.metadata_lines,
+        field_lines: layout.lines,
+        egress_changes_lines,
+        standard,
+        formats: layout.formats,
+        headers: layout.instances,
+        stacks: layout.stack_list,
+        deparser,
+        checksums,
+        tables,
+        counters: counters(document)?,
+        registers: registers(document)?,
+        arguments,
+    })
+}
+
+fn pipeline<'a>(document: &'a Document, name: &str) -> Result<&'a ControlFlow, LoadError> {
+    let flow = document.pipelines.iter().find(|flow| flow.name == name);
+    flow.ok_or_else(|| malformed("the program", format!("there is no pipeline {name}")))
+}
+
+/// Words and lines that the arguments of any action take.
+fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
+    let mut most = (0, 0);
+    for action in &document.actions {
+        let widths = action.runtime_data.iter().map(|parameter| parameter.bitwidth.min(MAX_BITS));
+        let lines: usize = widths.filter(|bits| *bits > 64).map(|bits| usize::from(lines_for(bits))).sum();
+        let words = action.runtime_data.len();
+        if words > 1000 || lines > 1000 {
+            return Err(too_many(&format!("action {}", action.name), "parameters"));
+        }
+        most = (most.0.max(words), most.1.max(lines));
+    }
+    Ok(most)
+}
+
+/// Does the instruction write to lines below `end`?
+fn changes_lines(op: &Op, end: LineIndex) -> bool {
+    match op {
+        Op::WideCopy { d, .. }
+        | Op::WideAdd { d, .. }
+        | Op::WideSub { d, .. }
+        | Op::WideAnd { d, .. }
+        | Op::WideOr { d, .. }
+        | Op::WideXor { d, .. }
+        | Op::WideShl { d, .. }
+        | Op::WideShr { d, .. }
+        | Op::WideChoose { d, .. }
+        | Op::Widen { d, .. }
+        | Op::Extend { d, .. }
+        | Op::WideRegisterRead { d, .. } => *d < end,
+        Op::SetValid { .. } | Op::CopyHeader { .. } | Op::Push { .. } | Op::Pop { .. } => true,
+        _ => false,
+    }
+}
+
+fn deparser(document: &Document, layout: &Layout) -> Result<Vec<u16>, LoadError> {
+    let [deparser] = document.deparsers.as_slice() else {
+        return Err(unsupported("the program", "another number of deparsers than one"));
+    };
+    let place = format!("deparser {}", deparser.name);
+    if let Some(call) = deparser.primitives.first() {
+        return Err(unsupported(&place, format!("the primitive '{}'", call.op)));
+    }
+    deparser.order.iter().map(|name| layout.wire_header(name, &place)).collect()
+}
+
+/// Sizes of the counter arrays that actions count with.
+fn counters(document: &Document) -> Result<Vec<usize>, LoadError> {
+    let indirect = document.counter_arrays.iter().filter(|counter| !counter.is_direct);
+    let sizes: Vec<u64> = indirect.map(|counter| counter.size.unwrap_or(0)).collect();
+    if sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size)) > MAX_COUNTERS {
+        return Err(too_many("the program", "counters"));
+    }
+    Ok(sizes.into_iter().map(|size| size as usize).collect())
+}
+
+fn registers(document: &Document) -> Result<Vec<RegisterProgram>, LoadError> {
+    let mut bytes = 0_u64;
+    let mut registers = Vec::new();
+    for register in &document.register_arrays {
+        let place = format!("register {}", register.name);
+        let bits = u32::try_from(register.bitwidth).ok().filter(|bits| (1..=MAX_BITS / 2).contains(bits));
+        let bits = bits.ok_or_else(|| unsupported(&place, format!("a width of {} bits", register.bitwidth)))?;
+        let lines = if bits <= 64 { 0 } else { usize::from(lines_for(bits)) };
+        let cell = (lines * LIMBS).max(1) as u64 * 8;
+        bytes = bytes.saturating_add(register.size.saturating_mul(cell));
+        if bytes > MAX_REGISTER_BYTES {
+            return Err(too_many(&place, "registers"));
+        }
+        registers.push(RegisterProgram { size: register.size as usize, lines });
+    }
+    Ok(registers)
+}

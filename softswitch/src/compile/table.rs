@@ -1,0 +1,193 @@
+//! Tables: what their keys are made of and what the program puts into them.
+
+use serde_json::Value;
+
+use super::fault::{malformed, unsupported};
+use super::layout::{Layout, Place};
+use crate::control::KeyMatch;
+use crate::error::LoadError;
+use crate::json::{self, ConstKey};
+use crate::program::{
+    ActionProgram, FixedEntry, Invocation, KeyField, KeySource, MAX_KEY_WORDS, MatchKind, TableProgram,
+};
+use crate::table::{Pattern, limbs};
+
+/// Describes a table; `actions` are its actions, compiled, in the order of the JSON.
+pub(super) fn table(
+    table: &json::Table,
+    actions: Vec<ActionProgram>,
+    layout: &Layout,
+) -> Result<TableProgram, LoadError> {
+    let place = format!("table {}", table.name);
+    if table.kind != "simple" {
+        return Err(unsupported(&place, format!("a table of type '{}'", table.kind)));
+    }
+    if table.direct_meters.is_some() {
+        return Err(unsupported(&place, "a direct meter"));
+    }
+    if table.support_timeout {
+        return Err(unsupported(&place, "an idle timeout"));
+    }
+    let (key, key_words) = key(table, layout, &place)?;
+    let default = table.default_entry.as_ref();
+    let default_is_constant = default.is_some_and(|entry| entry.action_const || entry.action_entry_const);
+    let default = default
+        .map(|entry| invocation(table, &actions, entry.action_id, &entry.action_data, &place))
+        .transpose()?;
+    let fixed = fixed_entries(table, &key, key_words, &actions, &place)?;
+    Ok(TableProgram {
+        name: table.name.clone(),
+        size: usize::try_from(table.max_size).unwrap_or(usize::MAX),
+        key,
+        key_words,
+        actions,
+        default,
+        default_is_constant,
+        fixed,
+        counts: table.with_counters,
+    })
+}
+
+/// The fields of the key, packed into words: those of up to 64 bits side by side where they fit.
+fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyField>, usize), LoadError> {
+    let mut fields = Vec::new();
+    let (mut word, mut shift) = (0, 0);
+    for field in &table.key {
+        if field.mask.is_some() {
+            return Err(unsupported(place, "a masked field in a key"));
+        }
+        let kind = match field.match_type.as_str() {
+            "exact" => MatchKind::Exact,
+            "lpm" => MatchKind::Lpm,
+            "ternary" => MatchKind::Ternary,
+            "range" => MatchKind::Range,
+            "optional" => MatchKind::Optional,
+            other => return Err(unsupported(place, format!("a key field of type '{other}'"))),
+        };
+        let target = |i: usize| field.target.get(i).and_then(Value::as_str);
+        let (header, name) = target(0)
+            .zip(target(1))
+            .ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))?;
+        let slot = layout.field(header, name, place)?;
+        let name = field.name.clone().unwrap_or_else(|| format!("{header}.{name}"));
+        let (source, words) = match slot.place {
+            Place::Word(source) => (KeySource::Word(source), 1),
+            Place::Lines(_) if kind == MatchKind::Range => {
+                return Err(unsupported(place, format!("a range of {} bits", slot.bits)));
+            }
+            Place::Lines(source) => {
+                let words = slot.bits.div_ceil(64) as usize;
+                (KeySource::Lines(source, words), words)
+            }
+        };
+        // Ranges are compared as numbers, so they have a word of their own.
+        let alone = words > 1 || kind == MatchKind::Range;
+        if shift > 0 && (alone || shift + slot.bits > 64) {
+            (word, shift) = (word + 1, 0);
+        }
+        fields.push(KeyField { name, kind, bits: slot.bits, source, word, shift });
+        if alone {
+            word += words;
+        } else {
+            shift += slot.bits;
+        }
+    }
+    let words = word + usize::from(shift > 0);
+    if words > MAX_KEY_WORDS {
+        return Err(unsupported(place, format!("a key of more than {} bits", MAX_KEY_WORDS * 64)));
+    }
+    if fields.iter().filter(|field| field.kind == MatchKind::Lpm).count() > 1 {
+        return Err(unsupported(place, "a key with two prefixes"));
+    }
+    Ok((fields, words))
+}
+
+fn invocation(
+    table: &json::Table,
+    actions: &[ActionProgram],
+    id: u64,
+    data: &[String],
+    place: &str,
+) -> Result<Invocation, LoadError> {
+    let action = table.action_ids.iter().position(|known| *known == id);
+    let action = action.ok_or_else(|| malformed(place, format!("it has no action with id {id}")))?;
+    let parameters = &actions[action].parameters;
+    if parameters.len() != data.len() {
+        return Err(malformed(place, format!("action {} has a wrong number of arguments", actions[action].name)));
+    }
+    let arguments = data.iter().zip(parameters).map(|(text, bits)| bytes(Some(text), *bits, place));
+    Ok(Invocation { action, arguments: arguments.collect::<Result<_, _>>()? })
+}
+
+/// A big-endian byte string, as long as `bits` need.
+fn bytes(text: Option<&String>, bits: u32, place: &str) -> Result<Vec<u8>, LoadError> {
+    let text = text.map(String::as_str).unwrap_or_default();
+    let number = json::number::Number::parse(text).filter(|number| !number.is_negative());
+    let number = number.filter(|number| number.bits() <= bits);
+    let number = number.ok_or_else(|| malformed(place, format!("'{text}' is not a value of {bits} bits")))?;
+    let bytes = (0..bits.div_ceil(8)).rev().map(|byte| (number.limb(byte as usize / 8) >> (byte % 8 * 8)) as u8);
+    Ok(bytes.collect())
+}
+
+fn fixed_entries(
+    table: &json::Table,
+    key: &[KeyField],
+    key_words: usize,
+    actions: &[ActionProgram],
+    place: &str,
+) -> Result<Vec<FixedEntry>, LoadError> {
+    // In the JSON the smaller number wins, in P4Runtime the larger one.
+    let ordered =
+        key.iter().any(|field| matches!(field.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
+    let lowest = table.entries.iter().map(|entry| entry.priority).max().unwrap_or(0);
+    let entry = |entry: &json::ConstEntry| {
+        if entry.match_key.len() != key.len() {
+            return Err(malformed(place, "an entry has a key of another length"));
+        }
+        let fields = entry.match_key.iter().zip(key);
+        let matches = fields.map(|(json, field)| fixed_key(json, field, place)).collect::<Result<Vec<_>, _>>()?;
+        let matches: Vec<_> = matches.iter().map(Option::as_ref).collect();
+        let rank = lowest.saturating_sub(entry.priority).saturating_add(1);
+        let priority = if ordered { i32::try_from(rank).unwrap_or(i32::MAX) } else { 0 };
+        let pattern = Pattern::new(key, key_words, &matches, priority);
+        let action = &entry.action_entry;
+        Ok(FixedEntry {
+            pattern: pattern.map_err(|problem| malformed(place, format!("an entry's {problem}")))?,
+            action: invocation(table, actions, action.action_id, &action.action_data, place)?,
+        })
+    };
+    table.entries.iter().map(entry).collect()
+}
+
+/// One field of a fixed entry's key; `None` matches anything.
+fn fixed_key(json: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
+    let bytes = |text: &Option<String>| bytes(text.as_ref(), field.bits, place);
+    let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let matched = match (json.match_type.as_str(), field.kind) {
+        ("exact", MatchKind::Exact) => KeyMatch::Exact(bytes(&json.key)?),
+        ("lpm", MatchKind::Lpm) => {
+            let prefix_len = json.prefix_length.unwrap_or(0);
+            if prefix_len == 0 {
+                return Ok(None);
+            }
+            KeyMatch::Lpm { value: bytes(&json.key)?, prefix_len }
+        }
+        ("ternary", MatchKind::Ternary) => {
+            let (mut value, mask) = (bytes(&json.key)?, bytes(&json.mask)?);
+            if zero(&mask) {
+                return Ok(None);
+            }
+            value.iter_mut().zip(&mask).for_each(|(value, mask)| *value &= mask);
+            KeyMatch::Ternary { value, mask }
+        }
+        ("range", MatchKind::Range) => {
+            let (low, high) = (bytes(&json.start)?, bytes(&json.end)?);
+            if zero(&low) && limbs(&high) == [u64::MAX >> (64 - field.bits)] {
+                return Ok(None);
+            }
+            KeyMatch::Range { low, high }
+        }
+        (other, _) => return Err(malformed(place, format!("an entry has a '{other}' for {}", field.name))),
+    };
+    Ok(Some(matched))
+}

@@ -1,0 +1,320 @@
+//! Expressions with their names resolved and their ranges known.
+//!
+//! BMv2 computes with unlimited precision and p4c masks what has to wrap around. [`Bound`] says how many
+//! bits a value can have, so that it is computed in as few as give the same result.
+
+use super::fault::{malformed, unsupported};
+use super::layout::{Layout, Place, Slot};
+use crate::error::LoadError;
+use crate::json::expression::Expr;
+use crate::json::number::Number;
+use crate::program::Word;
+
+/// The range of a value: 0..2^bits, or -2^(bits-1)..2^(bits-1) when signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Bound {
+    pub(super) bits: u32,
+    pub(super) signed: bool,
+}
+
+/// More bits than anything has: the value has to be masked before it can be used.
+pub(super) const UNBOUNDED: u32 = u32::MAX;
+
+impl Bound {
+    const BIT: Self = Self::unsigned(1);
+
+    const fn unsigned(bits: u32) -> Self {
+        Self { bits, signed: false }
+    }
+
+    const fn signed(bits: u32) -> Self {
+        Self { bits, signed: true }
+    }
+
+    /// Bits of its two's complement.
+    pub(super) fn signed_bits(self) -> u32 {
+        if self.signed { self.bits } else { self.bits.saturating_add(1) }
+    }
+
+    fn join(self, other: Self) -> Self {
+        if self.signed || other.signed {
+            Self::signed(self.signed_bits().max(other.signed_bits()))
+        } else {
+            Self::unsigned(self.bits.max(other.bits))
+        }
+    }
+
+    fn wider_by(self, bits: u32) -> Self {
+        Self { bits: self.bits.saturating_add(bits), ..self }
+    }
+}
+
+/// An operation on two integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+}
+
+/// A comparison of two integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Compare {
+    Equal,
+    Less,
+}
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Term {
+    pub(super) kind: Kind,
+    pub(super) bound: Bound,
+}
+
+/// What an expression is. Truth values are 0 or 1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Const(Number),
+    Field(Place),
+    /// A field of a stack's last header: its word in the first, words to the next, the count.
+    Last { first: Word, stride: u16, count: Word },
+    Lookahead { offset: u32, bits: u32 },
+    Binary(Binary, Box<Term>, Box<Term>),
+    Compare(Compare, Box<Term>, Box<Term>),
+    Both(Box<Term>, Box<Term>),
+    Either(Box<Term>, Box<Term>),
+    Not(Box<Term>),
+    Choose(Box<Term>, Box<Term>, Box<Term>),
+}
+
+/// What names mean in some place of the program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) layout: &'a Layout,
+    /// The parameters of the action.
+    pub(super) locals: &'a [Slot],
+    /// For messages.
+    pub(super) place: &'a str,
+    /// Only the parser has a packet to look ahead in.
+    pub(super) in_parser: bool,
+}
+
+impl Term {
+    /// A constant.
+    pub(super) fn number(number: Number) -> Self {
+        let bits = number.bits();
+        let bound =
+            if number.is_negative() { Bound::signed(bits.saturating_add(1)) } else { Bound::unsigned(bits) };
+        Self { kind: Kind::Const(number), bound }
+    }
+
+    /// A field.
+    pub(super) fn slot(slot: Slot) -> Self {
+        Self { kind: Kind::Field(slot.place), bound: Bound::unsigned(slot.bits) }
+    }
+
+    /// The constant it is, if it is one.
+    pub(super) fn constant(&self) -> Option<&Number> {
+        match &self.kind {
+            Kind::Const(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn truth(kind: Kind) -> Self {
+        Self { kind, bound: Bound::BIT }
+    }
+
+    fn not(self) -> Self {
+        Self::truth(Kind::Not(Box::new(self)))
+    }
+
+    fn compare(compare: Compare, left: Self, right: Self) -> Self {
+        Self::truth(Kind::Compare(compare, Box::new(left), Box::new(right)))
+    }
+
+    /// Is the one the other?
+    pub(super) fn equal(left: Self, right: Self) -> Self {
+        Self::compare(Compare::Equal, left, right)
+    }
+
+    fn choose(cond: Self, yes: Self, no: Self) -> Self {
+        let bound = yes.bound.join(no.bound);
+        Self { kind: Kind::Choose(Box::new(cond), Box::new(yes), Box::new(no)), bound }
+    }
+
+    /// An operation on two terms.
+    pub(super) fn binary(op: Binary, left: Self, right: Self) -> Self {
+        let bound = match op {
+            Binary::Add => left.bound.join(right.bound).wider_by(1),
+            Binary::Sub if left.bound.signed || right.bound.signed => {
+                left.bound.join(right.bound).wider_by(1)
+            }
+            Binary::Sub => Bound::signed(left.bound.bits.max(right.bound.bits).saturating_add(1)),
+            Binary::Mul => {
+                let joined = left.bound.join(right.bound);
+                joined.wider_by(left.bound.signed_bits().max(right.bound.signed_bits()))
+            }
+            Binary::And => match (left.bound.signed, right.bound.signed) {
+                (false, false) => Bound::unsigned(left.bound.bits.min(right.bound.bits)),
+                (false, true) => left.bound,
+                (true, false) => right.bound,
+                (true, true) => left.bound.join(right.bound),
+            },
+            Binary::Or | Binary::Xor => left.bound.join(right.bound),
+            Binary::Shl => match right.constant().map(Number::to_u64) {
+                Some(by) => left.bound.wider_by(by.and_then(|by| u32::try_from(by).ok()).unwrap_or(UNBOUNDED)),
+                None => Bound { bits: UNBOUNDED, ..left.bound },
+            },
+            Binary::Shr => match right.constant().and_then(Number::to_u64) {
+                Some(by) if !left.bound.signed && left.bound.bits != UNBOUNDED => {
+                    Bound::unsigned(left.bound.bits.saturating_sub(u32::try_from(by).unwrap_or(UNBOUNDED)))
+                }
+                _ => left.bound,
+            },
+        };
+        Self { kind: Kind::Binary(op, Box::new(left), Box::new(right)), bound }
+    }
+
+    /// Resolves the names of an expression.
+    pub(super) fn resolve(expr: &Expr, scope: &Scope<'_>) -> Result<Self, LoadError> {
+        let place = scope.place;
+        match expr {
+            Expr::Const(number) => Ok(Self::number(number.clone())),
+            Expr::Bool(value) => Ok(Self::number(Number::from(u64::from(*value)))),
+            Expr::Field(header, field) => Ok(Self::slot(scope.layout.field(header, field, place)?)),
+            Expr::StackField(stack, field) => {
+                let (slot, stride, count) = scope.layout.stack_field(stack, field, place)?;
+                let Place::Word(first) = slot.place else {
+                    return Err(unsupported(place, format!("the wide field {field} of a stack's last header")));
+                };
+                let kind = Kind::Last { first, stride, count };
+                Ok(Self { kind, bound: Bound::unsigned(slot.bits) })
+            }
+            Expr::Local(index) => {
+                let slot = scope.locals.get(*index);
+                let slot = slot.ok_or_else(|| malformed(place, format!("there is no parameter {index}")))?;
+                Ok(Self::slot(*slot))
+            }
+            Expr::Lookahead(offset, bits) => {
+                if !scope.in_parser || !(1..=64).contains(bits) {
+                    return Err(unsupported(place, format!("a lookahead of {bits} bits")));
+                }
+                let kind = Kind::Lookahead { offset: *offset, bits: *bits };
+                Ok(Self { kind, bound: Bound::unsigned(*bits) })
+            }
+            Expr::Object(kind, name) => {
+                Err(malformed(place, format!("the {kind} {name} is not a value")))
+            }
+            Expr::Op { op, cond, left, right } => {
+                Self::resolve_operation(op, cond.as_deref(), left.as_deref(), right, scope)
+            }
+        }
+    }
+
+    fn resolve_operation(
+        op: &str,
+        cond: Option<&Expr>,
+        left: Option<&Expr>,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Self, LoadError> {
+        if let Some(term) = Self::resolve_special(op, right, scope)? {
+            return Ok(term);
+        }
+        let right = Self::resolve(right, scope)?;
+        let missing = || malformed(scope.place, format!("'{op}' has one operand too few"));
+        let operand = |expr: Option<&Expr>| expr.ok_or_else(missing).and_then(|e| Self::resolve(e, scope));
+        let compare = |compare, swap: bool, not: bool| {
+            let left = operand(left)?;
+            let (a, b) = if swap { (right.clone(), left) } else { (left, right.clone()) };
+            let term = Self::compare(compare, a, b);
+            Ok(if not { term.not() } else { term })
+        };
+        let binary = |op| Ok(Self::binary(op, operand(left)?, right.clone()));
+        match op {
+            "+" => binary(Binary::Add),
+            "-" => binary(Binary::Sub),
+            "*" => binary(Binary::Mul),
+            "&" => binary(Binary::And),
+            "|" => binary(Binary::Or),
+            "^" => binary(Binary::Xor),
+            "<<" => binary(Binary::Shl),
+            ">>" => binary(Binary::Shr),
+            // As infinite two's complements go: -a - 1.
+            "~" => Ok(Self::binary(Binary::Xor, right, Self::number(Number::from(1).negated()))),
+            "==" => compare(Compare::Equal, false, false),
+            "!=" => compare(Compare::Equal, false, true),
+            "<" => compare(Compare::Less, false, false),
+            ">" => compare(Compare::Less, true, false),
+            "<=" => compare(Compare::Less, true, true),
+            ">=" => compare(Compare::Less, false, true),
+            "and" => Ok(Self::truth(Kind::Both(Box::new(operand(left)?), Box::new(right)))),
+            "or" => Ok(Self::truth(Kind::Either(Box::new(operand(left)?), Box::new(right)))),
+            "not" => Ok(right.not()),
+            "d2b" if right.bound == Bound::BIT => Ok(right),
+            "d2b" => Ok(Self::compare(Compare::Equal, right, Self::number(Number::default())).not()),
+            "b2d" => Ok(right),
+            "?" => Ok(Self::choose(operand(cond)?, operand(left)?, right)),
+            "two_comp_mod" => Self::wrapped(operand(left)?, &right, scope.place),
+            "usat_cast" | "sat_cast" => Self::saturated(op, operand(left)?, &right, scope.place),
+            _ => Err(unsupported(scope.place, format!("the operation '{op}'"))),
+        }
+    }
+
+    /// Operations whose operand is a header or a stack.
+    fn resolve_special(op: &str, right: &Expr, scope: &Scope<'_>) -> Result<Option<Self>, LoadError> {
+        let name = || match right {
+            Expr::Object(_, name) => Ok(name.as_str()),
+            _ => Err(malformed(scope.place, format!("'{op}' needs a name"))),
+        };
+        let count = || {
+            let stack = scope.layout.stack(name()?, scope.place)?;
+            let count = scope.layout.stack_list[usize::from(stack)].count;
+            Ok::<_, LoadError>(Self::slot(Slot { place: Place::Word(count), bits: 16 }))
+        };
+        Ok(match op {
+            "valid" => Some(Self::slot(scope.layout.field(name()?, "$valid$", scope.place)?)),
+            "size_stack" => Some(count()?),
+            "last_stack_index" => Some(Self::binary(Binary::Sub, count()?, Self::number(Number::from(1)))),
+            _ => None,
+        })
+    }
+
+    /// A value modulo 2^`width`, as a two's complement.
+    fn wrapped(value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
+        let width = Self::width(width, place)?;
+        let half = || Self::number(Number::power(width - 1));
+        let shifted = Self::binary(Binary::Add, value, half());
+        let kept = Self::binary(Binary::And, shifted, Self::number(Number::mask(width)));
+        let wrapped = Self::binary(Binary::Sub, kept, half());
+        Ok(Self { bound: Bound::signed(width), ..wrapped })
+    }
+
+    /// A value, or the end of the range of `width` bits that it is beyond.
+    fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
+        let width = Self::width(width, place)?;
+        let (low, high) = if op == "usat_cast" {
+            (Number::default(), Number::mask(width))
+        } else {
+            (Number::power(width - 1).negated(), Number::mask(width - 1))
+        };
+        let (low, high) = (Self::number(low), Self::number(high));
+        let below = Self::compare(Compare::Less, value.clone(), low.clone());
+        let above = Self::compare(Compare::Less, high.clone(), value.clone());
+        let bound = low.bound.join(high.bound);
+        let clamped = Self::choose(below, low, Self::choose(above, high, value));
+        Ok(Self { bound, ..clamped })
+    }
+
+    fn width(width: &Self, place: &str) -> Result<u32, LoadError> {
+        let width = width.constant().and_then(Number::to_u64).filter(|width| (2..=64).contains(width));
+        let width = width.and_then(|width| u32::try_from(width).ok());
+        width.ok_or_else(|| unsupported(place, "a cast to such a width"))
+    }
+}

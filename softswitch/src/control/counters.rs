@@ -1,0 +1,78 @@
+//! Counters and multicast groups, as the control plane sees them.
+
+use super::{CounterValue, MulticastGroup};
+use crate::error::ControlError;
+use crate::switch::Switch;
+
+impl Switch {
+    /// All cells of a counter array, by index.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownId`].
+    pub fn counters(&self, counter_id: u32) -> Result<&[CounterValue], ControlError> {
+        Ok(&self.state.counters[self.counter(counter_id)?])
+    }
+
+    /// Overwrites one cell of a counter array, or all cells.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `OutOfRange`.
+    pub fn set_counter(
+        &mut self,
+        counter_id: u32,
+        index: Option<i64>,
+        value: CounterValue,
+    ) -> Result<(), ControlError> {
+        let array = self.counter(counter_id)?;
+        let cells = &mut self.state.counters[array];
+        let Some(index) = index else {
+            cells.fill(value);
+            return Ok(());
+        };
+        let size = cells.len();
+        match usize::try_from(index).ok().and_then(|index| cells.get_mut(index)) {
+            Some(cell) => *cell = value,
+            None => {
+                let what = self.pipeline.info().counter_by_id(counter_id).map(|counter| &counter.name.full);
+                let what = format!("counter {}", what.map_or("", String::as_str));
+                return Err(ControlError::OutOfRange { what, index, size });
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(&self, id: u32) -> Result<usize, ControlError> {
+        let known = self.pipeline.directory.counters.get(&id);
+        known.copied().ok_or(ControlError::UnknownId { what: "counter", id })
+    }
+
+    /// Adds a multicast group.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `InvalidArgument` (group 0, a port that no switch has, a replica twice),
+    /// `AlreadyExists`.
+    pub fn insert_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
+        self.replication.insert(group)
+    }
+
+    /// Replaces the replicas of a multicast group.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `InvalidArgument`, `NotFound`.
+    pub fn modify_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
+        self.replication.modify(group)
+    }
+
+    /// Removes a multicast group.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn delete_group(&mut self, id: u16) -> Result<(), ControlError> {
+        self.replication.delete(id)
+    }
+
+    /// All multicast groups, by id.
+    pub fn groups(&self) -> Vec<MulticastGroup> {
+        self.replication.groups()
+    }
+}

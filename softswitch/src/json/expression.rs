@@ -1,0 +1,112 @@
+//! Expressions of the BMv2 JSON as a tree.
+
+use serde_json::Value;
+
+use super::number::Number;
+use crate::error::LoadError;
+
+/// An expression, or anything else that an argument can be.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    /// An integer.
+    Const(Number),
+    /// A truth value.
+    Bool(bool),
+    /// Header and field; the field `$valid$` is the header's validity.
+    Field(String, String),
+    /// A field of a stack's last header.
+    StackField(String, String),
+    /// A parameter of the action.
+    Local(usize),
+    /// Bits of the packet that have not been extracted: offset, width.
+    Lookahead(u32, u32),
+    /// A named object: its type and its name.
+    Object(String, String),
+    /// An operation on up to three operands.
+    Op {
+        /// The operation.
+        op: String,
+        /// What decides, of `?`.
+        cond: Option<Box<Expr>>,
+        /// Left operand, if it has two.
+        left: Option<Box<Expr>>,
+        /// Right or only operand.
+        right: Box<Expr>,
+    },
+}
+
+impl Expr {
+    /// Reads a type-value object.
+    pub(crate) fn read(json: &Value, place: &str) -> Result<Self, LoadError> {
+        let malformed = |problem: &str| LoadError::Malformed {
+            place: place.to_owned(),
+            problem: format!("{problem}: {}", shortened(json)),
+        };
+        if json.get("op").is_some() {
+            return Self::read_operation(json, place);
+        }
+        let kind = json.get("type").and_then(Value::as_str).ok_or_else(|| malformed("no type"))?;
+        let value = json.get("value").ok_or_else(|| malformed("no value"))?;
+        let pair = || string_pair(value).ok_or_else(|| malformed("two names are needed"));
+        match kind {
+            "hexstr" => {
+                let number = value.as_str().and_then(Number::parse);
+                number.map(Self::Const).ok_or_else(|| malformed("not a hexadecimal number"))
+            }
+            "bool" => value.as_bool().map(Self::Bool).ok_or_else(|| malformed("not a truth value")),
+            "field" => pair().map(|(header, field)| Self::Field(header, field)),
+            "stack_field" => pair().map(|(stack, field)| Self::StackField(stack, field)),
+            "local" | "runtime_data" => {
+                let index = value.as_u64().and_then(|index| usize::try_from(index).ok());
+                index.map(Self::Local).ok_or_else(|| malformed("not an index"))
+            }
+            "lookahead" => {
+                let [offset, width] = [0, 1].map(|i| {
+                    value.get(i).and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok())
+                });
+                offset.zip(width).map(|(o, w)| Self::Lookahead(o, w)).ok_or_else(|| malformed("bad lookahead"))
+            }
+            "expression" => Self::read(value, place),
+            _ => {
+                let name = value.as_str().ok_or_else(|| LoadError::Unsupported {
+                    place: place.to_owned(),
+                    what: format!("an argument of type '{kind}'"),
+                })?;
+                Ok(Self::Object(kind.to_owned(), name.to_owned()))
+            }
+        }
+    }
+
+    fn read_operation(json: &Value, place: &str) -> Result<Self, LoadError> {
+        let malformed = |problem: &str| LoadError::Malformed {
+            place: place.to_owned(),
+            problem: format!("{problem}: {}", shortened(json)),
+        };
+        let operand = |name: &str| {
+            let operand = json.get(name).filter(|operand| !operand.is_null());
+            operand.map(|operand| Self::read(operand, place).map(Box::new)).transpose()
+        };
+        Ok(Self::Op {
+            op: json.get("op").and_then(Value::as_str).ok_or_else(|| malformed("bad operation"))?.to_owned(),
+            cond: operand("cond")?,
+            left: operand("left")?,
+            right: operand("right")?.ok_or_else(|| malformed("an operand is missing"))?,
+        })
+    }
+}
+
+/// The first two strings of an array.
+fn string_pair(value: &Value) -> Option<(String, String)> {
+    let text = |i: usize| value.get(i).and_then(Value::as_str).map(str::to_owned);
+    text(0).zip(text(1))
+}
+
+/// Enough of a JSON value to find it again.
+fn shortened(json: &Value) -> String {
+    let mut text = json.to_string();
+    if let Some((end, _)) = text.char_indices().nth(80) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}

@@ -1,0 +1,333 @@
+//! The BMv2 JSON format, version 2, as p4c-bm2-ss writes it.
+//!
+//! Only shapes are checked here. What the names and expressions in it mean is the compiler's to find out;
+//! what is not needed to run a program (source positions, enums, annotations) is skipped.
+
+pub(crate) mod expression;
+pub(crate) mod number;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::LoadError;
+
+/// The major version of the format that is understood.
+const VERSION: u32 = 2;
+
+/// A whole file.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Document {
+    #[serde(rename = "__meta__")]
+    meta: Meta,
+    pub(crate) header_types: Vec<HeaderType>,
+    pub(crate) headers: Vec<Header>,
+    #[serde(default)]
+    pub(crate) header_stacks: Vec<HeaderStack>,
+    #[serde(default)]
+    pub(crate) errors: Vec<(String, u64)>,
+    pub(crate) parsers: Vec<Parser>,
+    pub(crate) deparsers: Vec<Deparser>,
+    #[serde(default)]
+    pub(crate) counter_arrays: Vec<CounterArray>,
+    #[serde(default)]
+    pub(crate) register_arrays: Vec<RegisterArray>,
+    #[serde(default)]
+    pub(crate) calculations: Vec<Calculation>,
+    #[serde(default)]
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) pipelines: Vec<ControlFlow>,
+    #[serde(default)]
+    header_unions: Vec<Named>,
+    #[serde(default)]
+    header_union_stacks: Vec<Named>,
+    #[serde(default)]
+    parse_vsets: Vec<Named>,
+    #[serde(default)]
+    meter_arrays: Vec<Named>,
+    #[serde(default)]
+    extern_instances: Vec<Named>,
+}
+
+impl Document {
+    /// Reads a file and refuses whole kinds of object that no program may use here.
+    pub(crate) fn read(text: &str) -> Result<Self, LoadError> {
+        let document: Self = serde_json::from_str(text).map_err(|error| LoadError::Json(error.to_string()))?;
+        let [major, minor] = document.meta.version;
+        if major != VERSION {
+            return Err(LoadError::Unsupported {
+                place: "__meta__".to_owned(),
+                what: format!("version {major}.{minor} of the format (needed: {VERSION}.x)"),
+            });
+        }
+        let absent = [
+            ("header union", &document.header_unions),
+            ("header union stack", &document.header_union_stacks),
+            ("parser value set", &document.parse_vsets),
+            ("meter", &document.meter_arrays),
+            ("extern instance", &document.extern_instances),
+        ];
+        for (what, objects) in absent {
+            if let Some(object) = objects.first() {
+                return Err(LoadError::Unsupported {
+                    place: format!("{what} {}", object.name),
+                    what: format!("a {what}"),
+                });
+            }
+        }
+        Ok(document)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Meta {
+    version: [u32; 2],
+}
+
+/// An object of which only the name matters: its kind is refused.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+}
+
+/// The fields of a kind of header.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeaderType {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// Name, width in bits (`"*"`: variable), signed.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Field(pub(crate) String, pub(crate) Value, #[serde(default)] pub(crate) bool);
+
+/// One header, or one struct of metadata.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) id: u64,
+    pub(crate) header_type: String,
+    pub(crate) metadata: bool,
+}
+
+/// Headers of one type, one after the other.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeaderStack {
+    pub(crate) name: String,
+    pub(crate) header_ids: Vec<u64>,
+}
+
+/// The parser.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Parser {
+    pub(crate) name: String,
+    pub(crate) init_state: Option<String>,
+    pub(crate) parse_states: Vec<ParseState>,
+}
+
+/// One state of the parser.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ParseState {
+    pub(crate) name: String,
+    pub(crate) parser_ops: Vec<Call>,
+    pub(crate) transition_key: Vec<Value>,
+    pub(crate) transitions: Vec<Transition>,
+}
+
+/// Where to go from a state.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Transition {
+    /// `hexstr`, `default` or `parse_vset`; old compilers leave it out and write "default" as the value.
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) mask: Option<String>,
+    pub(crate) next_state: Option<String>,
+}
+
+/// An operation with its arguments: a primitive of an action, or what a parser state does.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Call {
+    pub(crate) op: String,
+    pub(crate) parameters: Vec<Value>,
+}
+
+/// The headers to write, in order.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Deparser {
+    pub(crate) name: String,
+    pub(crate) order: Vec<String>,
+    #[serde(default)]
+    pub(crate) primitives: Vec<Call>,
+}
+
+/// Counters, of a table's entries if `is_direct`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CounterArray {
+    pub(crate) name: String,
+    pub(crate) is_direct: bool,
+    pub(crate) size: Option<u64>,
+}
+
+/// Registers.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RegisterArray {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) bitwidth: u64,
+}
+
+/// What a checksum is over.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Calculation {
+    pub(crate) name: String,
+    pub(crate) algo: String,
+    pub(crate) input: Vec<CalculationInput>,
+}
+
+/// A part of what a checksum is over.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CalculationInput {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) value: Value,
+    /// Of a `hexstr`.
+    pub(crate) bitwidth: Option<u32>,
+}
+
+/// A checksum to verify behind the parser or to update before the deparser.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Checksum {
+    pub(crate) name: String,
+    pub(crate) target: (String, String),
+    pub(crate) calculation: String,
+    #[serde(default = "yes")]
+    pub(crate) verify: bool,
+    #[serde(default = "yes")]
+    pub(crate) update: bool,
+    pub(crate) if_cond: Option<Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// An action.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Action {
+    pub(crate) name: String,
+    pub(crate) id: u64,
+    pub(crate) runtime_data: Vec<RuntimeData>,
+    pub(crate) primitives: Vec<Call>,
+}
+
+/// A parameter of an action.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RuntimeData {
+    pub(crate) name: String,
+    pub(crate) bitwidth: u32,
+}
+
+/// Ingress or egress.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ControlFlow {
+    pub(crate) name: String,
+    pub(crate) init_table: Option<String>,
+    pub(crate) tables: Vec<Table>,
+    #[serde(default)]
+    pub(crate) conditionals: Vec<Conditional>,
+    #[serde(default)]
+    pub(crate) action_calls: Vec<ActionCallNode>,
+    #[serde(default)]
+    pub(crate) action_profiles: Vec<Named>,
+}
+
+/// A table.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) key: Vec<TableKey>,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) max_size: u64,
+    #[serde(default)]
+    pub(crate) with_counters: bool,
+    #[serde(default)]
+    pub(crate) support_timeout: bool,
+    pub(crate) direct_meters: Option<String>,
+    pub(crate) action_ids: Vec<u64>,
+    pub(crate) actions: Vec<String>,
+    /// By action name, or by `__HIT__` and `__MISS__`.
+    pub(crate) next_tables: std::collections::BTreeMap<String, Option<String>>,
+    /// Where to go on a miss when no action is known.
+    pub(crate) base_default_next: Option<String>,
+    pub(crate) default_entry: Option<DefaultEntry>,
+    #[serde(default)]
+    pub(crate) entries: Vec<ConstEntry>,
+}
+
+/// One field of a table's key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TableKey {
+    pub(crate) match_type: String,
+    pub(crate) name: Option<String>,
+    pub(crate) target: Value,
+    pub(crate) mask: Option<String>,
+}
+
+/// What a table does on a miss.
+#[derive(Debug, Deserialize)]
+pub(crate) struct DefaultEntry {
+    pub(crate) action_id: u64,
+    #[serde(default)]
+    pub(crate) action_const: bool,
+    #[serde(default)]
+    pub(crate) action_entry_const: bool,
+    #[serde(default)]
+    pub(crate) action_data: Vec<String>,
+}
+
+/// An entry that the program fixes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ConstEntry {
+    pub(crate) match_key: Vec<ConstKey>,
+    pub(crate) action_entry: ConstAction,
+    #[serde(default)]
+    pub(crate) priority: i64,
+}
+
+/// One field of a fixed entry's key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ConstKey {
+    pub(crate) match_type: String,
+    pub(crate) key: Option<String>,
+    pub(crate) mask: Option<String>,
+    pub(crate) prefix_length: Option<u32>,
+    pub(crate) start: Option<String>,
+    pub(crate) end: Option<String>,
+}
+
+/// The action of a fixed entry.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ConstAction {
+    pub(crate) action_id: u64,
+    #[serde(default)]
+    pub(crate) action_data: Vec<String>,
+}
+
+/// An `if`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Conditional {
+    pub(crate) name: String,
+    pub(crate) expression: Value,
+    pub(crate) true_next: Option<String>,
+    pub(crate) false_next: Option<String>,
+}
+
+/// An action that is called outside a table.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ActionCallNode {
+    pub(crate) name: String,
+    pub(crate) action_id: u64,
+    pub(crate) next_node: Option<String>,
+}

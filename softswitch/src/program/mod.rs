@@ -1,0 +1,310 @@
+//! A compiled program: what the switch's inner loop reads, and nothing it would have to look up.
+//!
+//! A packet's state is two arrays. *Words* of 64 bits hold fields of up to 64 bits, the headers' validity,
+//! the arguments of the running action, intermediate results and constants; *lines* of 512 bits hold wider
+//! ones, the lowest first. An instruction ([`Op`]) names words and lines by their index. A field is always
+//! kept below 2^width.
+
+mod op;
+
+pub(crate) use op::Op;
+
+use crate::table::Pattern;
+
+/// Index of a word.
+pub(crate) type Word = u16;
+/// Index of a (first) line.
+pub(crate) type LineIndex = u16;
+
+/// Limbs in a line.
+pub(crate) const LIMBS: usize = 8;
+/// Bits in a line.
+pub(crate) const LINE_BITS: u32 = 512;
+/// Bits of the widest value: fields of 2048 bits with room for what they are added up to.
+pub(crate) const MAX_BITS: u32 = 4096;
+/// Words of the longest table key.
+pub(crate) const MAX_KEY_WORDS: usize = 16;
+/// The port that drops: what `mark_to_drop` sets.
+pub(crate) const DROP_PORT: u64 = 511;
+/// `instance_type` of a packet that is one of several copies.
+pub(crate) const INSTANCE_REPLICATION: u64 = 5;
+
+/// 512 bits, the lowest limb first.
+pub(crate) type Line = [u64; LIMBS];
+
+/// The runs of a packet through the code.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entries {
+    /// Parser.
+    pub(crate) parser: u32,
+    /// Verification of checksums.
+    pub(crate) verify: u32,
+    /// Ingress.
+    pub(crate) ingress: u32,
+    /// Egress.
+    pub(crate) egress: u32,
+    /// Update of checksums.
+    pub(crate) update: u32,
+}
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// All instructions.
+    pub(crate) code: Vec<Op>,
+    /// Where the runs begin.
+    pub(crate) entries: Entries,
+    /// The words as they are before a packet: fields 0, constants set.
+    pub(crate) words: Vec<u64>,
+    /// The lines as they are before the first packet: constants set.
+    pub(crate) lines: Vec<Line>,
+    /// Words in front that hold fields and validity: to be cleared for each packet.
+    pub(crate) field_words: usize,
+    /// Lines in front that hold metadata: to be cleared for each packet.
+    pub(crate) metadata_lines: usize,
+    /// Lines in front that hold fields.
+    pub(crate) field_lines: usize,
+    /// Egress changes wide fields, so each copy of a packet needs its own.
+    pub(crate) egress_changes_lines: bool,
+    /// The standard metadata that the switch itself reads and writes.
+    pub(crate) standard: Standard,
+    /// How each kind of header looks on the wire.
+    pub(crate) formats: Vec<Format>,
+    /// Headers, by the index that instructions use.
+    pub(crate) headers: Vec<Header>,
+    /// Header stacks.
+    pub(crate) stacks: Vec<Stack>,
+    /// Headers in the order of the deparser.
+    pub(crate) deparser: Vec<u16>,
+    /// Checksums.
+    pub(crate) checksums: Vec<Checksum>,
+    /// Tables that are looked up in.
+    pub(crate) tables: Vec<TableProgram>,
+    /// Sizes of the counter arrays.
+    pub(crate) counters: Vec<usize>,
+    /// Register arrays.
+    pub(crate) registers: Vec<RegisterProgram>,
+    /// Where arguments of actions go.
+    pub(crate) arguments: Arguments,
+}
+
+/// Words of the standard metadata.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standard {
+    pub(crate) ingress_port: Word,
+    pub(crate) egress_spec: Word,
+    pub(crate) egress_port: Word,
+    pub(crate) instance_type: Word,
+    pub(crate) packet_length: Word,
+    pub(crate) mcast_grp: Word,
+    pub(crate) egress_rid: Word,
+    pub(crate) checksum_error: Word,
+    pub(crate) parser_error: Word,
+    /// What `parser_error` becomes for a packet that ends too early.
+    pub(crate) packet_too_short: u64,
+    /// ... for one with more headers than a stack holds.
+    pub(crate) stack_out_of_bounds: u64,
+    /// ... for one that no transition matches.
+    pub(crate) no_match: u64,
+    /// ... for one that keeps the parser going round.
+    pub(crate) parser_timeout: u64,
+}
+
+/// A header on the wire.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Format {
+    /// Its length.
+    pub(crate) bytes: usize,
+    /// Words that it takes, the validity first.
+    pub(crate) words: u16,
+    /// Lines that it takes.
+    pub(crate) lines: u16,
+    /// Its fields up to 64 bits, in groups that begin and end with a byte.
+    pub(crate) groups: Vec<Group>,
+    /// Its wider fields.
+    pub(crate) wides: Vec<WideField>,
+}
+
+/// Fields that share bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    /// First byte in the header.
+    pub(crate) offset: usize,
+    /// Up to 8.
+    pub(crate) bytes: usize,
+    /// The fields.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One field of a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// Its word, counted from the header's first.
+    pub(crate) word: u16,
+    /// Bits of the group behind it.
+    pub(crate) shift: u8,
+    /// Ones, as many as it has bits.
+    pub(crate) mask: u64,
+}
+
+/// A field of whole bytes that is wider than a word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WideField {
+    /// First byte in the header.
+    pub(crate) offset: usize,
+    /// Its length.
+    pub(crate) bytes: usize,
+    /// Its first line, counted from the header's first.
+    pub(crate) line: u16,
+}
+
+/// One header of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    /// Index of its format.
+    pub(crate) format: u16,
+    /// Its first word, which says whether it is valid.
+    pub(crate) word: Word,
+    /// Its first line.
+    pub(crate) line: LineIndex,
+}
+
+/// Headers of the same format, next to each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stack {
+    /// Index of its first header.
+    pub(crate) first: u16,
+    /// How many there are.
+    pub(crate) size: u16,
+    /// The word that says how many are in use.
+    pub(crate) count: Word,
+}
+
+/// An Internet checksum over fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Checksum {
+    /// The word of the field that holds it.
+    pub(crate) target: Word,
+    /// What it is over.
+    pub(crate) parts: Vec<ChecksumPart>,
+}
+
+/// One input of a checksum: it is shifted to where it stands in its 16 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ChecksumPart {
+    /// A field or constant of up to 64 bits.
+    Word(Word, u8),
+    /// A wider one: first line, lines.
+    Lines(LineIndex, u8, u8),
+}
+
+/// How a table finds its entries.
+#[derive(Debug, Clone)]
+pub(crate) struct TableProgram {
+    /// Name, for messages.
+    pub(crate) name: String,
+    /// Entries that it has room for.
+    pub(crate) size: usize,
+    /// The fields of the key.
+    pub(crate) key: Vec<KeyField>,
+    /// Words of the packed key.
+    pub(crate) key_words: usize,
+    /// Its actions.
+    pub(crate) actions: Vec<ActionProgram>,
+    /// The action of a miss, and its arguments.
+    pub(crate) default: Option<Invocation>,
+    /// May nobody change the action of a miss?
+    pub(crate) default_is_constant: bool,
+    /// Entries that the program fixes; nobody may add others.
+    pub(crate) fixed: Vec<FixedEntry>,
+    /// Does it count what its entries match?
+    pub(crate) counts: bool,
+}
+
+/// One field of a table's key.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyField {
+    /// Name, for messages.
+    pub(crate) name: String,
+    /// How it matches.
+    pub(crate) kind: MatchKind,
+    /// Its width in bits.
+    pub(crate) bits: u32,
+    /// Where it comes from.
+    pub(crate) source: KeySource,
+    /// The word of the packed key that it is in, or begins in.
+    pub(crate) word: usize,
+    /// Bits of that word below it.
+    pub(crate) shift: u32,
+}
+
+/// Where a key field comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeySource {
+    /// A word.
+    Word(Word),
+    /// Lines, of which it takes so many words.
+    Lines(LineIndex, usize),
+}
+
+/// How a field of a key matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+}
+
+/// An action of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct ActionProgram {
+    /// Name, for messages.
+    pub(crate) name: String,
+    /// Where its code begins.
+    pub(crate) code: u32,
+    /// Widths of its parameters in bits.
+    pub(crate) parameters: Vec<u32>,
+}
+
+/// An action with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    /// Index among the table's actions.
+    pub(crate) action: usize,
+    /// A big-endian byte string for each parameter.
+    pub(crate) arguments: Vec<Vec<u8>>,
+}
+
+/// An entry that the program fixes.
+#[derive(Debug, Clone)]
+pub(crate) struct FixedEntry {
+    /// What it matches.
+    pub(crate) pattern: Pattern,
+    /// What it does.
+    pub(crate) action: Invocation,
+}
+
+/// A register array.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RegisterProgram {
+    /// Cells.
+    pub(crate) size: usize,
+    /// Lines of a cell; 0: a word.
+    pub(crate) lines: usize,
+}
+
+/// Where an action finds its arguments: the n-th narrow one in the n-th word, and so on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arguments {
+    /// First word.
+    pub(crate) word: Word,
+    /// First line.
+    pub(crate) line: LineIndex,
+}
+
+/// How many lines hold `bits`.
+pub(crate) fn lines_for(bits: u32) -> u16 {
+    bits.div_ceil(LINE_BITS) as u16
+}

@@ -1,0 +1,63 @@
+//! Register arrays.
+
+use crate::program::{LIMBS, Line, RegisterProgram};
+
+/// The cells of one array.
+#[derive(Debug)]
+pub(crate) enum Registers {
+    /// Up to 64 bits each.
+    Words(Vec<u64>),
+    /// So many lines each.
+    Lines(Vec<Line>, usize),
+}
+
+impl Registers {
+    /// An array, all zeros.
+    pub(crate) fn new(program: RegisterProgram) -> Self {
+        match program.lines {
+            0 => Self::Words(vec![0; program.size]),
+            lines => Self::Lines(vec![[0; LIMBS]; program.size * lines], lines),
+        }
+    }
+
+    /// A cell of a narrow array.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: u64) -> Option<u64> {
+        match self {
+            Self::Words(words) => words.get(usize::try_from(index).ok()?).copied(),
+            Self::Lines(..) => None,
+        }
+    }
+
+    /// Changes a cell of a narrow array. One that is not there stays so, as on BMv2.
+    #[inline(always)]
+    pub(crate) fn set_word(&mut self, index: u64, value: u64) {
+        if let Self::Words(words) = self
+            && let Some(word) = usize::try_from(index).ok().and_then(|index| words.get_mut(index))
+        {
+            *word = value;
+        }
+    }
+
+    /// A cell of a wide array.
+    pub(crate) fn lines(&self, index: u64) -> Option<&[Line]> {
+        match self {
+            Self::Words(_) => None,
+            Self::Lines(lines, n) => {
+                let first = usize::try_from(index).ok()?.checked_mul(*n)?;
+                lines.get(first..first.checked_add(*n)?)
+            }
+        }
+    }
+
+    /// A cell of a wide array, to change.
+    pub(crate) fn lines_mut(&mut self, index: u64) -> Option<&mut [Line]> {
+        match self {
+            Self::Words(_) => None,
+            Self::Lines(lines, n) => {
+                let first = usize::try_from(index).ok()?.checked_mul(*n)?;
+                lines.get_mut(first..first.checked_add(*n)?)
+            }
+        }
+    }
+}

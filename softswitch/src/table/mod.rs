@@ -1,0 +1,301 @@
+//! The entries of one table, and how packets find them.
+//!
+//! A key is packed into words as the program says. An entry is a *value* and a *mask* of the same length;
+//! in the words of a range field these are the lowest and the highest value instead. So exact, prefix,
+//! ternary and optional fields are all compared in the same way.
+
+mod pattern;
+
+use rustc_hash::FxHashMap;
+
+pub(crate) use pattern::Pattern;
+
+use crate::control::CounterValue;
+use crate::program::{Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, TableProgram};
+
+/// An action with its arguments, as the inner loop needs them.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// Index among the table's actions.
+    pub(crate) action: u16,
+    /// Where its code begins.
+    pub(crate) code: u32,
+    /// Arguments of up to 64 bits.
+    pub(crate) words: Vec<u64>,
+    /// Wider ones.
+    pub(crate) lines: Vec<Line>,
+}
+
+/// An entry.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) pattern: Pattern,
+    pub(crate) action: Action,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) counter: CounterValue,
+}
+
+/// An action in both its forms.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) invocation: Invocation,
+    pub(crate) bound: Bound,
+}
+
+impl Action {
+    /// Prepares an action of a table.
+    pub(crate) fn new(invocation: Invocation, program: &TableProgram) -> Self {
+        let action = &program.actions[invocation.action];
+        let (mut words, mut lines) = (Vec::new(), Vec::new());
+        for (bytes, bits) in invocation.arguments.iter().zip(&action.parameters) {
+            let limbs = limbs(bytes);
+            if *bits <= 64 {
+                words.push(limbs.first().copied().unwrap_or(0));
+            } else {
+                let first = lines.len();
+                lines.resize(first + usize::from(crate::program::lines_for(*bits)), [0; LIMBS]);
+                let cells = lines[first..].as_flattened_mut();
+                cells.iter_mut().zip(limbs).for_each(|(cell, limb)| *cell = limb);
+            }
+        }
+        let bound = Bound { action: invocation.action as u16, code: action.code, words, lines };
+        Self { invocation, bound }
+    }
+}
+
+/// A big-endian byte string as limbs, the lowest first.
+pub(crate) fn limbs(bytes: &[u8]) -> Vec<u64> {
+    let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
+    bytes.rchunks(8).map(limb).collect()
+}
+
+/// How entries are found.
+#[derive(Debug)]
+enum Index {
+    /// There can't be any.
+    None,
+    /// By a key of one word.
+    Word(FxHashMap<u64, u32>),
+    /// By a key of several words.
+    Words(FxHashMap<Vec<u64>, u32>),
+    /// By trying one after the other, the most important first.
+    Ordered(Vec<u32>),
+}
+
+/// A table's entries.
+#[derive(Debug)]
+pub(crate) struct Table {
+    index: Index,
+    /// Entries stay where they are; a free place is `None`.
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    default: Option<Action>,
+    default_counter: CounterValue,
+    /// Bit n: word n of the key is a range.
+    ranges: u32,
+}
+
+/// What a packet has found.
+pub(crate) struct Found<'a> {
+    /// Did an entry match?
+    pub(crate) hit: bool,
+    /// What to do; `None`: nothing.
+    pub(crate) action: Option<&'a Bound>,
+}
+
+impl Table {
+    /// A table as the program fills it.
+    pub(crate) fn new(program: &TableProgram) -> Self {
+        let exact = program.key.iter().all(|field| field.kind == MatchKind::Exact);
+        let index = match (program.key_words, exact) {
+            (0, _) => Index::None,
+            (1, true) => Index::Word(FxHashMap::default()),
+            (_, true) => Index::Words(FxHashMap::default()),
+            (_, false) => Index::Ordered(Vec::new()),
+        };
+        let ranges = program.key.iter().filter(|field| field.kind == MatchKind::Range);
+        let mut table = Self {
+            index,
+            entries: Vec::new(),
+            free: Vec::new(),
+            default: program.default.clone().map(|invocation| Action::new(invocation, program)),
+            default_counter: CounterValue::default(),
+            ranges: ranges.fold(0, |ranges, field| ranges | 1 << field.word),
+        };
+        for fixed in &program.fixed {
+            // Of two entries for the same key the first one counts.
+            if table.find(&fixed.pattern).is_none() {
+                let action = Action::new(fixed.action.clone(), program);
+                table.add(Entry {
+                    pattern: fixed.pattern.clone(),
+                    action,
+                    metadata: Vec::new(),
+                    counter: CounterValue::default(),
+                });
+            }
+        }
+        table
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
+    /// The place of the entry with exactly this pattern.
+    fn find(&self, pattern: &Pattern) -> Option<u32> {
+        match &self.index {
+            Index::None => None,
+            Index::Word(map) => map.get(pattern.value.first()?).copied(),
+            Index::Words(map) => map.get(&pattern.value).copied(),
+            Index::Ordered(order) => {
+                order.iter().copied().find(|at| self.at(*at).is_some_and(|entry| entry.pattern == *pattern))
+            }
+        }
+    }
+
+    fn at(&self, at: u32) -> Option<&Entry> {
+        self.entries.get(at as usize)?.as_ref()
+    }
+
+    /// The entry with exactly this pattern.
+    pub(crate) fn entry(&self, pattern: &Pattern) -> Option<&Entry> {
+        self.at(self.find(pattern)?)
+    }
+
+    /// The same, to change anything but its pattern.
+    pub(crate) fn entry_mut(&mut self, pattern: &Pattern) -> Option<&mut Entry> {
+        let at = self.find(pattern)?;
+        self.entries.get_mut(at as usize)?.as_mut()
+    }
+
+    /// Adds an entry whose pattern no other one has.
+    pub(crate) fn add(&mut self, entry: Entry) {
+        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
+        match &mut self.index {
+            Index::None => return,
+            Index::Word(map) => {
+                map.insert(entry.pattern.value.first().copied().unwrap_or(0), at);
+            }
+            Index::Words(map) => {
+                map.insert(entry.pattern.value.clone(), at);
+            }
+            Index::Ordered(order) => {
+                let entries = &self.entries;
+                let rank = rank(&entry.pattern);
+                let before = |other: &u32| {
+                    entries.get(*other as usize).and_then(Option::as_ref).is_some_and(|e| self::rank(&e.pattern) >= rank)
+                };
+                order.insert(order.partition_point(before), at);
+            }
+        }
+        match self.entries.get_mut(at as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+    }
+
+    /// Removes the entry with exactly this pattern. Was there one?
+    pub(crate) fn remove(&mut self, pattern: &Pattern) -> bool {
+        let Some(at) = self.find(pattern) else { return false };
+        match &mut self.index {
+            Index::None => {}
+            Index::Word(map) => map.retain(|_, other| *other != at),
+            Index::Words(map) => {
+                map.remove(&pattern.value);
+            }
+            Index::Ordered(order) => order.retain(|other| *other != at),
+        }
+        if let Some(place) = self.entries.get_mut(at as usize) {
+            *place = None;
+            self.free.push(at);
+        }
+        true
+    }
+
+    /// What is done where nothing matches.
+    pub(crate) fn default(&self) -> (Option<&Action>, CounterValue) {
+        (self.default.as_ref(), self.default_counter)
+    }
+
+    /// Changes what is done where nothing matches.
+    pub(crate) fn set_default(&mut self, action: Option<Action>) {
+        self.default = action;
+    }
+
+    /// What a packet's key leads to; `bytes` is its length, to be counted.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        program: &TableProgram,
+        words: &[u64],
+        lines: &[Line],
+        bytes: usize,
+    ) -> Found<'_> {
+        let at = match &self.index {
+            Index::None => None,
+            Index::Word(map) if let [field] = program.key.as_slice() => {
+                let mut key = [0];
+                pack(field, words, lines, &mut key);
+                map.get(&key[0])
+            }
+            index => {
+                let mut key = [0; MAX_KEY_WORDS];
+                program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
+                let key = &key[..program.key_words];
+                match index {
+                    Index::Word(map) => map.get(&key[0]),
+                    Index::Words(map) => map.get(key),
+                    Index::Ordered(order) => {
+                        let matches = |pattern: &Pattern| matches(pattern, self.ranges, key);
+                        order.iter().find(|at| {
+                            let entry = self.entries.get(**at as usize).and_then(Option::as_ref);
+                            entry.is_some_and(|entry| matches(&entry.pattern))
+                        })
+                    }
+                    Index::None => None,
+                }
+            }
+        };
+        let entry = at.and_then(|at| self.entries.get_mut(*at as usize)).and_then(Option::as_mut);
+        let (hit, action, counter) = match entry {
+            Some(entry) => (true, Some(&entry.action), &mut entry.counter),
+            None => (false, self.default.as_ref(), &mut self.default_counter),
+        };
+        if program.counts {
+            counter.packets = counter.packets.wrapping_add(1);
+            counter.bytes = counter.bytes.wrapping_add(bytes as u64);
+        }
+        Found { hit, action: action.map(|action| &action.bound) }
+    }
+}
+
+/// Priority first, then the length of the prefix.
+fn rank(pattern: &Pattern) -> (i32, u32) {
+    (pattern.priority, pattern.mask.iter().map(|word| word.count_ones()).sum())
+}
+
+fn matches(pattern: &Pattern, ranges: u32, key: &[u64]) -> bool {
+    let words = key.iter().zip(&pattern.value).zip(&pattern.mask).enumerate();
+    let mut all = words.map(|(word, ((key, value), mask))| {
+        if ranges >> word & 1 == 1 { value <= key && key <= mask } else { key & mask == *value }
+    });
+    all.all(|matches| matches)
+}
+
+/// Puts a field of a packet where it belongs in the key.
+#[inline(always)]
+fn pack(field: &KeyField, words: &[u64], lines: &[Line], key: &mut [u64]) {
+    match field.source {
+        KeySource::Word(word) => key[field.word] |= words[usize::from(word)] << field.shift,
+        KeySource::Lines(line, count) => {
+            let limbs = lines[usize::from(line)..].as_flattened();
+            key[field.word..field.word + count].copy_from_slice(&limbs[..count]);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Between what the control plane says an entry matches and what packets' keys are compared with.
+
+use tributary_p4runtime::canonical;
+
+use super::limbs;
+use crate::control::KeyMatch;
+use crate::json::number::Number;
+use crate::program::{KeyField, MatchKind};
+
+/// What an entry matches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Pattern {
+    /// The bits to match, or the lowest number.
+    pub(crate) value: Vec<u64>,
+    /// Which bits matter, or the highest number.
+    pub(crate) mask: Vec<u64>,
+    /// The larger number wins.
+    pub(crate) priority: i32,
+}
+
+impl Pattern {
+    /// A pattern from what is said of each field of a key of so many words; `None` matches anything.
+    ///
+    /// # Errors
+    /// What is wrong with which field, in words.
+    pub(crate) fn new(
+        key: &[KeyField],
+        words: usize,
+        matches: &[Option<&KeyMatch>],
+        priority: i32,
+    ) -> Result<Self, String> {
+        let mut pattern = Self { value: vec![0; words], mask: vec![0; words], priority };
+        for (field, matched) in key.iter().zip(matches) {
+            let (value, mask) =
+                bounds(field, *matched).map_err(|problem| format!("field {} {problem}", field.name))?;
+            put(&mut pattern.value, field, &value);
+            put(&mut pattern.mask, field, &mask);
+        }
+        Ok(pattern)
+    }
+
+    /// What the pattern says of each field; `None` matches anything.
+    pub(crate) fn matches(&self, key: &[KeyField]) -> Vec<Option<KeyMatch>> {
+        key.iter().map(|field| self.field(field)).collect()
+    }
+
+    fn field(&self, field: &KeyField) -> Option<KeyMatch> {
+        let (value, mask) = (take(&self.value, field), take(&self.mask, field));
+        let anything = match field.kind {
+            MatchKind::Exact => false,
+            MatchKind::Range => value == [0] && mask == canonical_bytes(&ones(field.bits)),
+            _ => mask == [0],
+        };
+        if anything {
+            return None;
+        }
+        Some(match field.kind {
+            MatchKind::Exact => KeyMatch::Exact(value),
+            MatchKind::Optional => KeyMatch::Optional(value),
+            MatchKind::Ternary => KeyMatch::Ternary { value, mask },
+            MatchKind::Range => KeyMatch::Range { low: value, high: mask },
+            MatchKind::Lpm => {
+                KeyMatch::Lpm { value, prefix_len: mask.iter().map(|byte| byte.count_ones()).sum() }
+            }
+        })
+    }
+}
+
+/// Value and mask (or highest value) of one field, as limbs.
+fn bounds(field: &KeyField, matched: Option<&KeyMatch>) -> Result<(Vec<u64>, Vec<u64>), String> {
+    let all = || ones(field.bits);
+    let number = |bytes: &Vec<u8>| {
+        let bytes = canonical::check(bytes, field.bits).map_err(|error| format!("has a bad value: {error}"))?;
+        let mut limbs = limbs(bytes);
+        limbs.resize(field.bits.div_ceil(64) as usize, 0);
+        Ok::<_, String>(limbs)
+    };
+    match (matched, field.kind) {
+        (None, MatchKind::Exact) => Err("is missing: it has to match exactly".to_owned()),
+        (None, MatchKind::Range) => Ok((vec![0], all())),
+        (None, _) => Ok((vec![0], vec![0])),
+        (Some(KeyMatch::Exact(value)), MatchKind::Exact)
+        | (Some(KeyMatch::Optional(value)), MatchKind::Optional) => Ok((number(value)?, all())),
+        (Some(KeyMatch::Lpm { value, prefix_len }), MatchKind::Lpm) => {
+            if !(1..=field.bits).contains(prefix_len) {
+                return Err(format!("has a prefix of {prefix_len} of {} bits", field.bits));
+            }
+            let behind = Number::mask(field.bits - prefix_len);
+            let mask = all().into_iter().enumerate().map(|(i, limb)| limb & !behind.limb(i)).collect();
+            within(number(value)?, mask, "behind its prefix")
+        }
+        (Some(KeyMatch::Ternary { value, mask }), MatchKind::Ternary) => {
+            let mask = number(mask)?;
+            if mask.iter().all(|limb| *limb == 0) {
+                return Err("has an empty mask: leave it out to match anything".to_owned());
+            }
+            within(number(value)?, mask, "where its mask has none")
+        }
+        (Some(KeyMatch::Range { low, high }), MatchKind::Range) => {
+            let (low, high) = (number(low)?, number(high)?);
+            if low > high {
+                return Err("has a range whose low end is above the high one".to_owned());
+            }
+            if low == [0] && high == all() {
+                return Err("has a range of everything: leave it out to match anything".to_owned());
+            }
+            Ok((low, high))
+        }
+        (Some(_), kind) => Err(format!("is of another kind: it matches by {kind:?}")),
+    }
+}
+
+fn within(value: Vec<u64>, mask: Vec<u64>, outside: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
+    if value.iter().zip(&mask).any(|(value, mask)| value & !mask != 0) {
+        return Err(format!("has bits set {outside}"));
+    }
+    Ok((value, mask))
+}
+
+/// So many ones, as limbs.
+fn ones(bits: u32) -> Vec<u64> {
+    let mask = Number::mask(bits);
+    (0..bits.div_ceil(64) as usize).map(|index| mask.limb(index)).collect()
+}
+
+fn put(words: &mut [u64], field: &KeyField, limbs: &[u64]) {
+    for (word, limb) in words[field.word..].iter_mut().zip(limbs) {
+        *word |= limb << field.shift;
+    }
+}
+
+/// A field's part of a pattern, as a canonical byte string.
+fn take(words: &[u64], field: &KeyField) -> Vec<u8> {
+    let ones = ones(field.bits);
+    let limbs: Vec<u64> =
+        words[field.word..].iter().zip(ones).map(|(word, ones)| word >> field.shift & ones).collect();
+    canonical_bytes(&limbs)
+}
+
+/// Limbs as a canonical byte string.
+fn canonical_bytes(limbs: &[u64]) -> Vec<u8> {
+    let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count().min(bytes.len().saturating_sub(1));
+    bytes[zeros..].to_vec()
+}

@@ -1,0 +1,4 @@
+//! The switch running the real program, driven with frames.
+
+mod gradients;
+mod support;
