@@ -80,3 +80,53 @@ impl Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_planner::Aggregation;
+
+    use super::*;
+    use crate::jobs::Resources;
+    use crate::testing::{book, request};
+    use crate::token::Token;
+
+    fn record(name: &str) -> JobRecord {
+        let mut book = book(64, 1);
+        let key = book.create(name, &request(64, Aggregation::Tree)).unwrap();
+        book.jobs.get(key).unwrap().record.clone()
+    }
+
+    #[test]
+    fn a_name_is_free_again_when_its_job_is_over_and_means_the_latest() {
+        let mut registry = Registry::default();
+        let first = record("job");
+        let second = JobRecord { token: Token::random(), ..first.clone() };
+        let key = registry.add(first.clone()).unwrap();
+        assert_eq!(registry.add(second.clone()), Err(JobError::AlreadyExists("job".into())));
+        assert_eq!(registry.authorize("job", &first.token.to_bytes()), Ok(key));
+        registry.get_mut(key).unwrap().end();
+        let later = registry.add(second.clone()).unwrap();
+        assert_eq!(registry.authorize("job", &second.token.to_bytes()), Ok(later));
+        assert_eq!(
+            registry.authorize("job", &first.token.to_bytes()),
+            Err(JobError::WrongToken("job".into()))
+        );
+    }
+
+    #[test]
+    fn only_jobs_that_hold_nothing_are_forgotten() {
+        let mut registry = Registry::default();
+        let holding = record("job");
+        let nothing = JobRecord { resources: Resources::default(), ..holding.clone() };
+        let kept = registry.add(holding).unwrap();
+        registry.get_mut(kept).unwrap().end();
+        let count = 2 * HISTORY;
+        for _ in 0..count {
+            let key = registry.add(nothing.clone()).unwrap();
+            registry.get_mut(key).unwrap().end();
+        }
+        let keys: Vec<_> = registry.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), 1 + HISTORY + 1, "the one that holds, the history, and the last one");
+        assert_eq!((keys[0], keys[keys.len() - 1]), (kept, 1 + count as JobKey));
+    }
+}

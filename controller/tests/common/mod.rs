@@ -1,6 +1,7 @@
 //! A controller to talk to, and a member of a job.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     dead_code,
     unreachable_pub,
     reason = "tests may unwrap, and each uses its part"
