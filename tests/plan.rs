@@ -1,0 +1,91 @@
+//! `tributary plan`: what it prints, and what it refuses.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::{json, refused, root, tributary};
+
+/// The plan in JSON, of a gradient of 1 MiB.
+fn plan(options: &[&str]) -> Value {
+    json(&[&["plan", "--json", "--size", "1MiB"], options].concat())
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = tributary(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", support::stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_level_halves_what_goes_on() {
+    let into_server = |aggregation| {
+        let plan = plan(&["--aggregation", aggregation]);
+        plan["traffic"]["into_server"].as_u64().unwrap()
+    };
+    let tree = into_server("tree");
+    assert_eq!((into_server("leaf"), into_server("none")), (4 * tree, 8 * tree));
+}
+
+#[test]
+fn people_see_the_tree_the_stacks_the_bytes_and_the_gain() {
+    let shown = printed(&["plan"]);
+    for piece in [
+        "three-tier-8",
+        "ps  finishes 1 stream",
+        "│       └── w3  rank 3",
+        "leaf2:1 +1/2 → mid1:1 +0/2 → root:1 +1/2 → ps +0/1",
+        "root:3 ○ → mid1:2 ○ → leaf2:3 ○",
+        "into the server 68.8 MiB",
+        "as fast as a ring all-reduce (112.0 MiB a link",
+    ] {
+        assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn it_says_where_nothing_is_gained() {
+    let shown = printed(&["plan", "--topology", "topologies/two-workers.toml"]);
+    assert!(shown.contains("gains nothing here"), "{shown}");
+    let shown = printed(&["plan", "--topology", "topologies/plain-middle-4.toml"]);
+    assert!(shown.contains("middle is not programmable") && shown.contains("unicast results"), "{shown}");
+}
+
+#[test]
+fn the_picture_has_every_node_and_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tree.svg");
+    printed(&["plan", "--topology", "topologies/leaf-spine-8.toml", "--svg", file.to_str().unwrap()]);
+    let picture = fs::read_to_string(&file).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    for name in ["ps", "w7", "spine0", "spine1", "leaf3", "adds up 3", "not used"] {
+        assert!(picture.contains(name), "{name}");
+    }
+    // 13 links of the tree in two directions, and 4 links that the job leaves alone.
+    assert_eq!(picture.matches("Mbit/s, in use").count(), 2 * 13 + 4);
+}
+
+#[test]
+fn a_description_cannot_break_the_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root().join("topologies/two-workers.toml")).unwrap();
+    let topology = folder.path().join("hostile.toml");
+    fs::write(&topology, text.replace("2 workers and", "</text><script>&")).unwrap();
+    let file = folder.path().join("tree.svg");
+    printed(&["plan", "--topology", topology.to_str().unwrap(), "--svg", file.to_str().unwrap()]);
+    let picture = fs::read_to_string(&file).unwrap();
+    assert!(picture.contains("&lt;script&gt;&amp;") && !picture.contains("<script>"));
+}
+
+#[test]
+fn wrong_use_is_told_from_failure() {
+    refused(&["plan", "--size", "much"], 2, &["--size", "64MiB"]);
+    refused(&["plan", "--size", "0"], 2, &["--size"]);
+    refused(&["plan", "--window", "100"], 2, &["--window", "power of two"]);
+    refused(&["plan", "--aggregation", "all"], 2, &["tree", "leaf", "none"]);
+    refused(&["plan", "--svg", "no/such/folder/tree.svg"], 1, &["no/such/folder/tree.svg"]);
+    refused(&["plan", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
+}
