@@ -43,7 +43,11 @@ pub(crate) struct ActionIds {
 }
 
 /// Compares a program with its P4Info, and finds the fields that are `optional`: the JSON calls them ternary.
-pub(crate) fn check(document: &Document, program: &mut Program, info: &P4Info) -> Result<Directory, LoadError> {
+pub(crate) fn check(
+    document: &Document,
+    program: &mut Program,
+    info: &P4Info,
+) -> Result<Directory, LoadError> {
     let mut directory = Directory::default();
     for table in info.tables() {
         let index = program.tables.iter().position(|known| known.name == table.name.full);
@@ -131,7 +135,11 @@ fn check_actions(
         let what = format!("action {} of {place}", action.name);
         let (reference, known) =
             reference.ok_or_else(|| LoadError::Differs(format!("{what} is only in the JSON")))?;
-        same(&format!("the number of parameters of {what}"), action.parameters.len(), known.parameters.len())?;
+        same(
+            &format!("the number of parameters of {what}"),
+            action.parameters.len(),
+            known.parameters.len(),
+        )?;
         let json = document.actions.iter().find(|json| json.name == action.name);
         let names = json.map(|json| json.runtime_data.as_slice()).unwrap_or_default();
         for ((bits, parameter), json) in action.parameters.iter().zip(&known.parameters).zip(names) {

@@ -83,3 +83,31 @@ pub enum ControlError {
     #[error("the switch has been shut down")]
     Stopped,
 }
+
+/// Why a switch could not be started, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// The program's ports are 9 bits wide, and the highest number drops.
+    #[error("there is no port {0}: ports go from 0 to 510")]
+    NoSuchPort(u16),
+    /// Two links, or a link and the controller, have the same number.
+    #[error("port {0} is taken: each link needs a number of its own, and not the CPU port's")]
+    PortTaken(u16),
+    /// A port cannot be waited for.
+    #[error("port {port} cannot be waited for: {source}")]
+    Register {
+        /// The port's number.
+        port: u16,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// Nothing can be waited for.
+    #[error("no means to wait for ports (is `ulimit -n` too low?): {0}")]
+    Poll(#[source] std::io::Error),
+    /// There are no threads left.
+    #[error("the switch's thread cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The switch's thread has panicked, which is a mistake of this program.
+    #[error("the switch's thread has panicked: see the log, and report it")]
+    Panicked,
+}

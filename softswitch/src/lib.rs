@@ -21,6 +21,6 @@ mod registers;
 mod switch;
 mod table;
 
-pub use error::{ControlError, LoadError};
+pub use error::{ControlError, LoadError, SwitchError};
 pub use pipeline::Pipeline;
 pub use switch::{Outputs, Switch};

@@ -1,7 +1,7 @@
 //! A program that was loaded: compiled, and checked against its P4Info.
 
-use tributary_p4runtime::p4::config::v1 as message;
 use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::config::v1 as message;
 
 use crate::check::{self, Directory};
 use crate::compile;

@@ -48,7 +48,8 @@ impl Replication {
 
     /// All groups, by id.
     pub(crate) fn groups(&self) -> Vec<MulticastGroup> {
-        let group = |(id, replicas): (&u16, &Vec<Replica>)| MulticastGroup { id: *id, replicas: replicas.clone() };
+        let group =
+            |(id, replicas): (&u16, &Vec<Replica>)| MulticastGroup { id: *id, replicas: replicas.clone() };
         let mut groups: Vec<_> = self.groups.iter().map(group).collect();
         groups.sort_by_key(|group| group.id);
         groups

@@ -75,7 +75,9 @@ fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
             let next = table.next_tables.values().chain([&table.base_default_next]);
             next.filter_map(|next| next.as_deref()).collect()
         }
-        Step::Condition(node) => [&node.true_next, &node.false_next].into_iter().filter_map(|n| n.as_deref()).collect(),
+        Step::Condition(node) => {
+            [&node.true_next, &node.false_next].into_iter().filter_map(|n| n.as_deref()).collect()
+        }
         Step::Call(node) => node.next_node.as_deref().into_iter().collect(),
     }
 }
@@ -86,7 +88,8 @@ fn check_acyclic(flow: &ControlFlow, nodes: &HashMap<&str, Node<'_>>, place: &st
     let mut done = HashSet::new();
     let mut path = HashSet::new();
     let enter = |name| {
-        let node: &Node<'_> = nodes.get(name).ok_or_else(|| malformed(place, format!("there is no node {name}")))?;
+        let node: &Node<'_> =
+            nodes.get(name).ok_or_else(|| malformed(place, format!("there is no node {name}")))?;
         Ok::<_, LoadError>((name, successors(node.step)))
     };
     if let Some(first) = flow.init_table.as_deref() {
@@ -170,7 +173,8 @@ impl<'a> Graph<'a> {
         match step {
             Step::Condition(node) => {
                 let place = format!("condition {name}");
-                let scope = Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: false };
+                let scope =
+                    Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: false };
                 let term = Term::resolve(&Expr::read(&node.expression, &place)?, &scope)?;
                 let otherwise = self.jump_target(node.false_next.as_deref(), end, waiting)?;
                 Expressions::new(out, &place).branch(&term, false, otherwise)?;
@@ -185,7 +189,12 @@ impl<'a> Graph<'a> {
     }
 
     /// The label of a step that is emitted later, or of the end.
-    fn jump_target(&self, next: Option<&'a str>, end: Label, waiting: &mut Vec<&'a str>) -> Result<Label, LoadError> {
+    fn jump_target(
+        &self,
+        next: Option<&'a str>,
+        end: Label,
+        waiting: &mut Vec<&'a str>,
+    ) -> Result<Label, LoadError> {
         let Some(name) = next else { return Ok(end) };
         waiting.push(name);
         self.label(name)
@@ -213,7 +222,8 @@ impl<'a> Graph<'a> {
             return Ok(next_of(table, &["__MISS__"]));
         }
         let next: Vec<_> = table.actions.iter().map(|action| next_of(table, &[action])).collect();
-        let distinct: BTreeSet<_> = next.iter().copied().chain([table.base_default_next.as_deref()]).collect();
+        let distinct: BTreeSet<_> =
+            next.iter().copied().chain([table.base_default_next.as_deref()]).collect();
         if distinct.len() > 1 {
             for (action, next) in next.iter().enumerate() {
                 let to = self.jump_target(*next, end, waiting)?;
@@ -243,7 +253,8 @@ fn next_of<'a>(table: &'a Table, cases: &[&str]) -> Option<&'a str> {
 fn constant_action(table: &Table) -> Option<u64> {
     let entry = table.default_entry.as_ref()?;
     let alone = table.action_ids == [entry.action_id] && table.entries.is_empty();
-    (alone && entry.action_const && entry.action_data.is_empty() && !table.with_counters).then_some(entry.action_id)
+    (alone && entry.action_const && entry.action_data.is_empty() && !table.with_counters)
+        .then_some(entry.action_id)
 }
 
 fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a json::Action, LoadError> {

@@ -90,7 +90,13 @@ impl<'a> Expressions<'a> {
         Ok(word)
     }
 
-    fn compute_word(&mut self, term: &Term, cut: u8, bits: u32, hint: Option<Word>) -> Result<Word, LoadError> {
+    fn compute_word(
+        &mut self,
+        term: &Term,
+        cut: u8,
+        bits: u32,
+        hint: Option<Word>,
+    ) -> Result<Word, LoadError> {
         let op = match &term.kind {
             Kind::Binary(op, left, right) => return self.binary_word(*op, left, right, cut, bits, hint),
             Kind::Compare(compare, left, right) => return self.compare(*compare, left, right, hint),
@@ -223,12 +229,21 @@ impl<'a> Expressions<'a> {
     /// A word with all of an unsigned term.
     fn exact_word(&mut self, term: &Term) -> Result<Word, LoadError> {
         if term.bound.signed || term.bound.bits > 64 {
-            return Err(unsupported(self.place, "a shift by a number that is negative or wider than 64 bits"));
+            return Err(unsupported(
+                self.place,
+                "a shift by a number that is negative or wider than 64 bits",
+            ));
         }
         self.word(term, 64)
     }
 
-    fn compare(&mut self, compare: Compare, left: &Term, right: &Term, hint: Option<Word>) -> Result<Word, LoadError> {
+    fn compare(
+        &mut self,
+        compare: Compare,
+        left: &Term,
+        right: &Term,
+        hint: Option<Word>,
+    ) -> Result<Word, LoadError> {
         let operands = self.operands(left, right)?;
         let d = self.target(hint);
         self.out.push(match (operands, compare) {
@@ -258,7 +273,8 @@ impl<'a> Expressions<'a> {
     /// Lines for so many bits.
     fn lines_of(&self, bound: Bound, bits: u32) -> Result<u16, LoadError> {
         if bound.bits == UNBOUNDED || bits > MAX_BITS {
-            let what = format!("a value of more than {MAX_BITS} bits that is compared or shifted to the right");
+            let what =
+                format!("a value of more than {MAX_BITS} bits that is compared or shifted to the right");
             return Err(unsupported(self.place, what));
         }
         Ok(lines_for(bits))
@@ -278,7 +294,9 @@ impl<'a> Expressions<'a> {
         {
             return Ok(line);
         }
-        if let Some((_, _, line)) = self.known_lines.iter().find(|(known, size, _)| *size == n && known == term) {
+        if let Some((_, _, line)) =
+            self.known_lines.iter().find(|(known, size, _)| *size == n && known == term)
+        {
             return Ok(*line);
         }
         let line = if !term.bound.signed && term.bound.bits <= 64 {
@@ -299,7 +317,12 @@ impl<'a> Expressions<'a> {
         Ok(line)
     }
 
-    fn compute_lines(&mut self, term: &Term, n: u16, hint: Option<LineIndex>) -> Result<LineIndex, LoadError> {
+    fn compute_lines(
+        &mut self,
+        term: &Term,
+        n: u16,
+        hint: Option<LineIndex>,
+    ) -> Result<LineIndex, LoadError> {
         match &term.kind {
             Kind::Binary(op, left, right) => self.binary_lines(*op, left, right, n, hint),
             Kind::Choose(cond, yes, no) => {
@@ -421,7 +444,9 @@ impl<'a> Expressions<'a> {
                 self.out.bind(end);
                 Ok(())
             }
-            Kind::Compare(compare, left, right) => self.branch_compare(term, *compare, left, right, sense, to),
+            Kind::Compare(compare, left, right) => {
+                self.branch_compare(term, *compare, left, right, sense, to)
+            }
             _ => {
                 let (a, b) = (self.word(term, 64)?, self.out.word_constant(0));
                 self.jump_if_equal(a, b, !sense, to);
@@ -431,7 +456,14 @@ impl<'a> Expressions<'a> {
     }
 
     /// `left and right`, or (`both` is false) `left or right`.
-    fn branch_both(&mut self, left: &Term, right: &Term, both: bool, sense: bool, to: Label) -> Result<(), LoadError> {
+    fn branch_both(
+        &mut self,
+        left: &Term,
+        right: &Term,
+        both: bool,
+        sense: bool,
+        to: Label,
+    ) -> Result<(), LoadError> {
         if both == sense {
             let skip = self.out.label();
             let known = self.mark();
@@ -469,8 +501,10 @@ impl<'a> Expressions<'a> {
     }
 
     fn jump_if_equal(&mut self, a: Word, b: Word, sense: bool, to: Label) {
-        self.out
-            .jump_with(to, |to| if sense { Op::JumpEqual { a, b, to } } else { Op::JumpUnequal { a, b, to } });
+        self.out.jump_with(
+            to,
+            |to| if sense { Op::JumpEqual { a, b, to } } else { Op::JumpUnequal { a, b, to } },
+        );
     }
 
     /// What is known so far.

@@ -95,7 +95,11 @@ impl Layout {
         Ok(layout)
     }
 
-    fn add(&mut self, header: &json::Header, types: &HashMap<&str, &json::HeaderType>) -> Result<u16, LoadError> {
+    fn add(
+        &mut self,
+        header: &json::Header,
+        types: &HashMap<&str, &json::HeaderType>,
+    ) -> Result<u16, LoadError> {
         let place = format!("header {}", header.name);
         let kind = types
             .get(header.header_type.as_str())
@@ -135,7 +139,8 @@ impl Layout {
         let mut kind = None;
         for id in &stack.header_ids {
             let header = document.headers.iter().find(|header| header.id == *id);
-            let header = header.ok_or_else(|| malformed(&place, format!("there is no header with id {id}")))?;
+            let header =
+                header.ok_or_else(|| malformed(&place, format!("there is no header with id {id}")))?;
             if kind.is_some_and(|kind| kind != &header.header_type) || header.metadata {
                 return Err(malformed(&place, format!("{} is not of the stack's type", header.name)));
             }
@@ -195,7 +200,8 @@ impl Layout {
         let stack = self.stack_list[usize::from(self.stack(stack, place)?)];
         let first = self.headers.values().find(|header| header.index == stack.first);
         let slot = first.and_then(|header| header.fields.get(field)).copied();
-        let slot = slot.ok_or_else(|| malformed(place, format!("the stack's headers have no field {field}")))?;
+        let slot =
+            slot.ok_or_else(|| malformed(place, format!("the stack's headers have no field {field}")))?;
         let format = &self.formats[usize::from(self.instances[usize::from(stack.first)].format)];
         Ok((slot, format.words, stack.count))
     }
@@ -295,7 +301,10 @@ impl Wire {
         match slot {
             Place::Lines(line) => {
                 if !begin.is_multiple_of(8) || !bits.is_multiple_of(8) {
-                    return Err(unsupported(place, "a wide field that does not consist of whole bytes".to_owned()));
+                    return Err(unsupported(
+                        place,
+                        "a wide field that does not consist of whole bytes".to_owned(),
+                    ));
                 }
                 format.wides.push(WideField { offset: begin / 8, bytes: bits as usize / 8, line });
             }
@@ -313,7 +322,10 @@ impl Wire {
     fn close(&mut self, place: &str) -> Result<Group, LoadError> {
         let begin = self.open.first().map_or(self.bit, |first| first.1);
         if self.bit - begin > 64 {
-            return Err(unsupported(place, "a group of more than 64 bits of fields that share bytes".to_owned()));
+            return Err(unsupported(
+                place,
+                "a group of more than 64 bits of fields that share bytes".to_owned(),
+            ));
         }
         let end = self.bit;
         let part = |(word, begin, bits): (u16, usize, u32)| Part {

@@ -154,7 +154,8 @@ fn registers(document: &Document) -> Result<Vec<RegisterProgram>, LoadError> {
     for register in &document.register_arrays {
         let place = format!("register {}", register.name);
         let bits = u32::try_from(register.bitwidth).ok().filter(|bits| (1..=MAX_BITS / 2).contains(bits));
-        let bits = bits.ok_or_else(|| unsupported(&place, format!("a width of {} bits", register.bitwidth)))?;
+        let bits =
+            bits.ok_or_else(|| unsupported(&place, format!("a width of {} bits", register.bitwidth)))?;
         let lines = if bits <= 64 { 0 } else { usize::from(lines_for(bits)) };
         let cell = (lines * LIMBS).max(1) as u64 * 8;
         bytes = bytes.saturating_add(register.size.saturating_mul(cell));

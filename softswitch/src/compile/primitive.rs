@@ -159,7 +159,9 @@ impl Objects<'_> {
                 let by = by.to_u64().unwrap_or(u64::MAX).min(u64::from(u16::MAX)) as u16;
                 out.push(if op == "push" { Op::Push { stack, by } } else { Op::Pop { stack, by } });
             }
-            _ => return Err(malformed(place, format!("the primitive '{op}' has a wrong number of arguments"))),
+            _ => {
+                return Err(malformed(place, format!("the primitive '{op}' has a wrong number of arguments")));
+            }
         }
         Ok(())
     }
@@ -212,7 +214,12 @@ impl Objects<'_> {
 }
 
 /// An assignment to a field.
-pub(super) fn assign(target: &Argument, value: &Argument, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
+pub(super) fn assign(
+    target: &Argument,
+    value: &Argument,
+    scope: &Scope<'_>,
+    out: &mut Emitter,
+) -> Result<(), LoadError> {
     let slot = field(target, scope)?;
     let value = Term::resolve(value, scope)?;
     Expressions::new(out, scope.place).assign(slot, &value)
@@ -240,7 +247,12 @@ fn index_word(index: &Argument, scope: &Scope<'_>, out: &mut Emitter) -> Result<
     Expressions::new(out, scope.place).word(&index, 64)
 }
 
-fn jump_target(to: &Argument, labels: &[Label], scope: &Scope<'_>, out: &Emitter) -> Result<Label, LoadError> {
+fn jump_target(
+    to: &Argument,
+    labels: &[Label],
+    scope: &Scope<'_>,
+    out: &Emitter,
+) -> Result<Label, LoadError> {
     let Expr::Const(index) = to else {
         return Err(unsupported(scope.place, "a jump to where an expression says"));
     };

@@ -113,7 +113,10 @@ fn invocation(
     let action = action.ok_or_else(|| malformed(place, format!("it has no action with id {id}")))?;
     let parameters = &actions[action].parameters;
     if parameters.len() != data.len() {
-        return Err(malformed(place, format!("action {} has a wrong number of arguments", actions[action].name)));
+        return Err(malformed(
+            place,
+            format!("action {} has a wrong number of arguments", actions[action].name),
+        ));
     }
     let arguments = data.iter().zip(parameters).map(|(text, bits)| bytes(Some(text), *bits, place));
     Ok(Invocation { action, arguments: arguments.collect::<Result<_, _>>()? })
@@ -125,7 +128,8 @@ fn bytes(text: Option<&String>, bits: u32, place: &str) -> Result<Vec<u8>, LoadE
     let number = json::number::Number::parse(text).filter(|number| !number.is_negative());
     let number = number.filter(|number| number.bits() <= bits);
     let number = number.ok_or_else(|| malformed(place, format!("'{text}' is not a value of {bits} bits")))?;
-    let bytes = (0..bits.div_ceil(8)).rev().map(|byte| (number.limb(byte as usize / 8) >> (byte % 8 * 8)) as u8);
+    let bytes =
+        (0..bits.div_ceil(8)).rev().map(|byte| (number.limb(byte as usize / 8) >> (byte % 8 * 8)) as u8);
     Ok(bytes.collect())
 }
 
@@ -137,15 +141,17 @@ fn fixed_entries(
     place: &str,
 ) -> Result<Vec<FixedEntry>, LoadError> {
     // In the JSON the smaller number wins, in P4Runtime the larger one.
-    let ordered =
-        key.iter().any(|field| matches!(field.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
+    let ordered = key
+        .iter()
+        .any(|field| matches!(field.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
     let lowest = table.entries.iter().map(|entry| entry.priority).max().unwrap_or(0);
     let entry = |entry: &json::ConstEntry| {
         if entry.match_key.len() != key.len() {
             return Err(malformed(place, "an entry has a key of another length"));
         }
         let fields = entry.match_key.iter().zip(key);
-        let matches = fields.map(|(json, field)| fixed_key(json, field, place)).collect::<Result<Vec<_>, _>>()?;
+        let matches =
+            fields.map(|(json, field)| fixed_key(json, field, place)).collect::<Result<Vec<_>, _>>()?;
         let matches: Vec<_> = matches.iter().map(Option::as_ref).collect();
         let rank = lowest.saturating_sub(entry.priority).saturating_add(1);
         let priority = if ordered { i32::try_from(rank).unwrap_or(i32::MAX) } else { 0 };

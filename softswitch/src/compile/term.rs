@@ -82,8 +82,15 @@ pub(super) enum Kind {
     Const(Number),
     Field(Place),
     /// A field of a stack's last header: its word in the first, words to the next, the count.
-    Last { first: Word, stride: u16, count: Word },
-    Lookahead { offset: u32, bits: u32 },
+    Last {
+        first: Word,
+        stride: u16,
+        count: Word,
+    },
+    Lookahead {
+        offset: u32,
+        bits: u32,
+    },
     Binary(Binary, Box<Term>, Box<Term>),
     Compare(Compare, Box<Term>, Box<Term>),
     Both(Box<Term>, Box<Term>),
@@ -168,7 +175,9 @@ impl Term {
             },
             Binary::Or | Binary::Xor => left.bound.join(right.bound),
             Binary::Shl => match right.constant().map(Number::to_u64) {
-                Some(by) => left.bound.wider_by(by.and_then(|by| u32::try_from(by).ok()).unwrap_or(UNBOUNDED)),
+                Some(by) => {
+                    left.bound.wider_by(by.and_then(|by| u32::try_from(by).ok()).unwrap_or(UNBOUNDED))
+                }
                 None => Bound { bits: UNBOUNDED, ..left.bound },
             },
             Binary::Shr => match right.constant().and_then(Number::to_u64) {
@@ -191,7 +200,10 @@ impl Term {
             Expr::StackField(stack, field) => {
                 let (slot, stride, count) = scope.layout.stack_field(stack, field, place)?;
                 let Place::Word(first) = slot.place else {
-                    return Err(unsupported(place, format!("the wide field {field} of a stack's last header")));
+                    return Err(unsupported(
+                        place,
+                        format!("the wide field {field} of a stack's last header"),
+                    ));
                 };
                 let kind = Kind::Last { first, stride, count };
                 Ok(Self { kind, bound: Bound::unsigned(slot.bits) })
@@ -208,9 +220,7 @@ impl Term {
                 let kind = Kind::Lookahead { offset: *offset, bits: *bits };
                 Ok(Self { kind, bound: Bound::unsigned(*bits) })
             }
-            Expr::Object(kind, name) => {
-                Err(malformed(place, format!("the {kind} {name} is not a value")))
-            }
+            Expr::Object(kind, name) => Err(malformed(place, format!("the {kind} {name} is not a value"))),
             Expr::Op { op, cond, left, right } => {
                 Self::resolve_operation(op, cond.as_deref(), left.as_deref(), right, scope)
             }

@@ -179,7 +179,8 @@ impl<'a> Described<'a> {
         let mut matches: Vec<Option<&KeyMatch>> = vec![None; self.ids.fields.len()];
         for field in &key.matches {
             let place = self.ids.fields.iter().position(|id| *id == field.field_id);
-            let place = place.ok_or_else(|| self.invalid(format!("it has no match field {}", field.field_id)))?;
+            let place =
+                place.ok_or_else(|| self.invalid(format!("it has no match field {}", field.field_id)))?;
             if matches[place].replace(&field.key).is_some() {
                 return Err(self.invalid(format!("match field {} is there twice", field.field_id)));
             }
@@ -201,14 +202,16 @@ impl<'a> Described<'a> {
     /// An action of the table, in an entry ([`Scope::TableOnly`]) or as the default.
     fn action(&self, call: &ActionCall, wanted: Scope) -> Result<Action, ControlError> {
         let index = self.ids.actions.iter().position(|action| action.id == call.action_id);
-        let index = index.ok_or_else(|| self.invalid(format!("it has no action with id {:#x}", call.action_id)))?;
+        let index =
+            index.ok_or_else(|| self.invalid(format!("it has no action with id {:#x}", call.action_id)))?;
         let ids = &self.ids.actions[index];
         let program = &self.program.actions[index];
         if ids.scope != Scope::TableAndDefault && ids.scope != wanted {
             let only = if wanted == Scope::TableOnly { "its default action" } else { "its entries" };
             return Err(self.invalid(format!("action {} is only for {only}", program.name)));
         }
-        let invalid = |problem| ControlError::InvalidArgument { place: format!("action {}", program.name), problem };
+        let invalid =
+            |problem| ControlError::InvalidArgument { place: format!("action {}", program.name), problem };
         let arguments = self.arguments(ids, &program.parameters, call).map_err(invalid)?;
         Ok(Action::new(Invocation { action: index, arguments }, self.program))
     }
@@ -233,9 +236,8 @@ impl<'a> Described<'a> {
 
     fn show(&self, entry: &Entry) -> (TableEntry, Option<CounterValue>) {
         let matches = entry.pattern.matches(&self.program.key).into_iter().zip(&self.ids.fields);
-        let mut matches: Vec<FieldMatch> = matches
-            .filter_map(|(key, id)| key.map(|key| FieldMatch { field_id: *id, key }))
-            .collect();
+        let mut matches: Vec<FieldMatch> =
+            matches.filter_map(|(key, id)| key.map(|key| FieldMatch { field_id: *id, key })).collect();
         matches.sort_by_key(|field| field.field_id);
         let key = EntryKey { table_id: self.id, matches, priority: entry.pattern.priority };
         let action = self.call(&entry.action.invocation);

@@ -10,7 +10,14 @@ const MAX_LIMBS: usize = 64;
 
 /// Bit by bit: `f` of each pair of limbs.
 #[inline(always)]
-pub(super) fn bitwise(lines: &mut [Line], d: usize, a: usize, b: usize, n: usize, f: impl Fn(u64, u64) -> u64) {
+pub(super) fn bitwise(
+    lines: &mut [Line],
+    d: usize,
+    a: usize,
+    b: usize,
+    n: usize,
+    f: impl Fn(u64, u64) -> u64,
+) {
     for i in 0..n {
         let (x, y) = (lines[a + i], lines[b + i]);
         let mut z = [0; LIMBS];

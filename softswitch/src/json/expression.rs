@@ -61,10 +61,12 @@ impl Expr {
                 index.map(Self::Local).ok_or_else(|| malformed("not an index"))
             }
             "lookahead" => {
-                let [offset, width] = [0, 1].map(|i| {
-                    value.get(i).and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok())
-                });
-                offset.zip(width).map(|(o, w)| Self::Lookahead(o, w)).ok_or_else(|| malformed("bad lookahead"))
+                let [offset, width] = [0, 1]
+                    .map(|i| value.get(i).and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok()));
+                offset
+                    .zip(width)
+                    .map(|(o, w)| Self::Lookahead(o, w))
+                    .ok_or_else(|| malformed("bad lookahead"))
             }
             "expression" => Self::read(value, place),
             _ => {

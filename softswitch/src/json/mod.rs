@@ -52,7 +52,8 @@ pub(crate) struct Document {
 impl Document {
     /// Reads a file and refuses whole kinds of object that no program may use here.
     pub(crate) fn read(text: &str) -> Result<Self, LoadError> {
-        let document: Self = serde_json::from_str(text).map_err(|error| LoadError::Json(error.to_string()))?;
+        let document: Self =
+            serde_json::from_str(text).map_err(|error| LoadError::Json(error.to_string()))?;
         let [major, minor] = document.meta.version;
         if major != VERSION {
             return Err(LoadError::Unsupported {

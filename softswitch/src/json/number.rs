@@ -15,7 +15,8 @@ impl Number {
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
-        let limb = |chunk: &[u8]| std::str::from_utf8(chunk).ok().and_then(|t| u64::from_str_radix(t, 16).ok());
+        let limb =
+            |chunk: &[u8]| std::str::from_utf8(chunk).ok().and_then(|t| u64::from_str_radix(t, 16).ok());
         let limbs = digits.rchunks(16).map(limb).collect::<Option<Vec<_>>>()?;
         Some(Self::new(negative, limbs))
     }

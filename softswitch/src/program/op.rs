@@ -14,99 +14,318 @@ pub(crate) enum Op {
     Return,
 
     // Words.
-    Copy { d: Word, a: Word, cut: u8 },
-    Add { d: Word, a: Word, b: Word, cut: u8 },
-    Sub { d: Word, a: Word, b: Word, cut: u8 },
-    Mul { d: Word, a: Word, b: Word, cut: u8 },
-    And { d: Word, a: Word, b: Word, cut: u8 },
-    Or { d: Word, a: Word, b: Word, cut: u8 },
-    Xor { d: Word, a: Word, b: Word, cut: u8 },
+    Copy {
+        d: Word,
+        a: Word,
+        cut: u8,
+    },
+    Add {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
+    Sub {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
+    Mul {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
+    And {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
+    Or {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
+    Xor {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
     /// Left; by 64 or more: 0.
-    Shl { d: Word, a: Word, b: Word, cut: u8 },
+    Shl {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
     /// Right, filling with zeros.
-    Shr { d: Word, a: Word, b: Word, cut: u8 },
+    Shr {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
     /// Right, filling with the sign.
-    Sar { d: Word, a: Word, b: Word, cut: u8 },
+    Sar {
+        d: Word,
+        a: Word,
+        b: Word,
+        cut: u8,
+    },
     /// 1 where a = b, else 0.
-    Equal { d: Word, a: Word, b: Word },
+    Equal {
+        d: Word,
+        a: Word,
+        b: Word,
+    },
     /// 1 where a < b, else 0.
-    Less { d: Word, a: Word, b: Word },
+    Less {
+        d: Word,
+        a: Word,
+        b: Word,
+    },
     /// The same for two's complements.
-    LessSigned { d: Word, a: Word, b: Word },
+    LessSigned {
+        d: Word,
+        a: Word,
+        b: Word,
+    },
     /// a where c is not 0, else b.
-    Choose { d: Word, c: Word, a: Word, b: Word },
+    Choose {
+        d: Word,
+        c: Word,
+        a: Word,
+        b: Word,
+    },
     /// The word behind a, times `stride`, from the stack's last header.
-    Last { d: Word, a: Word, count: Word, stride: u16 },
+    Last {
+        d: Word,
+        a: Word,
+        count: Word,
+        stride: u16,
+    },
 
     // Lines.
-    WideCopy { d: LineIndex, a: LineIndex, n: u8 },
-    WideAdd { d: LineIndex, a: LineIndex, b: LineIndex, n: u8 },
-    WideSub { d: LineIndex, a: LineIndex, b: LineIndex, n: u8 },
-    WideAnd { d: LineIndex, a: LineIndex, b: LineIndex, n: u8 },
-    WideOr { d: LineIndex, a: LineIndex, b: LineIndex, n: u8 },
-    WideXor { d: LineIndex, a: LineIndex, b: LineIndex, n: u8 },
+    WideCopy {
+        d: LineIndex,
+        a: LineIndex,
+        n: u8,
+    },
+    WideAdd {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
+    WideSub {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
+    WideAnd {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
+    WideOr {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
+    WideXor {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// Left by the word `b`.
-    WideShl { d: LineIndex, a: LineIndex, b: Word, n: u8 },
+    WideShl {
+        d: LineIndex,
+        a: LineIndex,
+        b: Word,
+        n: u8,
+    },
     /// Right by the word `b`, filling with zeros.
-    WideShr { d: LineIndex, a: LineIndex, b: Word, n: u8 },
+    WideShr {
+        d: LineIndex,
+        a: LineIndex,
+        b: Word,
+        n: u8,
+    },
     /// The word d = 1 where a = b, else 0.
-    WideEqual { d: Word, a: LineIndex, b: LineIndex, n: u8 },
+    WideEqual {
+        d: Word,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// The word d = 1 where a < b, else 0.
-    WideLess { d: Word, a: LineIndex, b: LineIndex, n: u8 },
+    WideLess {
+        d: Word,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// The same for two's complements.
-    WideLessSigned { d: Word, a: LineIndex, b: LineIndex, n: u8 },
+    WideLessSigned {
+        d: Word,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// a where the word c is not 0, else b.
-    WideChoose { d: LineIndex, c: Word, a: LineIndex, b: LineIndex, n: u8 },
+    WideChoose {
+        d: LineIndex,
+        c: Word,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// The lowest bits of lines.
-    Narrow { d: Word, a: LineIndex, cut: u8 },
+    Narrow {
+        d: Word,
+        a: LineIndex,
+        cut: u8,
+    },
     /// A word as lines, with zeros in front.
-    Widen { d: LineIndex, a: Word, n: u8 },
+    Widen {
+        d: LineIndex,
+        a: Word,
+        n: u8,
+    },
     /// `from` lines as `n` lines, with zeros in front.
-    Extend { d: LineIndex, a: LineIndex, from: u8, n: u8 },
+    Extend {
+        d: LineIndex,
+        a: LineIndex,
+        from: u8,
+        n: u8,
+    },
 
     // Control flow.
-    Jump { to: u32 },
-    JumpEqual { a: Word, b: Word, to: u32 },
-    JumpUnequal { a: Word, b: Word, to: u32 },
-    JumpLess { a: Word, b: Word, to: u32 },
-    JumpNotLess { a: Word, b: Word, to: u32 },
+    Jump {
+        to: u32,
+    },
+    JumpEqual {
+        a: Word,
+        b: Word,
+        to: u32,
+    },
+    JumpUnequal {
+        a: Word,
+        b: Word,
+        to: u32,
+    },
+    JumpLess {
+        a: Word,
+        b: Word,
+        to: u32,
+    },
+    JumpNotLess {
+        a: Word,
+        b: Word,
+        to: u32,
+    },
     /// Looks up the table, then runs the action that it found; the next instruction is the one behind this.
-    Apply { table: u16 },
+    Apply {
+        table: u16,
+    },
     /// Where the last [`Op::Apply`] of the table found an entry.
-    JumpHit { table: u16, to: u32 },
+    JumpHit {
+        table: u16,
+        to: u32,
+    },
     /// Where the last [`Op::Apply`] of the table ran this action.
-    JumpAction { table: u16, action: u16, to: u32 },
+    JumpAction {
+        table: u16,
+        action: u16,
+        to: u32,
+    },
 
     // The parser.
     /// Counts a visit to a state that can come again; ends the run after too many.
     Visit,
-    Extract { header: u16 },
-    ExtractNext { stack: u16 },
+    Extract {
+        header: u16,
+    },
+    ExtractNext {
+        stack: u16,
+    },
     /// Leaves out so many bits of the packet.
-    Advance { bits: Word },
+    Advance {
+        bits: Word,
+    },
     /// Bits of the packet that were not extracted yet.
-    Lookahead { d: Word, offset: u32, bits: u8 },
+    Lookahead {
+        d: Word,
+        offset: u32,
+        bits: u8,
+    },
     /// Sets `parser_error` to the word and ends the run.
-    Fail { error: Word },
+    Fail {
+        error: Word,
+    },
 
     // Headers.
-    SetValid { header: u16 },
-    SetInvalid { header: u16 },
+    SetValid {
+        header: u16,
+    },
+    SetInvalid {
+        header: u16,
+    },
     /// All of a header, its validity too.
-    CopyHeader { d: u16, a: u16 },
-    Push { stack: u16, by: u16 },
-    Pop { stack: u16, by: u16 },
+    CopyHeader {
+        d: u16,
+        a: u16,
+    },
+    Push {
+        stack: u16,
+        by: u16,
+    },
+    Pop {
+        stack: u16,
+        by: u16,
+    },
 
     // What the switch remembers.
-    Count { counter: u16, index: Word },
-    RegisterRead { d: Word, register: u16, index: Word },
-    RegisterWrite { a: Word, register: u16, index: Word },
-    WideRegisterRead { d: LineIndex, register: u16, index: Word },
-    WideRegisterWrite { a: LineIndex, register: u16, index: Word },
+    Count {
+        counter: u16,
+        index: Word,
+    },
+    RegisterRead {
+        d: Word,
+        register: u16,
+        index: Word,
+    },
+    RegisterWrite {
+        a: Word,
+        register: u16,
+        index: Word,
+    },
+    WideRegisterRead {
+        d: LineIndex,
+        register: u16,
+        index: Word,
+    },
+    WideRegisterWrite {
+        a: LineIndex,
+        register: u16,
+        index: Word,
+    },
 
     // Checksums.
-    VerifyChecksum { checksum: u16 },
-    UpdateChecksum { checksum: u16 },
+    VerifyChecksum {
+        checksum: u16,
+    },
+    UpdateChecksum {
+        checksum: u16,
+    },
 
     /// Drops the packet, unless something sets another destination afterwards.
     MarkToDrop,

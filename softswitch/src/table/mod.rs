@@ -189,7 +189,10 @@ impl Table {
                 let entries = &self.entries;
                 let rank = rank(&entry.pattern);
                 let before = |other: &u32| {
-                    entries.get(*other as usize).and_then(Option::as_ref).is_some_and(|e| self::rank(&e.pattern) >= rank)
+                    entries
+                        .get(*other as usize)
+                        .and_then(Option::as_ref)
+                        .is_some_and(|e| self::rank(&e.pattern) >= rank)
                 };
                 order.insert(order.partition_point(before), at);
             }
@@ -282,9 +285,12 @@ fn rank(pattern: &Pattern) -> (i32, u32) {
 
 fn matches(pattern: &Pattern, ranges: u32, key: &[u64]) -> bool {
     let words = key.iter().zip(&pattern.value).zip(&pattern.mask).enumerate();
-    let mut all = words.map(|(word, ((key, value), mask))| {
-        if ranges >> word & 1 == 1 { value <= key && key <= mask } else { key & mask == *value }
-    });
+    let mut all =
+        words.map(
+            |(word, ((key, value), mask))| {
+                if ranges >> word & 1 == 1 { value <= key && key <= mask } else { key & mask == *value }
+            },
+        );
     all.all(|matches| matches)
 }
 

@@ -70,7 +70,8 @@ impl Pattern {
 fn bounds(field: &KeyField, matched: Option<&KeyMatch>) -> Result<(Vec<u64>, Vec<u64>), String> {
     let all = || ones(field.bits);
     let number = |bytes: &Vec<u8>| {
-        let bytes = canonical::check(bytes, field.bits).map_err(|error| format!("has a bad value: {error}"))?;
+        let bytes =
+            canonical::check(bytes, field.bits).map_err(|error| format!("has a bad value: {error}"))?;
         let mut limbs = limbs(bytes);
         limbs.resize(field.bits.div_ceil(64) as usize, 0);
         Ok::<_, String>(limbs)

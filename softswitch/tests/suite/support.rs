@@ -203,7 +203,9 @@ pub(crate) fn hop(node: u16, egress_port: u16, aggregate: bool, child: u8, fan_i
 
 /// A slice's values that tell where they are from.
 pub(crate) fn values(seed: i32) -> Values {
-    std::array::from_fn(|lane| (lane as i32).wrapping_mul(0x0101_0107).wrapping_add(seed.wrapping_mul(0x0111_1111)))
+    std::array::from_fn(|lane| {
+        (lane as i32).wrapping_mul(0x0101_0107).wrapping_add(seed.wrapping_mul(0x0111_1111))
+    })
 }
 
 impl Sent {

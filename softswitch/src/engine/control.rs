@@ -1,0 +1,109 @@
+//! The control plane's handle on a running switch.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use mio::Waker;
+use tokio::sync::oneshot;
+
+use super::Core;
+use crate::error::ControlError;
+use crate::pipeline::Pipeline;
+use crate::switch::Switch;
+
+/// Something to do between two packets.
+pub(super) type Request = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// What the switch sends to the CPU port: frames that begin with the program's `packet_in` controller
+/// header in wire format. When nobody reads them fast enough, the newest are dropped.
+pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
+
+/// A handle on a running switch, for the control plane. Cheap to clone.
+#[derive(Clone)]
+pub struct Control {
+    requests: Sender<Request>,
+    waker: Arc<Waker>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    pub(super) fn new(requests: Sender<Request>, waker: Arc<Waker>) -> Self {
+        Self { requests, waker }
+    }
+
+    /// Starts `pipeline` with empty tables and cleared counters, registers and groups, in place of what ran
+    /// before. Compile it with [`Pipeline::load`] first, off the async threads: that takes milliseconds.
+    ///
+    /// # Errors
+    /// [`ControlError::Stopped`].
+    pub async fn commit(&self, pipeline: Arc<Pipeline>) -> Result<(), ControlError> {
+        self.install(Switch::new(pipeline)).await
+    }
+
+    /// The same with a switch whose tables are filled already.
+    ///
+    /// # Errors
+    /// [`ControlError::Stopped`].
+    pub async fn install(&self, switch: Switch) -> Result<(), ControlError> {
+        // The old one is dropped here: giving back its memory must not hold up packets.
+        self.request(move |core| core.switch.replace(switch)).await.map(drop)
+    }
+
+    /// Runs `work` on the switch's own thread between two packets, and gives back what it returns. All of
+    /// it happens at once as packets see it; packets wait meanwhile, so keep it short (one batch of updates).
+    ///
+    /// # Errors
+    /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the end.
+    pub async fn run<R, F>(&self, work: F) -> Result<R, ControlError>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Switch) -> R + Send + 'static,
+    {
+        let result = self.request(|core| core.switch.as_mut().map(work)).await?;
+        result.ok_or(ControlError::NoPipeline)
+    }
+
+    /// Hands the switch a frame as if it had come in at the CPU port: it begins with the program's
+    /// `packet_out` controller header, already in wire format (fields packed from the first bit on).
+    ///
+    /// # Errors
+    /// [`ControlError::NoPipeline`], [`ControlError::Stopped`].
+    pub async fn packet_out(&self, frame: Vec<u8>) -> Result<(), ControlError> {
+        let process = move |core: &mut Core| {
+            let port = core.ports.cpu_port();
+            core.inject(port, &frame);
+            core.switch.is_some()
+        };
+        if self.request(process).await? { Ok(()) } else { Err(ControlError::NoPipeline) }
+    }
+
+    /// Ends the thread, if it still runs.
+    pub(super) fn stop(&self) {
+        // An error means that it has ended.
+        let _ = self.send(Box::new(|core| core.stopping = true));
+    }
+
+    async fn request<R, F>(&self, work: F) -> Result<R, ControlError>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Core) -> R + Send + 'static,
+    {
+        let (reply, result) = oneshot::channel();
+        self.send(Box::new(move |core| {
+            // Nobody waits for the result any more: then it is dropped.
+            let _ = reply.send(work(core));
+        }))?;
+        result.await.map_err(|_| ControlError::Stopped)
+    }
+
+    fn send(&self, request: Request) -> Result<(), ControlError> {
+        self.requests.send(request).map_err(|_| ControlError::Stopped)?;
+        self.waker.wake().map_err(|_| ControlError::Stopped)
+    }
+}

@@ -1,0 +1,148 @@
+//! The thread that owns a switch and its ports.
+//!
+//! It sleeps until a port has frames or the control plane wants something, works in rounds of a few frames
+//! a port, and looks for requests of the control plane once a round: so these cost the packets nothing but
+//! their own work, and see the switch between two packets.
+
+mod control;
+mod ports;
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+
+use mio::{Events, Poll, Token, Waker};
+use tributary_link::FramePort;
+
+use crate::error::SwitchError;
+use crate::switch::{Outputs, Switch};
+use control::Request;
+pub use control::{Control, PacketIns};
+use ports::Ports;
+
+/// Packets for the controller that wait for the server to send them.
+const PACKET_INS: usize = 1024;
+/// The token of the control plane; ports have their index.
+const CONTROL: Token = Token(usize::MAX);
+/// Readiness that is taken from the operating system at once.
+const EVENTS: usize = 256;
+
+/// A running thread. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Engine {
+    control: Control,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts a thread that switches between `ports`, which go by their number in the program. Until a
+    /// pipeline is committed, every frame is dropped.
+    ///
+    /// # Errors
+    /// [`SwitchError`]: a port's number is taken or none, or the operating system has no means left.
+    pub fn start(
+        name: &str,
+        ports: Vec<(u16, Box<dyn FramePort>)>,
+        cpu_port: u16,
+    ) -> Result<(Self, PacketIns), SwitchError> {
+        let poll = Poll::new().map_err(SwitchError::Poll)?;
+        let waker = Arc::new(Waker::new(poll.registry(), CONTROL).map_err(SwitchError::Poll)?);
+        let (packet_ins, received) = tokio::sync::mpsc::channel(PACKET_INS);
+        let ports = Ports::new(ports, cpu_port, packet_ins, poll.registry())?;
+        let (sender, requests) = mpsc::channel();
+        let core = Core { switch: None, outputs: Outputs::new(), ports, stopping: false };
+        let thread = thread::Builder::new().name(format!("switch {name}"));
+        let thread = thread.spawn(move || work(core, poll, &requests)).map_err(SwitchError::Thread)?;
+        Ok((Self { control: Control::new(sender, waker), thread: Some(thread) }, received))
+    }
+
+    /// The control plane's handle.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Ends the thread and waits for it; this takes no longer than one round.
+    ///
+    /// # Errors
+    /// [`SwitchError::Panicked`].
+    pub fn stop(mut self) -> Result<(), SwitchError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), SwitchError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.control.stop();
+        thread.join().map_err(|_| SwitchError::Panicked)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::error!(%error, "switch ended");
+        }
+    }
+}
+
+/// What the thread owns, and requests work on.
+#[derive(Debug)]
+struct Core {
+    switch: Option<Switch>,
+    outputs: Outputs,
+    ports: Ports,
+    stopping: bool,
+}
+
+impl Core {
+    /// Takes the frames of one port, at most `limit`. Is the port empty now?
+    fn drain(&mut self, port: usize, limit: usize) -> bool {
+        for _ in 0..limit {
+            let Some((number, frame)) = self.ports.receive(port) else { return true };
+            if let Some(switch) = &mut self.switch {
+                self.outputs.clear();
+                switch.process(number, frame, &mut self.outputs);
+                self.ports.send_all(&self.outputs);
+            }
+        }
+        false
+    }
+
+    /// Processes a frame that no port has received.
+    fn inject(&mut self, port: u16, frame: &[u8]) {
+        if let Some(switch) = &mut self.switch {
+            self.outputs.clear();
+            switch.process(port, frame, &mut self.outputs);
+            self.ports.send_all(&self.outputs);
+        }
+    }
+}
+
+/// The thread.
+fn work(mut core: Core, mut poll: Poll, requests: &Receiver<Request>) {
+    let mut events = Events::with_capacity(EVENTS);
+    while !core.stopping {
+        let wait = core.ports.any_ready().then_some(std::time::Duration::ZERO);
+        match poll.poll(&mut events, wait) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                tracing::error!(%error, "the switch cannot wait for its ports any more");
+                break;
+            }
+        }
+        for event in events.iter().filter(|event| event.token() != CONTROL) {
+            core.ports.set_ready(event.token().0);
+        }
+        while let Ok(request) = requests.try_recv() {
+            request(&mut core);
+        }
+        for port in 0..core.ports.count() {
+            if core.ports.is_ready(port) && core.drain(port, ports::FRAMES_A_ROUND) {
+                core.ports.set_empty(port);
+            }
+        }
+        core.ports.flush();
+    }
+    core.ports.flush();
+    core.ports.report();
+}
