@@ -107,6 +107,9 @@ pub enum SwitchError {
     /// There are no threads left.
     #[error("the switch's thread cannot be started: {0}")]
     Thread(#[source] std::io::Error),
+    /// The P4Runtime server could not be started.
+    #[error(transparent)]
+    Server(#[from] crate::server::ServerError),
     /// The switch's thread has panicked, which is a mistake of this program.
     #[error("the switch's thread has panicked: see the log, and report it")]
     Panicked,

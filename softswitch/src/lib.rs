@@ -3,7 +3,9 @@
 //! - [`Pipeline`]: a BMv2 JSON, compiled into a compact form and checked against its P4Info;
 //! - [`Switch`]: a pipeline with its tables, counters, registers and multicast groups: frames in, frames out;
 //! - [`control`]: what a control plane reads and writes;
-//! - [`engine`]: the thread that owns a switch and its ports.
+//! - [`engine`]: the thread that owns a switch and its ports;
+//! - [`server`]: P4Runtime;
+//! - [`SoftSwitch`]: all of it together.
 //!
 //! Inside, `json` reads the file, `compile` turns it into the `program` that `exec` runs.
 
@@ -18,9 +20,12 @@ mod pipeline;
 mod pre;
 mod program;
 mod registers;
+pub mod server;
+mod soft_switch;
 mod switch;
 mod table;
 
 pub use error::{ControlError, LoadError, SwitchError};
 pub use pipeline::Pipeline;
+pub use soft_switch::{RunningSwitch, SoftSwitch, SwitchConfig};
 pub use switch::{Outputs, Switch};

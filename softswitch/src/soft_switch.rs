@@ -1,0 +1,97 @@
+//! A whole switch: its thread, its ports and its P4Runtime server.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use tributary_link::FramePort;
+
+use crate::engine::{Control, Engine};
+use crate::error::SwitchError;
+use crate::server::RunningServer;
+
+/// The P4Runtime device id of a switch that is alone in its process.
+const DEVICE_ID: u64 = 1;
+/// The port to the controller in our program (`CPU_PORT` in `p4/include/constants.p4`).
+const CPU_PORT: u16 = 510;
+
+/// What a switch is to be.
+pub struct SwitchConfig {
+    /// Name, for logs.
+    pub name: String,
+    /// Which device its P4Runtime server says it is.
+    pub device_id: u64,
+    /// Where its P4Runtime server listens; port 0: any free one.
+    pub listen: SocketAddr,
+    /// Its ports by their number in the program.
+    pub ports: Vec<(u16, Box<dyn FramePort>)>,
+    /// The program's port to the controller.
+    pub cpu_port: u16,
+}
+
+impl SwitchConfig {
+    /// A switch of device id 1 with the CPU port of our program.
+    pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
+        Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT }
+    }
+}
+
+impl fmt::Debug for SwitchConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports: Vec<u16> = self.ports.iter().map(|(number, _)| *number).collect();
+        f.debug_struct("SwitchConfig")
+            .field("name", &self.name)
+            .field("device_id", &self.device_id)
+            .field("listen", &self.listen)
+            .field("ports", &ports)
+            .field("cpu_port", &self.cpu_port)
+            .finish()
+    }
+}
+
+/// Starts embedded switches.
+#[derive(Debug)]
+pub struct SoftSwitch;
+
+/// A switch that runs; it stops when this is dropped.
+#[derive(Debug)]
+pub struct RunningSwitch {
+    server: RunningServer,
+    engine: Engine,
+}
+
+impl SoftSwitch {
+    /// Starts a switch that waits for a controller to give it a program. Its server runs on the tokio runtime
+    /// that this is called on.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says which port or address cannot be used.
+    pub async fn start(config: SwitchConfig) -> Result<RunningSwitch, SwitchError> {
+        let (engine, packet_ins) = Engine::start(&config.name, config.ports, config.cpu_port)?;
+        let listen = config.listen.to_string();
+        let control = engine.control().clone();
+        let server = RunningServer::start(&listen, config.device_id, control, packet_ins).await?;
+        Ok(RunningSwitch { server, engine })
+    }
+}
+
+impl RunningSwitch {
+    /// Where its P4Runtime server listens.
+    pub fn p4runtime_addr(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The switch itself, past its server.
+    pub fn control(&self) -> &Control {
+        self.engine.control()
+    }
+
+    /// Ends the server, after the requests under way, and then the switch.
+    ///
+    /// # Errors
+    /// [`SwitchError::Panicked`].
+    pub async fn stop(self) -> Result<(), SwitchError> {
+        self.server.stop().await;
+        // The thread ends within microseconds.
+        self.engine.stop()
+    }
+}
