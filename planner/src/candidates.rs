@@ -11,11 +11,10 @@
 //!
 //! "Short" is the time a byte takes, so that loaded links are far.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use petgraph::algo::dijkstra;
-use petgraph::visit::{EdgeFiltered, EdgeRef};
-use tributary_topology::{End, LinkDirection, LinkKey, Neighbour, NodeKey};
+use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::Fabric;
 use crate::tree::Tree;
@@ -27,7 +26,8 @@ const PICOSECONDS: f64 = 1e12;
 /// Proposes trees from the workers to the server, each once, in a fixed order. Empty when a worker cannot
 /// reach the server.
 pub(crate) fn candidates(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) -> Vec<Tree> {
-    let grow = Grow { fabric, workers, server, costs: costs(fabric) };
+    let ways = fabric.topology.nodes().map(|(node, _)| ways(fabric, node)).collect();
+    let grow = Grow { fabric, workers, server, ways };
     let meeting_points = fabric.topology.switches().map(|(switch, ..)| switch);
     let mut proposed = vec![grow.ordinary(), grow.nearest_first()];
     proposed.extend(meeting_points.map(|switch| grow.meeting_at(switch)));
@@ -36,32 +36,50 @@ pub(crate) fn candidates(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeK
     proposed.into_iter().flatten().filter(new).collect()
 }
 
-/// What each link costs that a tree may use: one that is alive and, at a plain switch, one of those that
-/// ordinary frames take.
-fn costs(fabric: &Fabric<'_>) -> BTreeMap<LinkKey, u64> {
-    let usable = |link: &LinkKey, ends: &[End; 2]| {
-        let alive = |end: &End| !fabric.state.dead_nodes.contains(&end.node);
-        let ordinary = |end: &End| fabric.forwarding.ports(end.node).iter().any(|port| port.link == *link);
-        !fabric.state.dead_links.contains(link)
-            && ends.iter().all(|end| alive(end) && (!fabric.is_plain(end.node) || ordinary(end)))
-    };
-    let cost = |link| {
-        let seconds = |sender| fabric.seconds(LinkDirection { link, sender }, 1);
+/// One way on from a node, and what it costs.
+type Way = (Neighbour, u64);
+
+/// The ways on from a node that a tree may use, by port: those that are alive and, where a plain switch is
+/// at either end, among those that ordinary frames take.
+fn ways(fabric: &Fabric<'_>, node: NodeKey) -> Vec<Way> {
+    if fabric.state.dead_nodes.contains(&node) {
+        return Vec::new();
+    }
+    let ordinary = |via: &Neighbour| fabric.forwarding.ports(node).iter().any(|port| port.link == via.link);
+    let usable = |via: &Neighbour| !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary(via);
+    let cost = |via: &Neighbour| {
+        let seconds = |sender| fabric.seconds(LinkDirection { link: via.link, sender }, 1);
         ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1
     };
-    let links = fabric.topology.links().filter(|(link, at)| usable(link, &at.ends));
-    links.map(|(link, _)| (link, cost(link))).collect()
+    let ways = fabric.neighbours(node).into_iter().filter(usable);
+    ways.map(|via| (via, cost(&via))).collect()
 }
 
 struct Grow<'a> {
     fabric: &'a Fabric<'a>,
     workers: &'a [NodeKey],
     server: NodeKey,
-    costs: BTreeMap<LinkKey, u64>,
+    /// By node.
+    ways: Vec<Vec<Way>>,
 }
 
-/// How far nodes are from a root.
-type Distances = HashMap<NodeKey, u64>;
+/// How far each node is from what distances are measured from.
+struct Distances(Vec<u64>);
+
+impl Distances {
+    fn to(&self, node: NodeKey) -> u64 {
+        self.0.get(node.index()).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Takes a shorter distance; whether it is one.
+    fn shorten(&mut self, node: NodeKey, distance: u64) -> bool {
+        let shorter = distance < self.to(node);
+        if let Some(known) = self.0.get_mut(node.index()).filter(|_| shorter) {
+            *known = distance;
+        }
+        shorter
+    }
+}
 
 impl Grow<'_> {
     fn ordinary(&self) -> Option<Tree> {
@@ -74,49 +92,37 @@ impl Grow<'_> {
 
     fn nearest_first(&self) -> Option<Tree> {
         let mut links = BTreeSet::new();
-        let mut joined = BTreeSet::from([self.server]);
+        let mut far = self.distances(self.server, |_| true);
         let mut waiting: BTreeSet<_> = self.workers.iter().copied().collect();
-        while !waiting.is_empty() {
-            // What is joined costs nothing, so that a distance from the server is one from the tree.
-            let cost = |link| if links.contains(&link) { Some(0) } else { self.costs.get(&link).copied() };
-            let far = self.distances(self.server, cost);
-            let reached = waiting.iter().filter_map(|worker| Some((*far.get(worker)?, *worker)));
-            let (_, nearest) = reached.min()?;
+        while let Some(nearest) = waiting.iter().copied().min_by_key(|&worker| (far.to(worker), worker)) {
             waiting.remove(&nearest);
-            let mut at = nearest;
-            while joined.insert(at) {
-                let step = self.step(at, &far)?;
-                links.insert(step.link);
-                at = step.node;
-            }
+            let way = self.way(nearest, &far)?;
+            links.extend(way.iter().map(|step| step.link));
+            // Distances are from the tree, which has grown by this way.
+            let joined = std::iter::once(nearest).chain(way.iter().map(|step| step.node));
+            self.spread(&mut far, joined, |_| true);
         }
         self.tree_of(&links)
     }
 
     fn meeting_at(&self, switch: NodeKey) -> Option<Tree> {
-        let far = self.distances(switch, |link| self.costs.get(&link).copied());
+        let far = self.distances(switch, |_| true);
         let mut links = BTreeSet::new();
         for &host in self.workers.iter().chain([&self.server]) {
-            let mut at = host;
-            while at != switch {
-                let step = self.step(at, &far)?;
-                links.insert(step.link);
-                at = step.node;
-            }
+            links.extend(self.way(host, &far)?.iter().map(|step| step.link));
         }
         self.tree_of(&links)
     }
 
     /// The shortest ways to the server that take none but these links.
     fn tree_of(&self, links: &BTreeSet<LinkKey>) -> Option<Tree> {
-        let cost = |link| self.costs.get(&link).copied().filter(|_| links.contains(&link));
-        let far = self.distances(self.server, cost);
+        let inside = |link| links.contains(&link);
+        let far = self.distances(self.server, inside);
         let mut parents = BTreeMap::new();
         for &worker in self.workers {
             let mut at = worker;
             while at != self.server && !parents.contains_key(&at) {
-                let steps = self.fabric.neighbours(at).into_iter().filter(|via| links.contains(&via.link));
-                let step = self.nearer(at, &far, steps)?;
+                let step = self.step(at, &far, inside)?;
                 parents.insert(at, step);
                 at = step.node;
             }
@@ -124,31 +130,57 @@ impl Grow<'_> {
         Tree::new(self.server, self.workers, &parents)
     }
 
-    /// Distances over the links that have a cost.
-    fn distances(&self, root: NodeKey, cost: impl Fn(LinkKey) -> Option<u64>) -> Distances {
-        let graph = self.fabric.topology.graph();
-        let usable = EdgeFiltered::from_fn(graph, |edge| cost(edge.id()).is_some());
-        let far = dijkstra(&usable, root, None, |edge| cost(edge.id()).unwrap_or(u64::MAX));
-        far.into_iter().collect()
+    /// Distances from one node over the links that may be taken.
+    fn distances(&self, from: NodeKey, may_take: impl Fn(LinkKey) -> bool) -> Distances {
+        let mut far = Distances(vec![u64::MAX; self.ways.len()]);
+        self.spread(&mut far, [from], may_take);
+        far
     }
 
-    /// The next step of a shortest way to the root that `far` was measured from.
-    fn step(&self, from: NodeKey, far: &Distances) -> Option<Neighbour> {
-        self.nearer(from, far, self.fabric.neighbours(from).into_iter())
-    }
-
-    /// The one of several steps after which least is left to go; of equal ones that by the lowest port,
-    /// which is the same for all who pass here. Every step costs something, so this comes to an end.
-    fn nearer(
+    /// Brings distances up to date after these nodes have come to distance 0 (Dijkstra's algorithm).
+    fn spread(
         &self,
-        from: NodeKey,
-        far: &Distances,
-        steps: impl Iterator<Item = Neighbour>,
-    ) -> Option<Neighbour> {
-        let here = *far.get(&from)?;
-        let left = |via: &Neighbour| Some(far.get(&via.node)?.saturating_add(*self.costs.get(&via.link)?));
-        let (_, step) =
-            steps.filter_map(|via| Some((left(&via)?, via))).min_by_key(|(left, via)| (*left, via.port))?;
-        (far.get(&step.node)? < &here).then_some(step)
+        far: &mut Distances,
+        from: impl IntoIterator<Item = NodeKey>,
+        may_take: impl Fn(LinkKey) -> bool,
+    ) {
+        let start = from.into_iter().filter(|&node| far.shorten(node, 0)).map(|node| Reverse((0, node)));
+        let mut queue: BinaryHeap<_> = start.collect();
+        while let Some(Reverse((distance, node))) = queue.pop() {
+            if distance > far.to(node) {
+                continue;
+            }
+            for (via, cost) in self.ways(node).iter().filter(|(via, _)| may_take(via.link)) {
+                let distance = distance.saturating_add(*cost);
+                if far.shorten(via.node, distance) {
+                    queue.push(Reverse((distance, via.node)));
+                }
+            }
+        }
+    }
+
+    fn ways(&self, node: NodeKey) -> &[Way] {
+        self.ways.get(node.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// A shortest way to what `far` was measured from, as each node on it sees its next one.
+    fn way(&self, from: NodeKey, far: &Distances) -> Option<Vec<Neighbour>> {
+        let mut way = Vec::new();
+        let mut at = from;
+        while far.to(at) > 0 {
+            let step = self.step(at, far, |_| true)?;
+            way.push(step);
+            at = step.node;
+        }
+        Some(way)
+    }
+
+    /// The step after which least is left to go; of equal ones that by the lowest port, which is the same
+    /// for all who pass here. Every link costs something, so this comes to an end.
+    fn step(&self, from: NodeKey, far: &Distances, may_take: impl Fn(LinkKey) -> bool) -> Option<Neighbour> {
+        let left = |(via, cost): &Way| (far.to(via.node).saturating_add(*cost), via.port);
+        let ways = self.ways(from).iter().filter(|(via, _)| may_take(via.link));
+        let (step, _) = ways.min_by_key(|way| left(way))?;
+        (far.to(step.node) < far.to(from)).then_some(*step)
     }
 }
