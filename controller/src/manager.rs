@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -17,6 +18,9 @@ use crate::book::{Book, CreateError};
 use crate::error::SwitchError;
 use crate::jobs::{Attendance, JobError, JobKey};
 use crate::switch::Switch;
+
+/// Between two attempts to withdraw tables from a switch that does not answer.
+const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
 
 /// The controller's book and its switches.
 #[derive(Debug)]
@@ -151,18 +155,16 @@ impl Manager {
     fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
         if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(reason)) {
             tracing::warn!(key, reason, "job failed");
-            let manager = self.clone();
-            self.runtime.spawn(async move {
-                if let Err(error) = manager.withdraw(key).await {
-                    // What it holds there stays taken; whatever next writes to that switch tries again.
-                    tracing::warn!(key, %error, "cannot withdraw a job's tables");
-                }
-            });
+            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
         }
     }
 
     /// Ends a job and withdraws its tables; once more, if that failed before.
-    pub(crate) async fn end(&self, name: &str, token: &[u8]) -> Result<Result<(), SwitchError>, JobError> {
+    pub(crate) async fn end(
+        self: &Arc<Self>,
+        name: &str,
+        token: &[u8],
+    ) -> Result<Result<(), SwitchError>, JobError> {
         let key = {
             let mut book = self.book();
             let key = book.jobs.authorize(name, token)?;
@@ -171,7 +173,11 @@ impl Manager {
             }
             key
         };
-        Ok(self.withdraw(key).await)
+        let withdrawn = self.withdraw(key).await;
+        if withdrawn.is_err() {
+            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
+        }
+        Ok(withdrawn)
     }
 
     async fn withdraw(&self, key: JobKey) -> Result<(), SwitchError> {
@@ -214,6 +220,19 @@ impl Manager {
     /// Fails every job that is alive, and leaves the switches alone.
     pub(crate) fn fail_all(&self) {
         self.book().jobs.fail_all("the controller was shut down");
+    }
+}
+
+/// Withdraws the tables of a job that is over, however long a switch does not answer: until then the job's
+/// slots there are nobody's to have. Ends with the controller.
+async fn withdraw_in_the_end(manager: Weak<Manager>, key: JobKey) {
+    while let Some(manager) = manager.upgrade() {
+        match manager.withdraw(key).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(key, %error, "cannot withdraw a job's tables yet"),
+        }
+        drop(manager);
+        tokio::time::sleep(WITHDRAW_PAUSE).await;
     }
 }
 
