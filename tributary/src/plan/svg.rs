@@ -1,5 +1,7 @@
 //! The plan as a picture.
 
+use std::collections::BTreeMap;
+
 use svg::node::element::{Group, Line, Path, Rectangle, Text, Title};
 use svg::{Document, Node};
 use tributary_planner::{Plan, SwitchRole};
@@ -55,6 +57,8 @@ struct Canvas<'a> {
     topology: &'a Topology,
     plan: &'a Plan,
     layout: Layout,
+    /// The links of the tree.
+    pairs: BTreeMap<LinkKey, LinkPair<'a>>,
     width: f64,
     height: f64,
     /// Where the first column's middle is.
@@ -78,6 +82,7 @@ impl<'a> Canvas<'a> {
             left: (width - columns + COLUMN) / 2.0,
             most: plan.traffic.links.iter().map(|link| link.bytes).max().unwrap_or(1).max(1),
             layout,
+            pairs: pairs(plan),
         }
     }
 
@@ -95,9 +100,8 @@ impl<'a> Canvas<'a> {
     }
 
     fn unused_links(&self) -> Group {
-        let used = pairs(self.plan);
         let mut group = Group::new().set("fill", "none").set("stroke", UNUSED).set("stroke-width", 1.5);
-        for (key, link) in self.topology.links().filter(|(key, _)| !used.contains_key(key)) {
+        for (key, link) in self.topology.links().filter(|(key, _)| !self.pairs.contains_key(key)) {
             let ends = [link.ends[0].node, link.ends[1].node];
             let path = Path::new().set("d", self.curve(ends, 0.0)).set("stroke-dasharray", "4 4");
             group.append(path.add(self.tooltip(key, link)));
@@ -107,7 +111,7 @@ impl<'a> Canvas<'a> {
 
     fn tree_links(&self) -> Group {
         let mut group = Group::new().set("fill", "none");
-        for (key, LinkPair { up, down }) in pairs(self.plan) {
+        for (&key, LinkPair { up, down }) in &self.pairs {
             let link = &self.topology[key];
             let ends = [link.ends[0].node, link.ends[1].node];
             let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
@@ -152,7 +156,7 @@ impl<'a> Canvas<'a> {
         let in_use = link.load.map(format_rate);
         let mut said =
             format!("{a} – {b}, {}, in use {} and back {}", format_rate(link.rate), in_use[0], in_use[1]);
-        if let Some(LinkPair { up, down }) = pairs(self.plan).get(&key) {
+        if let Some(LinkPair { up, down }) = self.pairs.get(&key) {
             said += &format!("; {} up, {} down", bytes(up.bytes), bytes(down.bytes));
         }
         Title::new(said)
@@ -161,7 +165,7 @@ impl<'a> Canvas<'a> {
     /// The bytes of every link of the tree and which way they go, above its lower end.
     fn labels(&self) -> Group {
         let mut group = Group::new().set("font-size", 10.5);
-        for (key, LinkPair { up, down }) in pairs(self.plan) {
+        for (&key, LinkPair { up, down }) in &self.pairs {
             let [a, b] = self.topology[key].ends.map(|end| self.at(end.node));
             let (x, y) = if a.1 > b.1 { a } else { b };
             let bottom = y - BOX.1 / 2.0;
