@@ -1,4 +1,10 @@
 //! Embedded switches, and a look into them that the controller knows nothing of.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests may unwrap, and each uses its part"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 use tributary_controller::SwitchAddress;
+use tributary_link::FramePort;
 use tributary_p4runtime::entry::{Entity, Query, TableEntry};
 use tributary_p4runtime::{P4Info, Session, Target};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
@@ -17,7 +24,10 @@ use tributary_topology::Topology;
 const PROGRAM: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The switches of a topology, each with its P4Runtime server; no links.
+/// Ports of a switch by their number.
+pub type Ports = Vec<(u16, Box<dyn FramePort>)>;
+
+/// The switches of a topology, each with its P4Runtime server.
 pub struct Switches {
     program: PathBuf,
     running: BTreeMap<String, RunningSwitch>,
@@ -26,12 +36,17 @@ pub struct Switches {
 
 impl Switches {
     pub async fn start(topology: &Topology) -> Self {
+        Self::start_with(topology, |_| Vec::new()).await
+    }
+
+    /// With links: what `ports` says for the switch of a name.
+    pub async fn start_with(topology: &Topology, mut ports: impl FnMut(&str) -> Ports) -> Self {
         let program = super::common::root().join("p4/build");
         let mut switches = Self { program, running: BTreeMap::new(), addresses: BTreeMap::new() };
         for (_, node, _) in topology.switches() {
             let any = "127.0.0.1:0".parse().unwrap();
             switches.addresses.insert(node.name.clone(), (any, node.id.get().into()));
-            switches.restart(&node.name).await;
+            switches.run(&node.name, ports(&node.name)).await;
         }
         switches
     }
@@ -50,8 +65,12 @@ impl Switches {
 
     /// Starts a switch that does not run, with nothing in its memory, where it was before.
     pub async fn restart(&mut self, name: &str) {
+        self.run(name, Vec::new()).await;
+    }
+
+    async fn run(&mut self, name: &str, ports: Ports) {
         let (address, device_id) = self.addresses[name];
-        let config = SwitchConfig { device_id, ..SwitchConfig::new(name, address, Vec::new()) };
+        let config = SwitchConfig { device_id, ..SwitchConfig::new(name, address, ports) };
         let switch = SoftSwitch::start(config).await.unwrap();
         self.addresses.insert(name.to_owned(), (switch.p4runtime_addr(), device_id));
         self.running.insert(name.to_owned(), switch);
