@@ -14,14 +14,13 @@ use bytesize::ByteSize;
 use clap::Args;
 use tributary_p4runtime::P4Info;
 use tributary_planner::{FabricState, JobRequest, Plan, plan};
+use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
 
-use crate::options::{Aggregation, Downlink};
+use crate::options::{Aggregation, Downlink, load_topology, window};
 
 pub(crate) use drawing::drawing;
 
-const DEFAULT_TOPOLOGY: &str = include_str!("../../../topologies/three-tier-8.toml");
-const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 const P4INFO: &str = include_str!("../../../p4/build/tributary.p4info.txtpb");
 /// A register array with one cell for each slot.
 const SLOT_REGISTER: &str = "slot_values_0";
@@ -47,7 +46,7 @@ pub(crate) struct PlanArgs {
     size: ByteSize,
 
     /// Slices under way at once, a power of two: the slots that the job takes on each switch
-    #[arg(long, value_name = "SLOTS", default_value_t = 256, value_parser = window)]
+    #[arg(long, value_name = "SLOTS", default_value_t = DEFAULT_WINDOW, value_parser = window)]
     window: u32,
 
     /// Print the plan as one JSON object instead of drawings and tables
@@ -65,10 +64,7 @@ pub(crate) struct PlanArgs {
 /// The topology is wrong (file and line are named), the job does not fit it, or the picture cannot be
 /// written.
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
-    let topology = match &args.topology {
-        Some(path) => Topology::load(path)?,
-        None => Topology::parse(DEFAULT_TOPOLOGY, DEFAULT_TOPOLOGY_NAME)?,
-    };
+    let topology = load_topology(args.topology.as_deref())?;
     let state = FabricState::of(&topology, slots()?);
     let job = JobRequest {
         aggregation: args.aggregation.into(),
@@ -107,12 +103,5 @@ fn size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(size),
         _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
-    }
-}
-
-fn window(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(window) if window.is_power_of_two() => Ok(window),
-        _ => Err("a power of two is needed, such as 256".to_owned()),
     }
 }

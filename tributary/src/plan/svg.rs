@@ -16,8 +16,8 @@ const ROW: f64 = 128.0;
 const MARGIN: f64 = 48.0;
 const HEADER: f64 = 122.0;
 const BOX: (f64, f64) = (92.0, 44.0);
-/// Longer names are squeezed into the box.
-const LONG_NAME: usize = 11;
+/// Names of nodes: up to so many characters fit their box; longer ones get smaller, then are cut.
+const NAME: (usize, usize) = (11, 16);
 const LINE: f64 = 20.0;
 /// The straight piece of a link above its lower end, where its bytes stand beside it.
 const STRAIGHT: f64 = 34.0;
@@ -196,12 +196,10 @@ impl<'a> Canvas<'a> {
                 .set("stroke", look.edge)
                 .set("stroke-width", 1.5)
                 .set("stroke-dasharray", if look.dashed { "4 3" } else { "none" });
-            let mut name = text(x, y - 2.0, node.name.clone(), look.ink).set("font-weight", 600);
-            if node.name.len() > LONG_NAME {
-                name = name.set("textLength", width - 10.0).set("lengthAdjust", "spacingAndGlyphs");
-            }
+            let (shown, size) = fitting(&node.name);
+            let name = text(x, y - 2.0, shown, look.ink).set("font-size", size).set("font-weight", 600);
             let said = text(x, y + 13.0, look.said, look.ink).set("font-size", 10.5);
-            group.append(Group::new().add(frame).add(name).add(said));
+            group.append(Group::new().add(Title::new(&node.name)).add(frame).add(name).add(said));
         }
         group
     }
@@ -269,6 +267,17 @@ impl Look {
             (false, _) => Self { said, fill: "#f3f4f6", edge: FAINT, ink: INK, dashed: true },
         }
     }
+}
+
+/// A name as it fits its box, and the size of its letters. Names are ASCII.
+fn fitting(name: &str) -> (String, f64) {
+    let (fits, most) = NAME;
+    let shown = match name.get(..most - 1).filter(|_| name.len() > most) {
+        Some(start) => format!("{start}…"),
+        None => name.to_owned(),
+    };
+    let size = 12.0 * fits as f64 / name.len().clamp(fits, most) as f64;
+    (shown, size)
 }
 
 fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
