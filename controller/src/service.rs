@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
+use tributary_planner::PlanError;
 
 use crate::answer;
 use crate::book::CreateError;
@@ -118,6 +119,7 @@ fn create_status(failure: CreateFailure) -> Status {
     let message = failure.to_string();
     match failure {
         CreateFailure::Refused(CreateError::Job(error)) => job_status(error),
+        CreateFailure::Refused(CreateError::Plan(PlanError::Internal(_))) => Status::internal(message),
         CreateFailure::Refused(CreateError::Plan(_)) => Status::invalid_argument(message),
         CreateFailure::Refused(CreateError::NoSlots { .. } | CreateError::TooManyJobs(_)) => {
             Status::resource_exhausted(message)

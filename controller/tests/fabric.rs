@@ -71,7 +71,7 @@ async fn whatever_a_switch_held_it_is_brought_into_its_state() {
     let leftovers: Vec<Entity> = vec![
         MulticastGroup::to_ports(1, [400, 401]).into(),
         MulticastGroup::to_ports(99, [3]).into(),
-        mac(0x02_0000_0000_77).action(ActionCall::new("forward").with("port", 9u16)).into(),
+        mac(0x0200_0000_0077).action(ActionCall::new("forward").with("port", 9u16)).into(),
         mac(0xffff_ffff_ffff).action(ActionCall::new("to_controller")).into(),
         guard.action(ActionCall::new("allow")).into(),
         TableEntry::new("result_group")
