@@ -1,0 +1,95 @@
+//! `tributary demo`: real training over the real P4 program, in every mode.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use serde_json::Value;
+use support::json;
+
+/// Runs the demo for a few rounds.
+fn demo(options: &[&str]) -> Value {
+    let short = ["demo", "--json", "--rounds", "3"];
+    json(&[&short, options].concat())
+}
+
+fn number(report: &Value, path: &str) -> f64 {
+    report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} in {report}"))
+}
+
+fn assert_sums_are_right(report: &Value) {
+    assert_eq!(report["identical_on_all_workers"], true, "{report}");
+    assert!(number(report, "/max_relative_error") < 1e-6, "{report}");
+}
+
+fn assert_every_slot_is_released(report: &Value) {
+    assert_eq!(report["slots"]["released"], report["slots"]["used"], "{report}");
+}
+
+fn assert_near(value: f64, expected: f64, tolerance: f64) {
+    assert!((value / expected - 1.0).abs() <= tolerance, "{value} is not within {tolerance} of {expected}");
+}
+
+#[test]
+fn training_over_the_tree_is_training_on_one_machine() {
+    let report = json(&["demo", "--json"]);
+    assert_sums_are_right(&report);
+    assert_every_slot_is_released(&report);
+    let (ours, alone) = (number(&report, "/accuracy"), number(&report, "/accuracy_one_machine"));
+    assert!(ours > 0.93, "{report}");
+    assert!((ours - alone).abs() < 0.01, "{report}");
+    assert_eq!(report["workers"], 8);
+    assert!(number(&report, "/values_per_round") >= 100_000.0);
+}
+
+#[test]
+fn every_level_of_the_tree_divides_what_reaches_the_server() {
+    let [none, leaf, tree] = ["none", "leaf", "tree"].map(|aggregation| {
+        let report = demo(&["--aggregation", aggregation]);
+        assert_sums_are_right(&report);
+        assert_every_slot_is_released(&report);
+        report
+    });
+    let into_server = |report| number(report, "/bytes/into_server");
+    assert_near(into_server(&none) / into_server(&tree), 8.0, 0.03);
+    assert_near(into_server(&leaf) / into_server(&tree), 4.0, 0.03);
+    let overhead = into_server(&tree) / number(&tree, "/bound/into_server");
+    assert!((1.0..1.12).contains(&overhead), "{overhead} times the bare gradients");
+    assert!(number(&tree, "/bytes/all_links") >= number(&tree, "/bound/all_links"));
+}
+
+#[test]
+fn unicast_results_cost_the_server_one_copy_a_worker() {
+    let [unicast, multicast] = ["unicast", "multicast"].map(|downlink| {
+        let report = demo(&["--downlink", downlink]);
+        assert_sums_are_right(&report);
+        assert_every_slot_is_released(&report);
+        number(&report, "/bytes/out_of_server")
+    });
+    // Unicast results carry a stack of hops and multicast ones do not, which is 0.8 % here.
+    assert_near(unicast / multicast, 8.0, 0.03);
+}
+
+#[test]
+fn losses_on_every_link_change_no_sum() {
+    for downlink in ["multicast", "unicast"] {
+        let report = demo(&["--loss", "0.05", "--downlink", downlink]);
+        assert_sums_are_right(&report);
+        assert!(number(&report, "/retransmissions") > 0.0, "{report}");
+    }
+    assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "leaf"]));
+    assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "none"]));
+}
+
+#[test]
+fn a_fabric_with_two_spines_works_too() {
+    let report = demo(&["--topology", "topologies/leaf-spine-8.toml"]);
+    assert_sums_are_right(&report);
+    assert_every_slot_is_released(&report);
+}
+
+#[test]
+fn a_plain_switch_in_the_middle_is_passed_by_mac_address() {
+    let report = demo(&["--topology", "topologies/plain-middle-4.toml"]);
+    assert_sums_are_right(&report);
+}

@@ -1,0 +1,41 @@
+//! Runs the `tributary` binary as a user would.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The checkout's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs `tributary` in the checkout's root.
+pub(crate) fn tributary(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).current_dir(root()).output().unwrap()
+}
+
+/// Runs `tributary`, which must succeed and print one JSON object.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    let output = tributary(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs `tributary`, which must exit with `status` and say each of `words` on standard error.
+pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
+    let output = tributary(arguments);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{arguments:?}: {word:?} is not in: {said}");
+    }
+    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+}
+
+/// Standard error as text.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

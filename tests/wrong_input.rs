@@ -1,0 +1,129 @@
+//! Wrong input gets a clear error and exit status 1 or 2.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{refused, root};
+
+fn path(file: &Path) -> &str {
+    file.to_str().unwrap()
+}
+
+/// The default topology with one text replaced, as a file.
+fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
+    let text = fs::read_to_string(root().join("topologies/three-tier-8.toml")).unwrap();
+    assert!(text.contains(from), "{from:?} is not in the topology any more");
+    let file = folder.join("changed.toml");
+    fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    file
+}
+
+/// The checked-in pipeline with its JSON changed, as a folder.
+fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
+    let build = root().join("p4/build");
+    let mut pipeline: Value =
+        serde_json::from_slice(&fs::read(build.join("tributary.json")).unwrap()).unwrap();
+    change(&mut pipeline);
+    fs::write(folder.join("tributary.json"), pipeline.to_string()).unwrap();
+    fs::copy(build.join("tributary.p4info.txtpb"), folder.join("tributary.p4info.txtpb")).unwrap();
+}
+
+fn named<'a>(list: &'a mut Value, name: &str) -> &'a mut Value {
+    list.as_array_mut().unwrap().iter_mut().find(|item| item["name"] == name).unwrap()
+}
+
+#[test]
+fn the_options_are_checked() {
+    refused(&["demo", "--loss", "1.5"], 2, &["--loss", "probability"]);
+    refused(&["demo", "--rounds", "0"], 2, &["--rounds"]);
+    refused(&["demo", "--aggregation", "everywhere"], 2, &["tree", "leaf", "none"]);
+    refused(&["demo", "--window", "100"], 2, &["--window", "power of two"]);
+    refused(&["frobnicate"], 2, &["frobnicate"]);
+}
+
+#[test]
+fn a_topology_is_refused_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let dangling = changed_topology(folder.path(), "\"w0\"]", "\"nowhere\"]");
+    refused(&["demo", "--topology", path(&dangling)], 1, &["changed.toml:", "nowhere"]);
+    refused(&["plan", "--topology", path(&dangling)], 1, &["changed.toml:", "nowhere"]);
+    let duplicate = changed_topology(folder.path(), "name = \"w1\"", "name = \"w0\"");
+    refused(&["demo", "--topology", path(&duplicate)], 1, &["changed.toml:", "w0"]);
+    refused(&["demo", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
+}
+
+#[test]
+fn an_unreachable_worker_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root().join("topologies/three-tier-8.toml")).unwrap();
+    let alone = format!(
+        "{text}\n[[switch]]\nname = \"island\"\n\n[[host]]\nname = \"w8\"\nrole = \"worker\"\n\n[[link]]\nends = [\"island\", \"w8\"]\n"
+    );
+    let file = folder.path().join("island.toml");
+    fs::write(&file, alone).unwrap();
+    refused(&["demo", "--topology", path(&file)], 1, &["island.toml:", "w8"]);
+}
+
+#[test]
+fn a_broken_addition_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    changed_pipeline(folder.path(), |pipeline| {
+        let add = named(&mut pipeline["actions"], "SwitchIngress.gradients.values.add");
+        replace_first(add, "+", "-");
+    });
+    refused(&["demo", "--pipeline", path(folder.path())], 1, &["check", "sum", "slice"]);
+}
+
+/// Replaces the first operator `from` in an expression tree.
+fn replace_first(value: &mut Value, from: &str, to: &str) -> bool {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("op").is_some_and(|op| op == from) {
+                fields.insert("op".to_owned(), to.into());
+                return true;
+            }
+            fields.values_mut().any(|field| replace_first(field, from, to))
+        }
+        Value::Array(items) => items.iter_mut().any(|item| replace_first(item, from, to)),
+        _ => false,
+    }
+}
+
+#[test]
+fn a_p4info_that_does_not_fit_the_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    changed_pipeline(folder.path(), |pipeline| {
+        for block in pipeline["pipelines"].as_array_mut().unwrap() {
+            for table in block["tables"].as_array_mut().unwrap() {
+                if table["name"].as_str().unwrap().ends_with("egress_guard") {
+                    table["name"] = "Ingress.somebody_elses".into();
+                }
+            }
+        }
+    });
+    refused(&["demo", "--pipeline", path(folder.path())], 1, &["egress_guard"]);
+    let empty = tempfile::tempdir().unwrap();
+    refused(&["demo", "--pipeline", path(empty.path())], 1, &["tributary.json"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(&["demo", "--listen", &address], 1, &[&address, "in use"]);
+    let folder = tempfile::tempdir().unwrap();
+    let with_address = format!("name = \"leaf0\"\np4runtime = \"{address}\"");
+    let topology = changed_topology(folder.path(), "name = \"leaf0\"", &with_address);
+    refused(&["demo", "--topology", path(&topology)], 1, &[&address, "leaf0", "taken"]);
+}
+
+#[test]
+fn a_job_that_needs_more_slots_than_there_are_is_refused() {
+    refused(&["demo", "--window", "8192"], 1, &["slots", "8192", "4096"]);
+}

@@ -1,0 +1,152 @@
+//! The job's members: each joins through the controller's API, as on hosts of their own.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::transport::Endpoint;
+use tributary_api::Role;
+use tributary_host_agent::{JobEvent, JobMember, Membership, ServerAgent, Speaker, WorkerAgent};
+use tributary_link::InProcessPort;
+use tributary_protocol::Timers;
+
+/// A worker's agent and its voice at the controller.
+#[derive(Clone)]
+pub(crate) struct Worker {
+    pub(crate) host: String,
+    pub(crate) agent: Arc<WorkerAgent>,
+    speaker: Speaker,
+    runtime: Handle,
+}
+
+impl Worker {
+    /// Tells the controller that this worker's all-reduce failed, so that nobody waits for it. To be called
+    /// from a thread that is not the runtime's.
+    pub(crate) fn report_fault(&self, description: &str) {
+        let mut speaker = self.speaker.clone();
+        // Where the controller has ended the job already, everyone knows.
+        let _ = self.runtime.block_on(async move { speaker.report_fault(description).await });
+    }
+}
+
+/// All members of a running job.
+pub(crate) struct Members {
+    /// In rank order.
+    pub(crate) workers: Vec<Worker>,
+    server: Arc<ServerAgent>,
+    watchers: Vec<JoinHandle<()>>,
+}
+
+/// An agent of either role.
+enum Agent {
+    Worker(Arc<WorkerAgent>),
+    Server(Arc<ServerAgent>),
+}
+
+impl Agent {
+    fn end(&self, reason: &str) {
+        match self {
+            Self::Worker(agent) => agent.end(reason),
+            Self::Server(agent) => agent.end(reason),
+        }
+    }
+}
+
+/// One host that has joined and was started.
+struct Started {
+    host: String,
+    rank: Option<u16>,
+    agent: Agent,
+    membership: Membership,
+}
+
+impl Members {
+    /// Lets every host join the job and starts its agent once the controller says so.
+    ///
+    /// # Errors
+    /// The controller refuses a host or fails the job, or an agent cannot start.
+    pub(crate) async fn join(
+        controller: &Endpoint,
+        job: &str,
+        token: &[u8],
+        hosts: Vec<(String, InProcessPort)>,
+    ) -> Result<Self> {
+        let mut joining = JoinSet::new();
+        for (host, port) in hosts {
+            let member = JobMember { job: job.to_owned(), token: token.to_vec(), host };
+            joining.spawn(start(controller.clone(), member, port));
+        }
+        let mut workers = Vec::new();
+        let mut server = None;
+        let mut watchers = Vec::new();
+        while let Some(started) = joining.join_next().await {
+            let Started { host, rank, agent, membership } = started??;
+            match (&agent, rank) {
+                (Agent::Worker(agent), Some(rank)) => {
+                    let (agent, speaker) = (Arc::clone(agent), membership.speaker());
+                    workers.push((rank, Worker { host, agent, speaker, runtime: Handle::current() }));
+                }
+                (Agent::Server(agent), _) => server = Some(Arc::clone(agent)),
+                (Agent::Worker(_), None) => bail!("{host} was started as a worker without a rank"),
+            }
+            watchers.push(tokio::spawn(watch(membership, agent)));
+        }
+        workers.sort_by_key(|(rank, _)| *rank);
+        let workers = workers.into_iter().map(|(_, worker)| worker).collect();
+        let server = server.ok_or_else(|| anyhow!("no host was started as the job's server"))?;
+        Ok(Self { workers, server, watchers })
+    }
+
+    /// Slices that the workers have sent again so far.
+    pub(crate) fn retransmissions(&self) -> Result<u64> {
+        self.workers.iter().map(|worker| Ok(worker.agent.stats()?.protocol.retransmitted)).sum()
+    }
+
+    /// Slices that each worker has sent so far, not counting those that it sent again.
+    pub(crate) fn slices(&self) -> Result<u64> {
+        let worker = self.workers.first().context("the job has no workers")?;
+        Ok(worker.agent.stats()?.protocol.sent)
+    }
+
+    /// Waits until every member has heard that the job is over, and stops the agents.
+    pub(crate) async fn part(self) -> Result<()> {
+        for watcher in self.watchers {
+            watcher.await.context("a member's watcher panicked")?;
+        }
+        drop((self.workers, self.server));
+        Ok(())
+    }
+}
+
+/// Joins and waits for the start.
+async fn start(controller: Endpoint, member: JobMember, port: InProcessPort) -> Result<Started> {
+    let host = member.host.clone();
+    let mut membership = Membership::join(&controller, member).await?;
+    let config = match membership.next_event().await? {
+        JobEvent::Start(config) => config,
+        JobEvent::Failed { reason } => bail!("the job failed before it began: {reason}"),
+        JobEvent::Ended => bail!("the job ended before it began"),
+    };
+    let (rank, agent) = match &config.role {
+        Role::Worker { rank, .. } => {
+            let agent = WorkerAgent::start(&config, Timers::default(), Box::new(port))?;
+            (Some(rank.get()), Agent::Worker(Arc::new(agent)))
+        }
+        Role::Server { .. } => (None, Agent::Server(Arc::new(ServerAgent::start(&config, Box::new(port))?))),
+    };
+    Ok(Started { host, rank, agent, membership })
+}
+
+/// Ends the agent when the job is over.
+async fn watch(mut membership: Membership, agent: Agent) {
+    let reason = loop {
+        match membership.next_event().await {
+            Ok(JobEvent::Start(_)) => {}
+            Ok(JobEvent::Failed { reason }) => break reason,
+            Ok(JobEvent::Ended) => break "the job has ended".to_owned(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    agent.end(&reason);
+}

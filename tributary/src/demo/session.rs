@@ -1,0 +1,159 @@
+//! A fabric with one job on it, from start to end.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tonic::transport::{Channel, Endpoint};
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
+use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
+use tributary_topology::{NodeKey, Topology};
+use tributary_trainer::PARAMETERS;
+
+use super::DemoArgs;
+use super::fabric::Fabric;
+use super::members::Members;
+use super::report::{Bound, Bytes, Slots};
+
+const JOB: &str = "demo";
+/// The compiled program, as seen from the checkout.
+const DEFAULT_PIPELINE: &str = "p4/build";
+/// Everything runs on this machine: a switch that is silent this long has a defect.
+const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
+
+/// A running fabric, and the job on it.
+pub(super) struct Session {
+    topology: Topology,
+    fabric: Fabric,
+    controller: RunningController,
+    client: ControllerClient<Channel>,
+    token: Vec<u8>,
+    pub(super) members: Members,
+    plan: Plan,
+}
+
+/// What a session has measured, of all rounds together.
+pub(super) struct Measured {
+    pub(super) bytes: Bytes,
+    pub(super) retransmissions: u64,
+    pub(super) slots: Slots,
+    pub(super) counters: Vec<v1::SwitchCounters>,
+    /// What was expected of one round.
+    pub(super) expected: Expectation,
+}
+
+/// What the planner says of one all-reduce.
+pub(super) struct Expectation {
+    /// The least that links have to carry.
+    pub(super) bound: Bound,
+    /// What they carry without aggregation in the network.
+    pub(super) plain: Traffic,
+}
+
+impl Session {
+    /// Starts the switches and the controller, creates the job and lets every member join it.
+    ///
+    /// # Errors
+    /// Whatever cannot start, in the words of the part that refused.
+    pub(super) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
+        let mut fabric = Fabric::start(&topology, args.loss, args.seed).await?;
+        let controller = Controller::start(ControllerConfig {
+            switches: addresses(&topology, &fabric),
+            topology: topology.clone(),
+            pipeline: args.pipeline.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PIPELINE)),
+            listen: args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            switch_patience: SWITCH_PATIENCE,
+        })
+        .await?;
+        let endpoint = Endpoint::from_shared(format!("http://{}", controller.api_addr()))?;
+        let mut client = ControllerClient::connect(endpoint.clone()).await?;
+        let request = v1::CreateJobRequest {
+            name: JOB.to_owned(),
+            aggregation: v1::Aggregation::from(args.aggregation).into(),
+            downlink: v1::Downlink::from(args.downlink).into(),
+            window: args.window,
+            gradient_bytes: GRADIENT_BYTES,
+            ..v1::CreateJobRequest::default()
+        };
+        let created =
+            client.create_job(request).await.map_err(|status| anyhow!(status.message().to_owned()))?;
+        let token = created.into_inner().token;
+        let plan = plan(&topology, args.window, args.aggregation.into(), args.downlink.into())?;
+        let hosts = plan.workers.iter().map(|worker| worker.key).chain([plan.server.key]);
+        let hosts = hosts
+            .map(|host| {
+                let name = topology[host].name.clone();
+                let port = fabric.take_host_port(host).with_context(|| format!("host {name} has no link"))?;
+                Ok((name, port))
+            })
+            .collect::<Result<_>>()?;
+        let members = Members::join(&endpoint, JOB, &token, hosts).await?;
+        Ok(Self { topology, fabric, controller, client, token, members, plan })
+    }
+
+    /// The job's plan, as the controller has it.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Reads all counters, ends the job and stops everything.
+    ///
+    /// # Errors
+    /// A switch or the controller does not answer.
+    pub(super) async fn finish(mut self) -> Result<Measured> {
+        let counters =
+            self.client.get_counters(v1::GetCountersRequest::default()).await?.into_inner().switches;
+        let measured = Measured {
+            bytes: self.fabric.bytes(&self.topology, self.plan.server.key),
+            retransmissions: self.members.retransmissions()?,
+            slots: Slots {
+                used: self.members.slices()?
+                    * self.plan.switches.iter().filter(|s| s.aggregate).count() as u64,
+                released: released(&counters),
+            },
+            counters,
+            expected: self.expectation()?,
+        };
+        let end = v1::EndJobRequest { job: JOB.to_owned(), token: self.token };
+        self.client.end_job(end).await?;
+        self.members.part().await?;
+        self.controller.shutdown().await?;
+        self.fabric.stop().await?;
+        Ok(measured)
+    }
+
+    fn expectation(&self) -> Result<Expectation> {
+        let of = |aggregation, downlink| plan(&self.topology, self.plan.window, aggregation, downlink);
+        let tree = of(Aggregation::Tree, Downlink::Multicast)?.traffic;
+        let bound =
+            Bound { into_server: GRADIENT_BYTES, all_links: tree.links.len() as u64 * GRADIENT_BYTES };
+        Ok(Expectation { bound, plain: of(Aggregation::None, Downlink::Unicast)?.traffic })
+    }
+}
+
+/// The plan of a job on an otherwise idle fabric, which is what the controller plans on here.
+fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Downlink) -> Result<Plan> {
+    let job = JobRequest::of(topology, window, GRADIENT_BYTES).context("the topology has no server")?;
+    let job = JobRequest { aggregation, downlink, ..job };
+    Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
+}
+
+fn addresses(topology: &Topology, fabric: &Fabric) -> BTreeMap<String, SwitchAddress> {
+    let address = |(key, address): (NodeKey, SocketAddr)| {
+        let node = &topology[key];
+        let address = SwitchAddress { address: address.to_string(), device_id: node.id.get().into() };
+        (node.name.clone(), address)
+    };
+    fabric.p4runtime_addresses().map(address).collect()
+}
+
+/// Slots that results have emptied.
+fn released(counters: &[v1::SwitchCounters]) -> u64 {
+    let jobs = counters.iter().flat_map(|switch| &switch.jobs);
+    jobs.filter(|counter| counter.reason == "released").map(|counter| counter.packets).sum()
+}

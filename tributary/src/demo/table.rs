@@ -1,0 +1,89 @@
+//! What the demo found, for people.
+
+use std::collections::BTreeMap;
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use indicatif::{HumanBytes, HumanCount};
+use tributary_api::v1::SwitchCounters;
+use tributary_planner::Traffic;
+
+use super::report::Report;
+
+/// The job's counters worth a column, in the order of a packet's way through a switch.
+const REASONS: [&str; 9] = [
+    "received",
+    "contributed",
+    "completed",
+    "consumed",
+    "duplicate",
+    "stale",
+    "probe",
+    "released",
+    "rejected",
+];
+
+/// Prints the whole result. `plain` is what one round costs without aggregation in the network.
+pub(crate) fn print(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) {
+    println!("{}\n", training(report));
+    println!("{}\n", bytes(report, plain));
+    println!("{}\n", switches(counters));
+    let Report { rounds, values_per_round, seconds, retransmissions, slots, .. } = report;
+    println!(
+        "{rounds} rounds of {} values in {seconds:.1} s; {} retransmissions; {} of {} slots released; \
+         largest error {:.1e} of a slice's largest input; {} on every worker",
+        HumanCount(*values_per_round as u64),
+        HumanCount(*retransmissions),
+        HumanCount(slots.released),
+        HumanCount(slots.used),
+        report.max_relative_error,
+        if report.identical_on_all_workers { "the same bits" } else { "NOT the same bits" },
+    );
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_BORDERS_ONLY).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn training(report: &Report) -> Table {
+    let percent = |accuracy: f64| format!("{:.2} %", accuracy * 100.0);
+    let workers = format!("{} workers over the fabric", report.workers);
+    let mut table = table(&["held-out images", &workers, "one machine"]);
+    table.add_row(["accuracy".to_owned(), percent(report.accuracy), percent(report.accuracy_one_machine)]);
+    table
+}
+
+fn bytes(report: &Report, plain: &Traffic) -> Table {
+    let rounds = u64::from(report.rounds);
+    let size = |bytes: u64| HumanBytes(bytes).to_string();
+    let mut table = table(&["bytes", "into the server", "out of the server", "all links"]);
+    let [into, out, all] =
+        [plain.into_server, plain.out_of_server, plain.all_links].map(|bytes| size(bytes * rounds));
+    table.add_row(["without aggregation (expected)".to_owned(), into, out, all]);
+    let carried = &report.bytes;
+    let [into, out, all] = [carried.into_server, carried.out_of_server, carried.all_links].map(size);
+    table.add_row(["this run".to_owned(), into, out, all]);
+    let bound = &report.bound;
+    let [into, all] = [bound.into_server, bound.all_links].map(size);
+    table.add_row(["lower bound (each value once a link)".to_owned(), into.clone(), into, all]);
+    table
+}
+
+fn switches(counters: &[SwitchCounters]) -> Table {
+    let mut header = vec!["packets of the job"];
+    header.extend(REASONS);
+    let mut table = table(&header);
+    for switch in counters {
+        let mut row = vec![switch.name.clone()];
+        let by_reason: BTreeMap<&str, u64> =
+            switch.jobs.iter().map(|counter| (counter.reason.as_str(), counter.packets)).collect();
+        row.extend(REASONS.map(|reason| HumanCount(by_reason.get(reason).copied().unwrap_or(0)).to_string()));
+        table.add_row(row);
+    }
+    table
+}

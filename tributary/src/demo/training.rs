@@ -1,0 +1,119 @@
+//! The training itself: one thread a worker, a gradient and an all-reduce a round.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tributary_host_agent::AgentError;
+use tributary_protocol::{AllReduce, GradientData, Sums};
+use tributary_trainer::{Digits, Learner, Model, PARAMETERS, Share, Training};
+
+use super::judge::{Exchange, Verdict};
+use super::members::Worker;
+
+/// Rounds that workers may be ahead of the judge.
+const ROUNDS_AHEAD: usize = 2;
+
+/// What came out of a training.
+pub(crate) struct Outcome {
+    /// The model that all workers have in the end; the first worker's, should they differ.
+    pub(crate) model: Model,
+    pub(crate) verdict: Verdict,
+}
+
+/// Trains on all workers at once, in rank order, and calls `after_round` after each round.
+///
+/// # Errors
+/// The one that stopped the training: an all-reduce that failed.
+pub(crate) fn train(
+    training: &Training,
+    digits: &Digits,
+    workers: &[Worker],
+    mut after_round: impl FnMut(),
+) -> Result<Outcome> {
+    let mut threads = Vec::new();
+    let mut exchanges = Vec::new();
+    for (rank, worker) in (0..).zip(workers) {
+        let (sender, receiver) = sync_channel(ROUNDS_AHEAD);
+        let learner = Learner::new(training, Arc::clone(&digits.training), Share::Worker(rank))?;
+        let trainer = Trainer { worker: worker.clone(), training: *training, exchanges: sender };
+        threads.push(
+            thread::Builder::new().name(format!("trainer {rank}")).spawn(move || trainer.run(learner))?,
+        );
+        exchanges.push(receiver);
+    }
+    let verdict = judge(training.rounds(), &exchanges, &mut after_round);
+    // A worker that still hands over a round would wait for ever.
+    drop(exchanges);
+    let ends =
+        threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a trainer thread panicked"))?);
+    let models = first_cause(ends)?;
+    let Some(mut verdict) = verdict else { bail!("a worker stopped before the last round") };
+    verdict.identical &= models.windows(2).all(|pair| pair[0] == pair[1]);
+    let model = models.into_iter().next().context("there are no workers")?;
+    Ok(Outcome { model, verdict })
+}
+
+/// All models, or the error that the others' errors follow from: a failed worker ends the job for everyone.
+fn first_cause(ends: impl Iterator<Item = Result<Model>>) -> Result<Vec<Model>> {
+    let mut models = Vec::new();
+    let mut errors = Vec::new();
+    for end in ends {
+        match end {
+            Ok(model) => models.push(model),
+            Err(error) => errors.push(error),
+        }
+    }
+    let is_consequence =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(AgentError::Ended { .. }));
+    errors.sort_by_key(is_consequence);
+    errors.into_iter().next().map_or(Ok(models), Err)
+}
+
+/// Judges round after round; `None` when a worker has ended before.
+fn judge(rounds: u32, workers: &[Receiver<Exchange>], after_round: &mut impl FnMut()) -> Option<Verdict> {
+    let mut verdict = Verdict::default();
+    for _ in 0..rounds {
+        let round = workers.iter().map(|worker| worker.recv().ok()).collect::<Option<Vec<_>>>()?;
+        verdict.add_round(&round);
+        after_round();
+    }
+    Some(verdict)
+}
+
+/// One worker's training process.
+struct Trainer {
+    worker: Worker,
+    training: Training,
+    exchanges: SyncSender<Exchange>,
+}
+
+impl Trainer {
+    fn run(self, learner: Learner) -> Result<Model> {
+        let end = self.rounds(learner);
+        if let Err(error) = &end {
+            self.worker.report_fault(&format!("{error:#}"));
+        }
+        end
+    }
+
+    fn rounds(&self, mut learner: Learner) -> Result<Model> {
+        for round in 0..self.training.rounds() {
+            let mut gradient = vec![0.0; PARAMETERS];
+            learner.gradient(&mut gradient)?;
+            let operation = AllReduce {
+                name: format!("gradient of round {round}"),
+                data: GradientData::F32(gradient.clone()),
+                weight: 1,
+            };
+            let reduced =
+                self.worker.agent.all_reduce(operation).with_context(|| self.worker.host.clone())?;
+            let Sums::F32(sum) = reduced.sums else { bail!("an all-reduce of f32 returned another type") };
+            learner.apply(&sum, self.training.global_batch() as u64)?;
+            // The judge has gone when another worker failed; that one's error counts.
+            let _ = self.exchanges.send(Exchange { gradient, sum });
+        }
+        Ok(learner.model().clone())
+    }
+}

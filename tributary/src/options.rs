@@ -1,0 +1,85 @@
+//! Options that several subcommands share.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use tributary_api::v1;
+use tributary_planner as planner;
+use tributary_topology::{Topology, TopologyError};
+
+const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml");
+const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
+
+/// The topology in `file`, or the built-in one.
+pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
+    match file {
+        Some(file) => Topology::load(file),
+        None => Topology::parse(DEFAULT_TOPOLOGY, DEFAULT_TOPOLOGY_NAME),
+    }
+}
+
+/// Parses a job's window.
+pub(crate) fn window(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(window) if window.is_power_of_two() => Ok(window),
+        _ => Err("a power of two is needed, such as 256".to_owned()),
+    }
+}
+
+/// Where gradients are added up on their way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Aggregation {
+    /// At every switch where it saves bytes
+    Tree,
+    /// At the workers' first switches only
+    Leaf,
+    /// Nowhere but at the server
+    None,
+}
+
+/// How results come back to the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Downlink {
+    /// The server sends each result once
+    Multicast,
+    /// The server sends each result to every worker
+    Unicast,
+}
+
+impl From<Aggregation> for planner::Aggregation {
+    fn from(option: Aggregation) -> Self {
+        match option {
+            Aggregation::Tree => Self::Tree,
+            Aggregation::Leaf => Self::Leaf,
+            Aggregation::None => Self::None,
+        }
+    }
+}
+
+impl From<Aggregation> for v1::Aggregation {
+    fn from(option: Aggregation) -> Self {
+        match option {
+            Aggregation::Tree => Self::Tree,
+            Aggregation::Leaf => Self::Leaf,
+            Aggregation::None => Self::None,
+        }
+    }
+}
+
+impl From<Downlink> for planner::Downlink {
+    fn from(option: Downlink) -> Self {
+        match option {
+            Downlink::Multicast => Self::Multicast,
+            Downlink::Unicast => Self::Unicast,
+        }
+    }
+}
+
+impl From<Downlink> for v1::Downlink {
+    fn from(option: Downlink) -> Self {
+        match option {
+            Downlink::Multicast => Self::Multicast,
+            Downlink::Unicast => Self::Unicast,
+        }
+    }
+}
