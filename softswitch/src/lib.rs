@@ -4,7 +4,7 @@
 //! - [`Switch`]: a pipeline with its tables, counters, registers and multicast groups: frames in, frames out;
 //! - [`control`]: what a control plane reads and writes;
 //! - [`engine`]: the thread that owns a switch and its ports;
-//! - [`server`]: P4Runtime;
+//! - [`server`]: what controllers see of it, P4Runtime;
 //! - [`SoftSwitch`]: all of it together.
 //!
 //! Inside, `json` reads the file, `compile` turns it into the `program` that `exec` runs.

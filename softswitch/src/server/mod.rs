@@ -7,7 +7,7 @@
 //! - a full table is RESOURCE_EXHAUSTED and an index that is not there OUT_OF_RANGE, not UNKNOWN;
 //! - a byte string may have leading zeros but may not be empty; what is read is canonical;
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
-//! - multicast groups really are gone after a commit (see [`pipeline_config`]).
+//! - multicast groups really are gone after a commit: BMv2's data plane keeps them where P4Runtime can't see.
 
 mod arbitration;
 mod carry_over;
@@ -24,6 +24,7 @@ mod write;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -40,6 +41,9 @@ use service::Service;
 
 /// The largest request, as with simple_switch_grpc: a program's JSON can have megabytes.
 const MAX_REQUEST: usize = 256 << 20;
+
+/// How long a client that stops in the middle of a request can hold up the end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A P4Runtime server that listens; it stops when this is dropped.
 #[derive(Debug)]
@@ -77,12 +81,14 @@ impl RunningServer {
         self.address
     }
 
-    /// Ends all sessions and waits until requests under way are answered.
+    /// Ends all sessions and waits, but not long, until requests under way are answered.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        for task in std::mem::take(&mut self.tasks) {
+        for mut task in std::mem::take(&mut self.tasks) {
             // A task that panicked has ended, too.
-            let _ = task.await;
+            if tokio::time::timeout(GRACE, &mut task).await.is_err() {
+                task.abort();
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::Respons
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 
 use super::carry_over::Written;
-use super::device::{Device, Program, Saved};
+use super::device::{Device, Program, Programs, Saved};
 use super::status::Refusal;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
@@ -34,7 +34,7 @@ pub(super) async fn set(
             let program = Arc::new(load(config).await?);
             match action {
                 Action::VerifyAndSave => save(device, program).await,
-                Action::VerifyAndCommit => commit(device, program, None).await,
+                Action::VerifyAndCommit => commit(device, program).await,
                 Action::ReconcileAndCommit => reconcile(device, program).await,
                 _ => Ok(()),
             }
@@ -72,17 +72,11 @@ async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
     Ok(loaded?)
 }
 
-/// Runs a program, with what is carried over to it.
-async fn commit(device: &Device, program: Arc<Program>, written: Option<Written>) -> Result<(), Status> {
+/// Runs a program, in place of what ran before.
+async fn commit(device: &Device, program: Arc<Program>) -> Result<(), Status> {
     let mut programs = device.programs.write().await;
-    device.control.commit(program.pipeline.clone()).await.map_err(Refusal::from)?;
-    programs.running = Some(program);
-    programs.saved = None;
-    if let Some(written) = written {
-        let put = device.control.run(move |switch| written.put_on(switch)).await.map_err(Refusal::from)?;
-        put.map_err(Refusal::from)?;
-    }
-    Ok(())
+    let switch = Switch::new(program.pipeline.clone());
+    install(device, &mut programs, program, switch).await
 }
 
 /// Keeps a program for COMMIT; from now on requests refer to it, while packets still meet the running one.
@@ -92,25 +86,37 @@ async fn save(device: &Device, program: Arc<Program>) -> Result<(), Status> {
     Ok(())
 }
 
+/// Runs the program that was saved, with what was written to it since.
 async fn commit_saved(device: &Device) -> Result<(), Status> {
-    let saved = device.programs.write().await.saved.take();
-    let Saved { program, switch } = saved.ok_or_else(|| Status::not_found("no program was saved"))?;
-    let switch = switch.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let fresh = Switch::new(program.pipeline.clone());
-    let written = Written::on(&switch, &fresh, program.p4info()).map_err(Refusal::from)?;
-    commit(device, program, Some(written)).await
+    let mut programs = device.programs.write().await;
+    let saved = programs.saved.take().ok_or_else(|| Status::not_found("no program was saved"))?;
+    let switch = saved.switch.into_inner().unwrap_or_else(PoisonError::into_inner);
+    install(device, &mut programs, saved.program, switch).await
 }
 
 /// Runs a program with the entries of the one before, if all of them fit.
 async fn reconcile(device: &Device, program: Arc<Program>) -> Result<(), Status> {
-    let running = device.programs.read().await.running.clone();
-    let Some(before) = running else { return commit(device, program, None).await };
-    let fresh = Switch::new(before.pipeline.clone());
-    let read = move |switch: &mut Switch| Written::on(switch, &fresh, before.p4info());
-    let written = device.control.run(read).await.map_err(Refusal::from)?.map_err(Refusal::from)?;
-    // Tried on a switch aside, so that a misfit changes nothing.
-    written.put_on(&mut Switch::new(program.pipeline.clone())).map_err(|error| {
-        Status::invalid_argument(format!("the new program can't keep what the running one has: {error}"))
-    })?;
-    commit(device, program, Some(written)).await
+    let mut programs = device.programs.write().await;
+    let mut switch = Switch::new(program.pipeline.clone());
+    if let Some(before) = programs.running.clone() {
+        let fresh = Switch::new(before.pipeline.clone());
+        let read = move |old: &mut Switch| Written::on(old, &fresh, before.p4info());
+        let written = device.control.run(read).await.map_err(Refusal::from)?.map_err(Refusal::from)?;
+        written.put_on(&mut switch).map_err(|error| {
+            Status::invalid_argument(format!("the new program can't keep what the running one has: {error}"))
+        })?;
+    }
+    install(device, &mut programs, program, switch).await
+}
+
+/// Puts a switch that is ready in the place of the running one: no packet sees anything between the two.
+async fn install(
+    device: &Device,
+    programs: &mut Programs,
+    program: Arc<Program>,
+    switch: Switch,
+) -> Result<(), Status> {
+    device.control.install(switch).await.map_err(Refusal::from)?;
+    *programs = Programs { running: Some(program), saved: None };
+    Ok(())
 }

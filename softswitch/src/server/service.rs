@@ -160,3 +160,40 @@ fn chunks(entities: impl Iterator<Item = Entity>) -> Vec<Vec<Entity>> {
     }
     chunks
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_p4runtime::p4::v1::{TableEntry, entity};
+
+    use super::*;
+
+    fn entity(metadata: usize) -> Entity {
+        let entry = TableEntry { metadata: vec![7; metadata], ..TableEntry::default() };
+        Entity { entity: Some(entity::Entity::TableEntry(entry)) }
+    }
+
+    #[test]
+    fn a_long_answer_comes_in_several_messages_in_order() {
+        let entities: Vec<_> = (0..5000).map(|n| entity(n % 700)).collect();
+        let chunks = chunks(entities.clone().into_iter());
+        assert!(chunks.len() > 1);
+        for entities in &chunks {
+            assert!(ReadResponse { entities: entities.clone() }.encoded_len() <= RESPONSE_BYTES);
+        }
+        assert_eq!(chunks.concat(), entities);
+    }
+
+    #[test]
+    fn an_empty_answer_is_one_message() {
+        assert_eq!(chunks(std::iter::empty()), [Vec::new()]);
+    }
+
+    #[test]
+    fn an_entity_above_the_limit_goes_alone() {
+        let sizes: Vec<_> = chunks([entity(1), entity(2 * RESPONSE_BYTES), entity(1)].into_iter())
+            .iter()
+            .map(Vec::len)
+            .collect();
+        assert_eq!(sizes, [1, 1, 1]);
+    }
+}

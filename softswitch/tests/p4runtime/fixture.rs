@@ -1,0 +1,140 @@
+//! A switch with its server on the loopback interface, and controllers that connect to it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tributary_link::{InProcessPort, LinkConfig, link};
+use tributary_p4runtime::entry::{ActionCall, Entity, Query, TableEntry};
+use tributary_p4runtime::p4::v1 as message;
+use tributary_p4runtime::session::{Mastership, UpdateFailure};
+use tributary_p4runtime::{Code, P4Info, Session, SessionError, Target};
+use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+
+/// The device id of the switch under test; not the default one.
+pub(crate) const DEVICE: u64 = 3;
+/// Where its only link is.
+pub(crate) const PORT: u16 = 2;
+/// Long enough for anything that happens at all, on any machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// p4c's JSON of the real program.
+pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
+/// And its P4Info.
+pub(crate) static INFO: LazyLock<P4Info> =
+    LazyLock::new(|| P4Info::parse(&p4_build("tributary.p4info.txtpb")).unwrap());
+
+fn p4_build(file: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(file)).unwrap()
+}
+
+/// A switch with one port, and its server.
+pub(crate) struct Rig {
+    pub(crate) switch: RunningSwitch,
+    /// The other end of the link on port [`PORT`].
+    pub(crate) host: InProcessPort,
+}
+
+impl Rig {
+    /// Nothing runs on it yet.
+    pub(crate) async fn start() -> Self {
+        let (host, port, _) = link(&LinkConfig { loss: 0.0, seed: 1, queue_frames: 64 }).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = SwitchConfig::new("s1", address, vec![(PORT, Box::new(port))]);
+        let switch = SoftSwitch::start(SwitchConfig { device_id: DEVICE, ..config }).await.unwrap();
+        Self { switch, host }
+    }
+
+    /// The real program runs on it, and this is its primary controller.
+    pub(crate) async fn with_program() -> (Self, Session) {
+        let rig = Self::start().await;
+        let session = rig.connect(10).await.unwrap();
+        session.set_pipeline(JSON.as_bytes(), &INFO, 1).await.unwrap();
+        (rig, session)
+    }
+
+    pub(crate) async fn connect(&self, election_id: u128) -> Result<Session, SessionError> {
+        self.connect_to(DEVICE, election_id).await
+    }
+
+    pub(crate) async fn connect_to(
+        &self,
+        device_id: u64,
+        election_id: u128,
+    ) -> Result<Session, SessionError> {
+        let target =
+            Target { name: "s1".to_owned(), address: self.switch.p4runtime_addr().to_string(), device_id };
+        Session::connect(target, election_id, Instant::now() + PATIENCE).await
+    }
+}
+
+/// Waits until a session has been told this.
+pub(crate) async fn told(session: &Session, expected: Mastership) {
+    let mut watch: watch::Receiver<Mastership> = session.mastership();
+    let wait = timeout(PATIENCE, watch.wait_for(|state| *state == expected)).await;
+    assert!(wait.is_ok(), "not told {expected:?} but {:?}", *session.mastership().borrow());
+}
+
+/// Waits for something that has to come.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.expect("it should have come by now")
+}
+
+/// Entries that the real program takes.
+pub(crate) fn admission(job: u16, port: u16) -> TableEntry {
+    TableEntry::new("admission").exact("job", job).exact("ingress_port", port).action(admit(0))
+}
+
+pub(crate) fn admit(slot_base: u32) -> ActionCall {
+    let call = ActionCall::new("admit").with("job_index", 1u8).with("slot_base", slot_base);
+    let call = call.with("slot_mask", 63u8).with("children", 1u8).with("kinds", 3u8);
+    call.with("aggregate", 1u8).with("fan_in", 2u8)
+}
+
+pub(crate) fn guard(job: u16, port: u16) -> TableEntry {
+    TableEntry::new("egress_guard")
+        .exact("job", job)
+        .exact("egress_port", port)
+        .action(ActionCall::new("allow"))
+}
+
+pub(crate) fn insert(entity: impl Into<Entity>) -> message::Update {
+    entity.into().insert(&INFO).unwrap()
+}
+
+pub(crate) fn modify(entity: impl Into<Entity>) -> message::Update {
+    entity.into().modify(&INFO).unwrap()
+}
+
+pub(crate) fn delete(entity: impl Into<Entity>) -> message::Update {
+    entity.into().delete(&INFO).unwrap()
+}
+
+/// What is there, by name.
+pub(crate) async fn read(session: &Session, query: Query) -> Vec<Entity> {
+    let found = session.read(vec![query.to_proto(&INFO).unwrap()]).await.unwrap();
+    found.iter().map(|entity| Entity::from_proto(&INFO, entity).unwrap()).collect()
+}
+
+/// The entries of a table.
+pub(crate) async fn entries(session: &Session, table: &str) -> Vec<TableEntry> {
+    let found = read(session, Query::Table(table.to_owned())).await.into_iter();
+    found.map(|entity| if let Entity::Table(entry) = entity { entry } else { panic!("{entity}") }).collect()
+}
+
+/// Which updates of a write failed, and how.
+pub(crate) async fn failures(session: &Session, updates: Vec<message::Update>) -> Vec<UpdateFailure> {
+    match session.write(updates).await {
+        Ok(()) => Vec::new(),
+        Err(SessionError::Write { failures, .. }) => failures,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The code of the only update of a write.
+pub(crate) async fn code(session: &Session, update: message::Update) -> Code {
+    failures(session, vec![update]).await.first().map_or(Code::Ok, |failure| failure.code)
+}

@@ -1,0 +1,13 @@
+//! The P4Runtime server as a controller sees it: the real client session against the real server, which
+//! controls the real switch with the real program.
+// A helper that panics fails its test, as it should.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod arbitration;
+mod counters;
+mod fixture;
+mod groups;
+mod packets;
+mod pipeline;
+mod server;
+mod tables;

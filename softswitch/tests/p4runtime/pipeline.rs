@@ -1,0 +1,201 @@
+//! Setting, getting, replacing and refusing programs.
+
+use tributary_p4runtime::entry::{ActionCall, CounterCell, Entity, MulticastGroup, Query, TableEntry};
+use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
+use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{self as message, ForwardingPipelineConfig};
+use tributary_p4runtime::{Code, P4Info, Session, SessionError};
+
+use crate::fixture::{INFO, JSON, Rig, admission, code, delete, entries, guard, insert, modify, read};
+
+fn config(cookie: u64) -> ForwardingPipelineConfig {
+    ForwardingPipelineConfig {
+        p4info: Some(INFO.message().clone()),
+        p4_device_config: JSON.as_bytes().to_vec(),
+        cookie: Some(Cookie { cookie }),
+    }
+}
+
+fn identity(node: u16) -> TableEntry {
+    TableEntry::default_of("identity").action(ActionCall::new("set_identity").with("node", node))
+}
+
+async fn refusal(session: &Session, json: &[u8], p4info: &P4Info) -> String {
+    let error = session.verify_pipeline(json, p4info).await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::InvalidArgument), "{error}");
+    error.to_string()
+}
+
+/// The real P4Info after a change.
+fn changed(change: impl FnOnce(&mut tributary_p4runtime::p4::config::v1::P4Info)) -> P4Info {
+    let mut message = INFO.message().clone();
+    change(&mut message);
+    P4Info::new(message).unwrap()
+}
+
+#[tokio::test]
+async fn before_a_program_is_set_nothing_can_be_read_or_written() {
+    let rig = Rig::start().await;
+    let session = rig.connect(1).await.unwrap();
+    assert_eq!(session.pipeline().await, Ok(None));
+    assert_eq!(session.pipeline_cookie().await, Ok(None));
+    let read = session.read(vec![Query::AllTables.to_proto(&INFO).unwrap()]).await.unwrap_err();
+    assert_eq!(read.code(), Some(Code::FailedPrecondition), "{read}");
+    let write = session.write(vec![insert(admission(1, 1))]).await.unwrap_err();
+    assert_eq!(write.code(), Some(Code::FailedPrecondition), "{write}");
+}
+
+#[tokio::test]
+async fn a_program_is_given_back_as_it_was_set() {
+    let (_rig, session) = Rig::with_program().await;
+    assert_eq!(session.pipeline().await, Ok(Some(config(1))));
+    assert_eq!(session.pipeline_cookie().await, Ok(Some(1)));
+    let fetch = async |part| session.fetch_pipeline(part).await.unwrap().unwrap();
+    let info = fetch(ResponseType::P4infoAndCookie).await;
+    assert!(info.p4info.is_some() && info.p4_device_config.is_empty() && info.cookie.is_some());
+    let json = fetch(ResponseType::DeviceConfigAndCookie).await;
+    assert!(json.p4info.is_none() && !json.p4_device_config.is_empty() && json.cookie.is_some());
+    let cookie = fetch(ResponseType::CookieOnly).await;
+    assert!(cookie.p4info.is_none() && cookie.p4_device_config.is_empty());
+}
+
+#[tokio::test]
+async fn programs_that_do_not_fit_are_refused_by_name() {
+    let rig = Rig::start().await;
+    let session = rig.connect(1).await.unwrap();
+    assert!(refusal(&session, b"{", &INFO).await.contains("JSON"));
+    assert!(refusal(&session, &[0xff, 0xfe], &INFO).await.contains("not text"));
+    let wider = changed(|info| info.tables[1].match_fields[0].bitwidth += 1);
+    assert!(refusal(&session, JSON.as_bytes(), &wider).await.contains("admission"));
+    let renamed = changed(|info| {
+        let preamble = info.counters[0].preamble.as_mut().unwrap();
+        (preamble.name, preamble.alias) = ("lost".to_owned(), "lost".to_owned());
+    });
+    assert!(refusal(&session, JSON.as_bytes(), &renamed).await.contains("lost"));
+    assert_eq!(session.pipeline().await, Ok(None), "a verification changes nothing");
+}
+
+#[tokio::test]
+async fn a_config_without_parts_or_without_an_action_is_refused() {
+    let (_rig, session) = Rig::with_program().await;
+    let refused = async |action, config| session.configure(action, config).await.unwrap_err().code();
+    let bare = ForwardingPipelineConfig { p4info: None, ..config(1) };
+    assert_eq!(refused(Action::VerifyAndCommit, Some(bare)).await, Some(Code::InvalidArgument));
+    assert_eq!(refused(Action::VerifyAndCommit, None).await, Some(Code::InvalidArgument));
+    assert_eq!(refused(Action::Unspecified, Some(config(1))).await, Some(Code::InvalidArgument));
+    assert_eq!(refused(Action::Commit, Some(config(1))).await, Some(Code::InvalidArgument));
+    assert_eq!(refused(Action::Commit, None).await, Some(Code::NotFound));
+}
+
+/// Something in every kind of memory that a controller writes.
+async fn fill(session: &Session) {
+    let counter = CounterCell { packets: 5, ..CounterCell::zero("job_received", 2) };
+    let group = MulticastGroup::to_ports(6, [1, 2]);
+    let updates = vec![insert(admission(1, 1)), insert(group), modify(counter), modify(identity(77))];
+    session.write(updates).await.unwrap();
+}
+
+async fn everything(session: &Session) -> Vec<Entity> {
+    let mut found = read(session, Query::AllTables).await;
+    found.extend(read(session, Query::AllGroups).await);
+    found.extend(read(session, Query::Entry(identity(0))).await);
+    found
+}
+
+#[tokio::test]
+async fn a_commit_empties_everything() {
+    let (_rig, session) = Rig::with_program().await;
+    let fresh = everything(&session).await;
+    fill(&session).await;
+    assert_ne!(everything(&session).await, fresh);
+    session.set_pipeline(JSON.as_bytes(), &INFO, 2).await.unwrap();
+    assert_eq!(everything(&session).await, fresh);
+    let counter = read(&session, Query::CounterCell("job_received".to_owned(), 2)).await;
+    assert_eq!(counter, [CounterCell::zero("job_received", 2).into()]);
+    let again = code(&session, insert(MulticastGroup::to_ports(6, [1, 2]))).await;
+    assert_eq!(again, Code::Ok, "the group is gone, as P4Runtime on BMv2 sees it");
+}
+
+#[tokio::test]
+async fn a_program_can_be_replaced_under_its_entries() {
+    let (_rig, session) = Rig::with_program().await;
+    fill(&session).await;
+    let before = everything(&session).await;
+    session.replace_pipeline(JSON.as_bytes(), &INFO, 9).await.unwrap();
+    assert_eq!(everything(&session).await, before);
+    assert_eq!(session.pipeline_cookie().await, Ok(Some(9)));
+}
+
+#[tokio::test]
+async fn a_saved_program_takes_requests_until_it_is_committed() {
+    let (_rig, session) = Rig::with_program().await;
+    fill(&session).await;
+    session.configure(Action::VerifyAndSave, Some(config(5))).await.unwrap();
+    assert_eq!(session.pipeline_cookie().await, Ok(Some(5)));
+    assert!(entries(&session, "admission").await.is_empty(), "requests refer to the saved program");
+    session.write(vec![insert(guard(4, 4)), modify(identity(8))]).await.unwrap();
+    session.configure(Action::Commit, None).await.unwrap();
+    assert_eq!(entries(&session, "egress_guard").await, [guard(4, 4)]);
+    assert_eq!(read(&session, Query::Entry(identity(0))).await, [identity(8).into()]);
+    assert!(entries(&session, "admission").await.is_empty());
+    session.write(vec![delete(guard(4, 4))]).await.unwrap();
+    let again = session.configure(Action::Commit, None).await.unwrap_err();
+    assert_eq!(again.code(), Some(Code::NotFound), "a saved program is committed once");
+}
+
+#[tokio::test]
+async fn roles_are_not_known_here() {
+    let (rig, session) = Rig::with_program().await;
+    let mut client = message::p4_runtime_client::P4RuntimeClient::connect(format!(
+        "http://{}",
+        rig.switch.p4runtime_addr()
+    ))
+    .await
+    .unwrap();
+    let request = message::WriteRequest {
+        device_id: crate::fixture::DEVICE,
+        role: "painter".to_owned(),
+        election_id: Some(message::Uint128 { high: 0, low: session.election_id() as u64 }),
+        ..Default::default()
+    };
+    let status = client.write(request).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::PermissionDenied);
+    assert!(status.message().contains("painter"), "{status}");
+}
+
+#[tokio::test]
+async fn a_session_says_which_version_the_switch_speaks() {
+    let (rig, session) = Rig::with_program().await;
+    assert!(session.api_version().await.unwrap().starts_with("1.4."));
+    drop(rig);
+    drop(session);
+}
+
+#[tokio::test]
+async fn requests_for_another_device_are_not_found() {
+    let (rig, _session) = Rig::with_program().await;
+    let mut client = message::p4_runtime_client::P4RuntimeClient::connect(format!(
+        "http://{}",
+        rig.switch.p4runtime_addr()
+    ))
+    .await
+    .unwrap();
+    let read = client.read(message::ReadRequest { device_id: 8, ..Default::default() }).await.unwrap_err();
+    let get = message::GetForwardingPipelineConfigRequest { device_id: 8, ..Default::default() };
+    let get = client.get_forwarding_pipeline_config(get).await.unwrap_err();
+    let write = client.write(message::WriteRequest { device_id: 8, ..Default::default() }).await.unwrap_err();
+    for status in [read, get, write] {
+        assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+    }
+}
+
+/// What a session reports is about its switch.
+#[tokio::test]
+async fn errors_name_the_switch() {
+    let rig = Rig::start().await;
+    let session = rig.connect(1).await.unwrap();
+    let error = session.verify_pipeline(b"[]", &INFO).await.unwrap_err();
+    assert!(error.to_string().starts_with("switch s1 refused the pipeline: INVALID_ARGUMENT"), "{error}");
+    assert!(matches!(error, SessionError::Refused { .. }));
+}
