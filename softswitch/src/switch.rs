@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::control::{CounterValue, Replica};
+use crate::control::Replica;
 use crate::exec::{Packet, State};
 use crate::pipeline::Pipeline;
 use crate::pre::Replication;
 use crate::program::{DROP_PORT, INSTANCE_REPLICATION, Line, Program};
-use crate::registers::Registers;
-use crate::table::Table;
 
 /// A switch without ports: what it does with a frame, and (see [`control`](crate::control)) what the
 /// control plane can do to it.
@@ -30,6 +28,7 @@ struct Saved {
 /// Frames that leave a switch, each with its port. Used again and again, it needs no new memory.
 #[derive(Debug, Default)]
 pub struct Outputs {
+    /// Frames one after the other, and behind them what was there before.
     bytes: Vec<u8>,
     /// Port, and where the frame ends.
     frames: Vec<(u16, usize)>,
@@ -43,7 +42,6 @@ impl Outputs {
 
     /// Forgets all frames.
     pub fn clear(&mut self) {
-        self.bytes.clear();
         self.frames.clear();
     }
 
@@ -67,26 +65,21 @@ impl Outputs {
         self.frames.is_empty()
     }
 
-    /// Room for a frame.
-    fn add(&mut self, port: u16, len: usize) -> &mut [u8] {
-        let begin = self.bytes.len();
-        self.bytes.resize(begin + len, 0);
+    /// Adds the frame that `write` writes to the beginning of `room` bytes; it returns the frame's length.
+    fn add(&mut self, port: u16, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let begin = self.frames.last().map_or(0, |(_, end)| *end);
+        if self.bytes.len() < begin + room {
+            self.bytes.resize(begin + room, 0);
+        }
+        let len = write(&mut self.bytes[begin..begin + room]);
         self.frames.push((port, begin + len));
-        &mut self.bytes[begin..]
     }
 }
 
 impl Switch {
     /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
-        let program = &pipeline.program;
-        let state = State {
-            words: program.words.clone(),
-            lines: program.lines.clone(),
-            tables: program.tables.iter().map(Table::new).collect(),
-            counters: program.counters.iter().map(|size| vec![CounterValue::default(); *size]).collect(),
-            registers: program.registers.iter().map(|register| Registers::new(*register)).collect(),
-        };
+        let state = State::new(&pipeline.program);
         Self { pipeline, state, replication: Replication::default(), saved: Saved::default() }
     }
 
@@ -95,21 +88,24 @@ impl Switch {
         &self.pipeline
     }
 
-    /// What the switch does with a frame that comes in at `port`: the frames that leave are added to
+    /// What the switch does with a frame that comes in at `port` (up to 510; nothing for others): the frames that leave are added to
     /// `outputs`. Once `outputs` has had the frames of a few packets, nothing is allocated.
     pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
+        if u64::from(port) >= DROP_PORT {
+            return;
+        }
         let program = &self.pipeline.program;
         let standard = &program.standard;
         let state = &mut self.state;
         let mut packet = Packet::new(frame);
         state.reset(program);
-        state.words[usize::from(standard.ingress_port)] = port.into();
-        state.words[usize::from(standard.packet_length)] = frame.len() as u64;
+        state.set(standard.ingress_port, port.into());
+        state.set(standard.packet_length, frame.len() as u64);
         for entry in [program.entries.parser, program.entries.verify, program.entries.ingress] {
             state.run(program, &mut packet, entry);
         }
-        let group = state.words[usize::from(standard.mcast_grp)];
-        let port = state.words[usize::from(standard.egress_spec)];
+        let group = state.get(standard.mcast_grp);
+        let port = state.get(standard.egress_spec);
         if group != 0 {
             self.saved.multicast(program, state, &packet, self.replication.replicas(group), outputs);
         } else if port != DROP_PORT {
@@ -121,16 +117,16 @@ impl Switch {
 /// Egress and deparser.
 fn leave(program: &Program, state: &mut State, packet: &mut Packet<'_>, port: u64, outputs: &mut Outputs) {
     let standard = &program.standard;
-    state.words[usize::from(standard.egress_port)] = port;
-    state.words[usize::from(standard.egress_spec)] = 0;
-    state.words[usize::from(standard.packet_length)] = packet.frame.len() as u64;
+    state.set(standard.egress_port, port);
+    state.set(standard.egress_spec, 0);
+    state.set(standard.packet_length, packet.frame.len() as u64);
     state.run(program, packet, program.entries.egress);
-    if state.words[usize::from(standard.egress_spec)] == DROP_PORT {
+    if state.get(standard.egress_spec) == DROP_PORT {
         return;
     }
     state.run(program, packet, program.entries.update);
-    let len = state.deparsed_len(program, packet);
-    state.deparse(program, packet, outputs.add(port as u16, len));
+    let room = program.header_bytes + packet.payload().len();
+    outputs.add(port as u16, room, |bytes| state.deparse(program, packet, bytes));
 }
 
 impl Saved {
@@ -155,8 +151,8 @@ impl Saved {
                 state.words[..program.field_words].copy_from_slice(&self.words);
                 state.lines[..lines].copy_from_slice(&self.lines);
             }
-            state.words[usize::from(program.standard.egress_rid)] = replica.instance.into();
-            state.words[usize::from(program.standard.instance_type)] = INSTANCE_REPLICATION;
+            state.set(program.standard.egress_rid, replica.instance.into());
+            state.set(program.standard.instance_type, INSTANCE_REPLICATION);
             leave(program, state, &mut packet.clone(), replica.port.into(), outputs);
         }
     }

@@ -167,24 +167,54 @@ impl Emitter {
     }
 
     /// The code with all jumps in place, the words and the lines.
-    pub(super) fn finish(mut self) -> Result<(Vec<Op>, Vec<u64>, Vec<Line>), LoadError> {
+    pub(super) fn finish(self) -> Result<(Vec<Op>, Vec<u64>, Vec<Line>), LoadError> {
         if self.overflow {
             return Err(too_many("the program", "instructions"));
         }
-        for op in &mut self.code {
-            if let Op::Jump { to }
-            | Op::JumpEqual { to, .. }
-            | Op::JumpUnequal { to, .. }
-            | Op::JumpLess { to, .. }
-            | Op::JumpNotLess { to, .. }
-            | Op::JumpHit { to, .. }
-            | Op::JumpAction { to, .. } = op
-            {
-                // An unbound label would be the compiler's mistake: end the run there.
-                let end = u32::MAX;
-                *to = self.labels.get(*to as usize).copied().flatten().unwrap_or(end);
+        let place = |label: u32| self.labels.get(label as usize).copied().flatten();
+        let code = self.code.iter().map(|op| {
+            let mut op = *op;
+            if let Some(to) = jump_target(&mut op) {
+                // An unbound label would be the compiler's mistake: the run ends there.
+                *to = place(*to).unwrap_or(u32::MAX);
             }
+            op
+        });
+        let code: Vec<Op> = code.collect();
+        let code = code.iter().map(|op| shortened(*op, &code)).collect();
+        Ok((code, self.words, self.lines))
+    }
+}
+
+/// Where a jump goes.
+fn jump_target(op: &mut Op) -> Option<&mut u32> {
+    match op {
+        Op::Jump { to }
+        | Op::JumpEqual { to, .. }
+        | Op::JumpUnequal { to, .. }
+        | Op::JumpLess { to, .. }
+        | Op::JumpNotLess { to, .. }
+        | Op::JumpHit { to, .. }
+        | Op::JumpAction { to, .. } => Some(to),
+        _ => None,
+    }
+}
+
+/// The same jump without stops on the way.
+fn shortened(mut op: Op, code: &[Op]) -> Op {
+    let Some(to) = jump_target(&mut op) else { return op };
+    // Nothing but jumps would go round for ever.
+    for _ in 0..code.len() {
+        match code.get(*to as usize) {
+            Some(Op::Jump { to: further }) => *to = *further,
+            _ => break,
         }
-        Ok((self.code, self.words, self.lines))
+    }
+    match op {
+        Op::Jump { to } => match code.get(to as usize) {
+            Some(end @ (Op::End | Op::Return)) => *end,
+            _ => op,
+        },
+        _ => op,
     }
 }

@@ -8,7 +8,7 @@ use super::fault::{malformed, too_many, unsupported};
 use crate::error::LoadError;
 use crate::json::{self, Document};
 use crate::program::{
-    self, Format, Group, LineIndex, MAX_BITS, Part, Stack, Standard, WideField, Word, lines_for,
+    self, Format, Group, LineIndex, MAX_BITS, NarrowField, Stack, Standard, WideField, Word, lines_for,
 };
 
 /// The struct that v1model's own metadata is in.
@@ -311,29 +311,27 @@ impl Wire {
             Place::Word(word) => {
                 self.open.push((word, begin, bits));
                 if self.bit.is_multiple_of(8) {
-                    format.groups.push(self.close(place)?);
+                    self.close(format, place)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A group of the fields that have gathered.
-    fn close(&mut self, place: &str) -> Result<Group, LoadError> {
-        let begin = self.open.first().map_or(self.bit, |first| first.1);
-        if self.bit - begin > 64 {
-            return Err(unsupported(
-                place,
-                "a group of more than 64 bits of fields that share bytes".to_owned(),
-            ));
+    /// Describes the fields that have gathered since the last byte boundary.
+    fn close(&mut self, format: &mut Format, place: &str) -> Result<(), LoadError> {
+        let (begin, end) = (self.open.first().map_or(self.bit, |first| first.1), self.bit);
+        if end - begin > 64 {
+            return Err(unsupported(place, "a group of more than 64 bits of fields that share bytes"));
         }
-        let end = self.bit;
-        let part = |(word, begin, bits): (u16, usize, u32)| Part {
-            word,
-            shift: (end - begin - bits as usize) as u8,
-            mask: u64::MAX >> (64 - bits),
-        };
-        let parts = self.open.drain(..).map(part).collect();
-        Ok(Group { offset: begin / 8, bytes: (end - begin) / 8, parts })
+        let mut parts = Vec::new();
+        for (word, first, bits) in self.open.drain(..) {
+            let behind = |end: usize| (end - first - bits as usize) as u8;
+            let (mask, offset) = (u64::MAX >> (64 - bits), (first / 8) as u16);
+            format.narrows.push(NarrowField { mask, offset, word, shift: behind(first / 8 * 8 + 64) });
+            parts.push((word, behind(end)));
+        }
+        format.groups.push(Group { offset: begin / 8, bytes: (end - begin) / 8, parts });
+        Ok(())
     }
 }

@@ -64,6 +64,8 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     let egress_changes_lines =
         out.code_from(entries.egress).iter().any(|op| changes_lines(op, layout.lines as LineIndex));
     let deparser = deparser(document, &layout)?;
+    let format = |header: &u16| &layout.formats[usize::from(layout.instances[usize::from(*header)].format)];
+    let header_bytes = deparser.iter().map(|header| format(header).bytes).sum();
     let (code, words, lines) = out.finish()?;
     Ok(Program {
         code,
@@ -79,6 +81,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         headers: layout.instances,
         stacks: layout.stack_list,
         deparser,
+        header_bytes,
         checksums,
         tables,
         counters: counters(document)?,

@@ -160,7 +160,10 @@ impl Objects<'_> {
                 out.push(if op == "push" { Op::Push { stack, by } } else { Op::Pop { stack, by } });
             }
             _ => {
-                return Err(malformed(place, format!("the primitive '{op}' has a wrong number of arguments")));
+                return Err(malformed(
+                    place,
+                    format!("the primitive '{op}' has a wrong number of arguments"),
+                ));
             }
         }
         Ok(())

@@ -3,22 +3,33 @@
 
 use std::cmp::Ordering;
 
-use crate::program::{LIMBS, Line};
+use crate::program::{LIMBS, Line, LineIndex};
 
-/// Limbs of the widest value, and of what a shift looks at beside it.
+/// Limbs of the widest value.
 const MAX_LIMBS: usize = 64;
 
-/// Bit by bit: `f` of each pair of limbs.
+/// d = a & b.
+#[inline(never)]
+pub(super) fn and(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    bitwise(lines, d, a, b, n, |a, b| a & b);
+}
+
+/// d = a | b.
+#[inline(never)]
+pub(super) fn or(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    bitwise(lines, d, a, b, n, |a, b| a | b);
+}
+
+/// d = a ^ b.
+#[inline(never)]
+pub(super) fn xor(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    bitwise(lines, d, a, b, n, |a, b| a ^ b);
+}
+
 #[inline(always)]
-pub(super) fn bitwise(
-    lines: &mut [Line],
-    d: usize,
-    a: usize,
-    b: usize,
-    n: usize,
-    f: impl Fn(u64, u64) -> u64,
-) {
-    for i in 0..n {
+fn bitwise(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8, f: impl Fn(u64, u64) -> u64) {
+    let (d, a, b) = (usize::from(d), usize::from(a), usize::from(b));
+    for i in 0..usize::from(n) {
         let (x, y) = (lines[a + i], lines[b + i]);
         let mut z = [0; LIMBS];
         for j in 0..LIMBS {
@@ -29,72 +40,90 @@ pub(super) fn bitwise(
 }
 
 /// d = a + b.
-#[inline(always)]
-pub(super) fn add(lines: &mut [Line], d: usize, a: usize, b: usize, n: usize) {
-    let mut carry = false;
-    for i in 0..n {
-        let (x, y) = (lines[a + i], lines[b + i]);
-        let mut z = [0; LIMBS];
-        for j in 0..LIMBS {
-            (z[j], carry) = x[j].carrying_add(y[j], carry);
-        }
-        lines[d + i] = z;
-    }
+#[inline(never)]
+pub(super) fn add(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    carrying(lines, d, a, b, n, u64::carrying_add);
 }
 
 /// d = a - b.
+#[inline(never)]
+pub(super) fn sub(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    carrying(lines, d, a, b, n, u64::borrowing_sub);
+}
+
 #[inline(always)]
-pub(super) fn sub(lines: &mut [Line], d: usize, a: usize, b: usize, n: usize) {
-    let mut borrow = false;
-    for i in 0..n {
+fn carrying(
+    lines: &mut [Line],
+    d: LineIndex,
+    a: LineIndex,
+    b: LineIndex,
+    n: u8,
+    f: impl Fn(u64, u64, bool) -> (u64, bool),
+) {
+    let (d, a, b) = (usize::from(d), usize::from(a), usize::from(b));
+    let mut carry = false;
+    for i in 0..usize::from(n) {
         let (x, y) = (lines[a + i], lines[b + i]);
         let mut z = [0; LIMBS];
         for j in 0..LIMBS {
-            (z[j], borrow) = x[j].borrowing_sub(y[j], borrow);
+            (z[j], carry) = f(x[j], y[j], carry);
         }
         lines[d + i] = z;
     }
 }
 
 /// d = a.
-#[inline(always)]
-pub(super) fn copy(lines: &mut [Line], d: usize, a: usize, n: usize) {
-    lines.copy_within(a..a + n, d);
+pub(super) fn copy(lines: &mut [Line], d: LineIndex, a: LineIndex, n: u8) {
+    let a = usize::from(a);
+    lines.copy_within(a..a + usize::from(n), d.into());
+}
+
+/// d = a number.
+pub(super) fn widen(lines: &mut [Line], d: LineIndex, a: u64, n: u8) {
+    limbs_mut(lines, d, n).fill(0);
+    lines[usize::from(d)][0] = a;
+}
+
+/// d = a, which has fewer lines.
+pub(super) fn extend(lines: &mut [Line], d: LineIndex, a: LineIndex, from: u8, n: u8) {
+    copy(lines, d, a, from);
+    limbs_mut(lines, d + LineIndex::from(from), n - from).fill(0);
 }
 
 /// d = a << by.
-pub(super) fn shl(lines: &mut [Line], d: usize, a: usize, by: u64, n: usize) {
-    let limbs = n * LIMBS;
+pub(super) fn shl(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8) {
+    // Zeros behind the value, to shift in.
     let mut from = [0; 2 * MAX_LIMBS + 1];
-    // Zeros behind, the value in front of them.
     let base = MAX_LIMBS + 1;
-    from[base..base + limbs].copy_from_slice(lines[a..a + n].as_flattened());
-    let (whole, bits) = split(by, limbs);
+    let source = limbs(lines, a, n);
+    from[base..base + source.len()].copy_from_slice(source);
+    let out = limbs_mut(lines, d, n);
+    let (whole, bits) = split(by, out.len());
     let shifted = &from[base - whole..];
-    let carried = &from[base - whole - 1..];
-    let out = lines[d..d + n].as_flattened_mut();
     if bits == 0 {
-        out.copy_from_slice(&shifted[..limbs]);
+        out.copy_from_slice(&shifted[..out.len()]);
         return;
     }
+    let carried = &from[base - whole - 1..];
     for ((out, high), low) in out.iter_mut().zip(shifted).zip(carried) {
         *out = high << bits | low >> (64 - bits);
     }
 }
 
 /// d = a >> by.
-pub(super) fn shr(lines: &mut [Line], d: usize, a: usize, by: u64, n: usize) {
-    let limbs = n * LIMBS;
+pub(super) fn shr(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8) {
+    // Zeros in front of the value, to shift in.
     let mut from = [0; 2 * MAX_LIMBS + 1];
-    from[..limbs].copy_from_slice(lines[a..a + n].as_flattened());
-    let (whole, bits) = split(by, limbs);
+    let source = limbs(lines, a, n);
+    from[..source.len()].copy_from_slice(source);
+    let out = limbs_mut(lines, d, n);
+    let (whole, bits) = split(by, out.len());
     let shifted = &from[whole..];
-    let carried = &from[whole + 1..];
-    let out = lines[d..d + n].as_flattened_mut();
     if bits == 0 {
-        out.copy_from_slice(&shifted[..limbs]);
+        out.copy_from_slice(&shifted[..out.len()]);
         return;
     }
+    let carried = &from[whole + 1..];
     for ((out, low), high) in out.iter_mut().zip(shifted).zip(carried) {
         *out = low >> bits | high << (64 - bits);
     }
@@ -109,12 +138,25 @@ fn split(by: u64, limbs: usize) -> (usize, u32) {
 }
 
 /// Which one is larger.
-pub(super) fn compare(lines: &[Line], a: usize, b: usize, n: usize) -> Ordering {
-    let (a, b) = (lines[a..a + n].as_flattened(), lines[b..b + n].as_flattened());
-    a.iter().rev().cmp(b.iter().rev())
+pub(super) fn compare(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
+    limbs(lines, a, n).iter().rev().cmp(limbs(lines, b, n).iter().rev())
 }
 
-/// Is it below zero, as a two's complement?
-pub(super) fn is_negative(lines: &[Line], a: usize, n: usize) -> bool {
-    lines[a + n - 1][LIMBS - 1] >> 63 == 1
+/// Which one is larger, as two's complements.
+pub(super) fn compare_signed(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
+    let negative = |at| limbs(lines, at, n).last().is_some_and(|limb| limb >> 63 == 1);
+    negative(b).cmp(&negative(a)).then_with(|| compare(lines, a, b, n))
 }
+
+fn limbs(lines: &[Line], first: LineIndex, n: u8) -> &[u64] {
+    let first = usize::from(first);
+    lines[first..first + usize::from(n)].as_flattened()
+}
+
+fn limbs_mut(lines: &mut [Line], first: LineIndex, n: u8) -> &mut [u64] {
+    let first = usize::from(first);
+    lines[first..first + usize::from(n)].as_flattened_mut()
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,15 +2,17 @@
 
 use crate::program::{Format, Header, LIMBS, Line};
 
-/// Reads a header from `bytes`, which is as long as it is, and makes it valid.
+/// Reads a header from the beginning of `bytes`, which is at least as long as it is, and makes it valid.
 pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut [u64], lines: &mut [Line]) {
-    let words = &mut words[usize::from(header.word)..];
+    let words = &mut words[usize::from(header.word)..][..usize::from(format.words)];
     words[0] = 1;
-    for group in &format.groups {
-        let value = read(&bytes[group.offset..group.offset + group.bytes]);
-        for part in &group.parts {
-            words[usize::from(part.word)] = value >> part.shift & part.mask;
-        }
+    for field in &format.narrows {
+        let offset = usize::from(field.offset);
+        let value = match bytes.get(offset..offset + 8) {
+            Some(&[a, b, c, d, e, f, g, h]) => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ => last_bytes(&bytes[offset..]),
+        };
+        words[usize::from(field.word)] = value >> field.shift & field.mask;
     }
     for wide in &format.wides {
         let first = usize::from(header.line + wide.line);
@@ -21,7 +23,7 @@ pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut
             *limb = u64::from_be_bytes(*bytes);
         }
         if !front.is_empty() {
-            limbs[whole.len()] = read(front);
+            limbs[whole.len()] = front.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
         }
         let used = whole.len() + usize::from(!front.is_empty());
         limbs[used..].fill(0);
@@ -33,7 +35,7 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
     let words = &words[usize::from(header.word)..];
     for group in &format.groups {
         let parts = group.parts.iter();
-        let value = parts.fold(0, |value, part| value | words[usize::from(part.word)] << part.shift);
+        let value = parts.fold(0, |value, (word, shift)| value | words[usize::from(*word)] << shift);
         write(value, &mut bytes[group.offset..group.offset + group.bytes]);
     }
     for wide in &format.wides {
@@ -51,19 +53,13 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
     }
 }
 
-/// A big-endian number of up to 8 bytes. The usual lengths go in one load.
-#[inline(always)]
-fn read(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => u64::from(a),
-        [a, b] => u64::from(u16::from_be_bytes([a, b])),
-        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-        [a, b, c, d, e, f] => {
-            u64::from(u32::from_be_bytes([a, b, c, d])) << 16 | u64::from(u16::from_be_bytes([e, f]))
-        }
-        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        _ => bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)),
-    }
+/// Eight bytes, those behind the frame's end being zeros.
+#[cold]
+fn last_bytes(bytes: &[u8]) -> u64 {
+    let mut padded = [0; 8];
+    let len = bytes.len().min(8);
+    padded[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(padded)
 }
 
 /// The lowest bytes of a number, big-endian.

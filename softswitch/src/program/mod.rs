@@ -13,6 +13,8 @@ use crate::table::Pattern;
 
 /// Index of a word.
 pub(crate) type Word = u16;
+/// How many words an index can name.
+pub(crate) const WORDS: usize = 1 << Word::BITS;
 /// Index of a (first) line.
 pub(crate) type LineIndex = u16;
 
@@ -76,6 +78,8 @@ pub(crate) struct Program {
     pub(crate) stacks: Vec<Stack>,
     /// Headers in the order of the deparser.
     pub(crate) deparser: Vec<u16>,
+    /// Bytes of all those headers.
+    pub(crate) header_bytes: usize,
     /// Checksums.
     pub(crate) checksums: Vec<Checksum>,
     /// Tables that are looked up in.
@@ -119,32 +123,36 @@ pub(crate) struct Format {
     pub(crate) words: u16,
     /// Lines that it takes.
     pub(crate) lines: u16,
-    /// Its fields up to 64 bits, in groups that begin and end with a byte.
+    /// Its fields up to 64 bits.
+    pub(crate) narrows: Vec<NarrowField>,
+    /// The same, in groups that begin and end with a byte.
     pub(crate) groups: Vec<Group>,
     /// Its wider fields.
     pub(crate) wides: Vec<WideField>,
 }
 
-/// Fields that share bytes.
+/// A field of up to 64 bits, as it is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NarrowField {
+    /// Ones, as many as it has bits.
+    pub(crate) mask: u64,
+    /// The byte that it begins in.
+    pub(crate) offset: u16,
+    /// Its word, counted from the header's first.
+    pub(crate) word: u16,
+    /// Bits behind it in the eight bytes from `offset` on.
+    pub(crate) shift: u8,
+}
+
+/// Fields that share bytes, as they are written.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// First byte in the header.
     pub(crate) offset: usize,
     /// Up to 8.
     pub(crate) bytes: usize,
-    /// The fields.
-    pub(crate) parts: Vec<Part>,
-}
-
-/// One field of a group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
-    /// Its word, counted from the header's first.
-    pub(crate) word: u16,
-    /// Bits of the group behind it.
-    pub(crate) shift: u8,
-    /// Ones, as many as it has bits.
-    pub(crate) mask: u64,
+    /// Of each field its word, counted from the header's first, and how many bits of the group are behind it.
+    pub(crate) parts: Vec<(u16, u8)>,
 }
 
 /// A field of whole bytes that is wider than a word.
