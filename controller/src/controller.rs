@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,7 +18,7 @@ use crate::book::Book;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::manager::Manager;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, PipelineSource};
 use crate::service::Service;
 use crate::switch::Switch;
 
@@ -38,8 +37,8 @@ pub struct ControllerConfig {
     /// looked for where the topology says. A switch without any address must not be programmable, and is
     /// not managed.
     pub switches: BTreeMap<String, SwitchAddress>,
-    /// The directory with the compiled P4 program: `tributary.json` and `tributary.p4info.txtpb`.
-    pub pipeline: PathBuf,
+    /// The compiled P4 program that switches are to run.
+    pub pipeline: PipelineSource,
     /// Where agents reach the controller; port 0 for any free one.
     pub listen: SocketAddr,
     /// How long a switch may take to answer before it counts as unreachable.

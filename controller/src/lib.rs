@@ -31,4 +31,4 @@ mod work;
 
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
-pub use pipeline::PipelineError;
+pub use pipeline::{PipelineError, PipelineSource, built_in_slots};

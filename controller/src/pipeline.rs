@@ -14,12 +14,34 @@ use crate::tables::{Table, multicast};
 const JSON_FILE: &str = "tributary.json";
 /// The compiled program's file for its controllers.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
+const BUILT_IN_JSON: &str = include_str!("../../p4/build/tributary.json");
+const BUILT_IN_P4INFO: &str = include_str!("../../p4/build/tributary.p4info.txtpb");
+/// What errors call the built-in program's file.
+const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
 /// The register array with one cell a slot that says how many slots there are.
 const SLOT_REGISTER: &str = "slot_values_0";
 /// The counter array with one cell a job that says how many jobs there can be.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
 pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
+
+/// Where the compiled program comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PipelineSource {
+    /// The program that this version of Tributary was built with.
+    #[default]
+    BuiltIn,
+    /// A directory with `tributary.json` and `tributary.p4info.txtpb`.
+    Directory(PathBuf),
+}
+
+/// How many slots a switch has with the built-in program.
+///
+/// # Errors
+/// [`PipelineError`]: a defect of Tributary.
+pub fn built_in_slots() -> Result<u32, PipelineError> {
+    Ok(Pipeline::load(&PipelineSource::BuiltIn)?.slots)
+}
 
 /// Why a compiled program can't be installed.
 #[derive(Debug, Error)]
@@ -89,17 +111,17 @@ pub(crate) struct CounterArray {
 }
 
 impl Pipeline {
-    /// Reads `tributary.json` and `tributary.p4info.txtpb` in `directory`.
-    pub(crate) fn load(directory: &Path) -> Result<Self, PipelineError> {
-        let read = |name| {
-            let file = directory.join(name);
-            match fs::read_to_string(&file) {
-                Ok(text) => Ok((file, text)),
-                Err(source) => Err(PipelineError::Unreadable { file, source }),
+    /// Reads both files of the compiled program.
+    pub(crate) fn load(source: &PipelineSource) -> Result<Self, PipelineError> {
+        let (json, text, file) = match source {
+            PipelineSource::BuiltIn => {
+                (BUILT_IN_JSON.to_owned(), BUILT_IN_P4INFO.to_owned(), PathBuf::from(BUILT_IN_NAME))
+            }
+            PipelineSource::Directory(directory) => {
+                let file = directory.join(P4INFO_FILE);
+                (read(directory.join(JSON_FILE))?, read(file.clone())?, file)
             }
         };
-        let (_, json) = read(JSON_FILE)?;
-        let (file, text) = read(P4INFO_FILE)?;
         let cookie = cookie(&json, &text);
         match P4Info::parse(&text) {
             Ok(info) => Self::new(json, info, cookie, &file),
@@ -122,6 +144,10 @@ impl Pipeline {
             info,
         })
     }
+}
+
+fn read(file: PathBuf) -> Result<String, PipelineError> {
+    fs::read_to_string(&file).map_err(|source| PipelineError::Unreadable { file, source })
 }
 
 /// The first 64 bits of a hash of both files, with their border.
@@ -188,6 +214,16 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build")
     }
 
+    fn load(directory: &Path) -> Result<Pipeline, PipelineError> {
+        Pipeline::load(&PipelineSource::Directory(directory.to_owned()))
+    }
+
+    #[test]
+    fn the_built_in_program_is_the_one_in_the_checkout() {
+        let cookie = |source| Pipeline::load(source).unwrap().cookie;
+        assert_eq!(cookie(&PipelineSource::BuiltIn), cookie(&PipelineSource::Directory(compiled())));
+    }
+
     /// The compiled program, with one text replaced in its P4Info.
     fn load_with(from: &str, to: &str) -> Result<Pipeline, PipelineError> {
         let directory = tempfile::tempdir().unwrap();
@@ -195,7 +231,7 @@ mod tests {
         assert!(p4info.contains(from), "{from}");
         fs::write(directory.path().join(P4INFO_FILE), p4info.replace(from, to)).unwrap();
         fs::copy(compiled().join(JSON_FILE), directory.path().join(JSON_FILE)).unwrap();
-        Pipeline::load(directory.path())
+        load(directory.path())
     }
 
     fn refused(from: &str, to: &str) -> String {
@@ -205,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_compiled_program_has_all_that_is_needed() {
-        let pipeline = Pipeline::load(&compiled()).unwrap();
+        let pipeline = load(&compiled()).unwrap();
         assert!(pipeline.slots > 0 && pipeline.job_indices > 0);
         assert!(pipeline.job_counters.iter().any(|counter| counter.reason == "released"));
         assert!(pipeline.port_counters.iter().any(|counter| counter.reason == "egress"));
@@ -214,7 +250,7 @@ mod tests {
     #[test]
     fn another_program_has_another_cookie() {
         let same = |a: &Pipeline, b: &Pipeline| a.cookie == b.cookie;
-        let ours = Pipeline::load(&compiled()).unwrap();
+        let ours = load(&compiled()).unwrap();
         let copy = load_with("size: 4096", "size: 4096").unwrap();
         let other = load_with("size: 4096", "size: 2048").unwrap();
         assert!(same(&ours, &copy) && !same(&ours, &other));
@@ -252,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = Pipeline::load(Path::new("nowhere")).unwrap_err().to_string();
+        let error = load(Path::new("nowhere")).unwrap_err().to_string();
         assert!(error.starts_with("nowhere/tributary.json: cannot read the compiled P4 program"), "{error}");
     }
 }

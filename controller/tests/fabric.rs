@@ -126,7 +126,7 @@ async fn a_job_fails_when_its_tables_cannot_be_installed_and_says_where() {
     let config = common::config(topology);
     let config = tributary_controller::ControllerConfig {
         switches: switches.addresses(),
-        pipeline: small.path().to_owned(),
+        pipeline: PipelineSource::Directory(small.path().to_owned()),
         ..config
     };
     let controller = tributary_controller::Controller::start(config).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{config, shipped};
 use tokio::net::TcpListener;
-use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, StartError, SwitchAddress};
 
 fn at(name: &str, address: &str) -> BTreeMap<String, SwitchAddress> {
     BTreeMap::from([(name.to_owned(), SwitchAddress { address: address.to_owned(), device_id: 1 })])
@@ -61,7 +61,7 @@ async fn a_taken_port_is_named() {
 
 #[tokio::test]
 async fn a_directory_without_a_program_is_named() {
-    let pipeline = common::root().join("topologies");
+    let pipeline = PipelineSource::Directory(common::root().join("topologies"));
     let error = error(ControllerConfig { pipeline, ..config(shipped("two-workers.toml")) }).await;
     assert!(error.contains("tributary.json: cannot read the compiled P4 program"), "{error}");
 }

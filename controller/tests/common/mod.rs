@@ -16,7 +16,7 @@ use tonic::{Code, Status, Streaming};
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::v1::job_event::Event;
 use tributary_api::{JobConfig, v1};
-use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
@@ -31,7 +31,7 @@ pub fn config(topology: Topology) -> ControllerConfig {
     ControllerConfig {
         topology,
         switches: BTreeMap::new(),
-        pipeline: root().join("p4/build"),
+        pipeline: PipelineSource::BuiltIn,
         listen: "127.0.0.1:0".parse().unwrap(),
         switch_patience: Duration::from_secs(10),
     }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tonic::transport::{Channel, Endpoint};
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController, SwitchAddress};
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::{NodeKey, Topology};
 use tributary_trainer::PARAMETERS;
@@ -20,8 +19,6 @@ use super::members::Members;
 use super::report::{Bound, Bytes, Slots};
 
 const JOB: &str = "demo";
-/// The compiled program, as seen from the checkout.
-const DEFAULT_PIPELINE: &str = "p4/build";
 /// Everything runs on this machine: a switch that is silent this long has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
@@ -65,7 +62,7 @@ impl Session {
         let controller = Controller::start(ControllerConfig {
             switches: addresses(&topology, &fabric),
             topology: topology.clone(),
-            pipeline: args.pipeline.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PIPELINE)),
+            pipeline: args.pipeline.clone().map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
             listen: args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             switch_patience: SWITCH_PATIENCE,
         })

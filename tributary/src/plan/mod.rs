@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::Args;
-use tributary_p4runtime::P4Info;
+use tributary_controller::built_in_slots;
 use tributary_planner::{FabricState, JobRequest, Plan, plan};
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
@@ -20,10 +20,6 @@ use tributary_topology::Topology;
 use crate::options::{Aggregation, Downlink, load_topology, window};
 
 pub(crate) use drawing::drawing;
-
-const P4INFO: &str = include_str!("../../../p4/build/tributary.p4info.txtpb");
-/// A register array with one cell for each slot.
-const SLOT_REGISTER: &str = "slot_values_0";
 
 /// Shows the aggregation tree of a job on a topology: who adds up, the hop stacks, the bytes on every link
 /// and the expected speed-up. Nothing runs.
@@ -65,7 +61,7 @@ pub(crate) struct PlanArgs {
 /// written.
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     let topology = load_topology(args.topology.as_deref())?;
-    let state = FabricState::of(&topology, slots()?);
+    let state = FabricState::of(&topology, built_in_slots()?);
     let job = JobRequest {
         aggregation: args.aggregation.into(),
         downlink: args.downlink.into(),
@@ -90,13 +86,6 @@ fn text(topology: &Topology, plan: &Plan) -> String {
     let (headline, tree) = (table::headline(topology, plan), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
     format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))
-}
-
-/// How many slots a switch has where the topology does not say: what our program was compiled for.
-fn slots() -> Result<u32> {
-    let p4info = P4Info::parse(P4INFO).context("the built-in P4Info is damaged")?;
-    let register = p4info.register(SLOT_REGISTER).context("the built-in P4Info has no slot registers")?;
-    Ok(u32::try_from(register.size)?)
 }
 
 fn size(text: &str) -> Result<ByteSize, String> {
