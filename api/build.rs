@@ -1,13 +1,16 @@
-//! Generates the messages and the service from `proto/`, with a protobuf compiler in Rust: nothing to
+//! Generates the messages and the services from `proto/`, with a protobuf compiler in Rust: nothing to
 //! install.
 
 use std::error::Error;
 
-const PROTO: &str = "proto/tributary/controller/v1/controller.proto";
+const PROTOS: [&str; 2] =
+    ["proto/tributary/controller/v1/controller.proto", "proto/tributary/agent/v1/agent.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed={PROTO}");
-    let descriptors = protox::compile([PROTO], ["proto"])?;
+    for proto in PROTOS {
+        println!("cargo:rerun-if-changed={proto}");
+    }
+    let descriptors = protox::compile(PROTOS, ["proto"])?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())
 }

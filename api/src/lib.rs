@@ -1,9 +1,11 @@
-//! The gRPC API between the controller and the host agents.
+//! The gRPC APIs: between the controller and the host agents, and between an agent and the training
+//! processes of its host ([`agent`]).
 //!
 //! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. What a member of a job is
 //! told ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets: whoever
 //! holds one need not check it again.
 
+pub mod agent;
 mod config;
 mod convert;
 mod error;

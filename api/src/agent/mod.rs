@@ -1,0 +1,11 @@
+//! The API of a host's agent for the training processes on that host.
+
+mod segment;
+
+pub use segment::{SegmentName, SegmentNameError};
+
+/// The messages and the service as generated from `proto/tributary/agent/v1/agent.proto`.
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
+pub mod v1 {
+    tonic::include_proto!("tributary.agent.v1");
+}

@@ -1,0 +1,85 @@
+//! What shared memory between a training process and the agent is called.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Where POSIX shared memory is on Linux.
+const FOLDER: &str = "/dev/shm";
+const PREFIX: &str = "tributary-";
+const DIGITS: usize = 32;
+
+/// The name of a segment of shared memory.
+///
+/// It is a name and not a path, of a fixed form, so that nobody can make an agent that runs as root open any
+/// other file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentName(String);
+
+/// Not the name of a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("bad segment name {0:?}: it must be \"{PREFIX}\" and {DIGITS} lower-case hexadecimal digits")]
+pub struct SegmentNameError(String);
+
+impl SegmentName {
+    /// The name with these 128 bits, which should be random.
+    pub fn new(bits: u128) -> Self {
+        Self(format!("{PREFIX}{bits:032x}"))
+    }
+
+    /// Its file.
+    pub fn path(&self) -> PathBuf {
+        Path::new(FOLDER).join(&self.0)
+    }
+}
+
+impl FromStr for SegmentName {
+    type Err = SegmentNameError;
+
+    fn from_str(name: &str) -> Result<Self, SegmentNameError> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        match name.strip_prefix(PREFIX) {
+            Some(digits) if digits.len() == DIGITS && digits.bytes().all(is_digit) => Ok(Self(name.into())),
+            _ => Err(SegmentNameError(name.into())),
+        }
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_name_is_read_again(bits: u128) {
+            let name = SegmentName::new(bits);
+            prop_assert_eq!(name.to_string().parse::<SegmentName>(), Ok(name));
+        }
+
+        #[test]
+        fn whatever_is_accepted_stays_in_its_folder(text in "(tributary-)?[0-9a-f./]{30,34}") {
+            if let Ok(name) = text.parse::<SegmentName>() {
+                let path = name.path();
+                prop_assert_eq!(path.parent(), Some(Path::new(FOLDER)));
+                prop_assert_eq!(path.file_name().and_then(|name| name.to_str()), Some(text.as_str()));
+            }
+        }
+    }
+
+    #[test]
+    fn paths_are_refused() {
+        for name in ["", "tributary-", "../../etc/passwd", "tributary-../../../../etc/passwd/0000000000"] {
+            assert!(name.parse::<SegmentName>().is_err(), "{name}");
+        }
+    }
+}

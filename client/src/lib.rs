@@ -1,0 +1,1 @@
+//! A training process's side of its host's agent.
