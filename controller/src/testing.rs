@@ -1,7 +1,6 @@
 //! What several unit tests start from.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use tributary_planner::{Aggregation, JobRequest};
@@ -9,7 +8,7 @@ use tributary_topology::{NodeKey, Topology};
 
 use crate::book::Book;
 use crate::forwarding::base_state;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, PipelineSource};
 use crate::state::SwitchState;
 
 /// Two workers under each of two leaves; the root above them has the server.
@@ -66,7 +65,7 @@ pub(crate) fn plain_topology() -> Arc<Topology> {
 }
 
 pub(crate) fn pipeline() -> Pipeline {
-    Pipeline::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build")).unwrap()
+    Pipeline::load(&PipelineSource::BuiltIn).unwrap()
 }
 
 /// What each switch holds while no job uses it.
