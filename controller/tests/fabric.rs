@@ -8,6 +8,7 @@ use common::{Member, create, end, job, join_all, list, refusal, shipped, start};
 use switches::{Switches, eventually};
 use tonic::Code;
 use tributary_api::v1;
+use tributary_controller::PipelineSource;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 
 /// A job of that name on the topology's workers, running.
