@@ -199,3 +199,43 @@ fn multicast(kind: update::Type, entry: &message::MulticastGroupEntry) -> Result
         Operation::ModifyGroup(group)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Our program restricts no action to entries or defaults; this one does.
+    const INFO: &str = r#"
+        tables {
+          preamble { id: 0x02000001 name: "t" alias: "t" }
+          match_fields { id: 1 name: "k" bitwidth: 8 match_type: EXACT }
+          action_refs { id: 0x01000001 scope: TABLE_ONLY }
+          action_refs { id: 0x01000002 scope: DEFAULT_ONLY }
+        }
+        actions { preamble { id: 0x01000001 name: "only_entries" alias: "only_entries" } }
+        actions { preamble { id: 0x01000002 name: "only_default" alias: "only_default" } }"#;
+
+    fn planned(action_id: u32, is_default_action: bool) -> Result<Operation, Refusal> {
+        let action = message::Action { action_id, params: Vec::new() };
+        let entry = message::TableEntry {
+            table_id: 0x0200_0001,
+            action: Some(message::TableAction { r#type: Some(message::table_action::Type::Action(action)) }),
+            is_default_action,
+            ..Default::default()
+        };
+        let entity = message::Entity { entity: Some(Kind::TableEntry(entry)) };
+        let update = message::Update { r#type: update::Type::Modify.into(), entity: Some(entity) };
+        Operation::plan(update, &P4Info::parse(INFO).unwrap())
+    }
+
+    #[test]
+    fn an_action_in_the_wrong_place_is_denied_by_name() {
+        let in_entry = planned(0x0100_0002, false).unwrap_err();
+        assert_eq!(in_entry.code, Code::PermissionDenied);
+        assert_eq!(in_entry.reason, "the table t does not allow the action only_default in its entries");
+        let as_default = planned(0x0100_0001, true).unwrap_err();
+        assert_eq!(as_default.code, Code::PermissionDenied);
+        assert!(as_default.reason.ends_with("only_entries as its default action"), "{}", as_default.reason);
+        assert!(planned(0x0100_0001, false).is_ok() && planned(0x0100_0002, true).is_ok());
+    }
+}

@@ -60,6 +60,8 @@ async fn groups_that_can_not_be_are_refused() {
     let (_rig, session) = Rig::with_program().await;
     let port = PortKind::EgressPort;
     assert_eq!(code(&session, unchecked(0, &[(port(1), 0)])).await, Code::InvalidArgument);
+    let delete_zero = message::Update { r#type: update::Type::Delete.into(), ..unchecked(0, &[]) };
+    assert_eq!(code(&session, delete_zero).await, Code::InvalidArgument);
     assert_eq!(code(&session, unchecked(LAST_GROUP + 1, &[(port(1), 0)])).await, Code::OutOfRange);
     let twice = [(port(1), 3), (PortKind::Port(vec![0, 1]), 3)];
     assert_eq!(code(&session, unchecked(1, &twice)).await, Code::InvalidArgument);

@@ -145,6 +145,16 @@ async fn a_saved_program_takes_requests_until_it_is_committed() {
 }
 
 #[tokio::test]
+async fn a_commit_forgets_what_was_saved() {
+    let (_rig, session) = Rig::with_program().await;
+    session.configure(Action::VerifyAndSave, Some(config(5))).await.unwrap();
+    session.set_pipeline(JSON.as_bytes(), &INFO, 6).await.unwrap();
+    assert_eq!(session.pipeline_cookie().await, Ok(Some(6)));
+    let late = session.configure(Action::Commit, None).await.unwrap_err();
+    assert_eq!(late.code(), Some(Code::NotFound), "{late}");
+}
+
+#[tokio::test]
 async fn roles_are_not_known_here() {
     let (rig, session) = Rig::with_program().await;
     let mut client = message::p4_runtime_client::P4RuntimeClient::connect(format!(

@@ -149,8 +149,9 @@ async fn a_controllers_own_notes_come_back_with_an_entry() {
         panic!("{found:?}")
     };
     assert_eq!((entry.controller_metadata, entry.metadata.as_slice()), (9, &b"mine"[..]));
-    session.write(vec![tampered(modify(admission(1, 1)), noted(0, b""))]).await.unwrap();
-    assert_eq!(raw(&session).await.iter().filter(|entry| entry.metadata.is_empty()).count(), 1);
+    session.write(vec![tampered(modify(admission(1, 1)), noted(4, b""))]).await.unwrap();
+    let notes = raw(&session).await.into_iter().map(|entry| (entry.controller_metadata, entry.metadata));
+    assert_eq!(notes.collect::<BTreeSet<_>>(), BTreeSet::from([(4, Vec::new()), (0, b"mine".to_vec())]));
 }
 
 #[tokio::test]
