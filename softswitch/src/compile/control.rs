@@ -11,7 +11,7 @@ use super::term::{Scope, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
-use crate::program::{ActionProgram, Op, TableProgram};
+use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
 
 /// Compiles a control flow: code that ends with [`Op::End`], then that of its tables' actions. `visible`
 /// are the tables that the control plane sees; tables are added to `tables`.
@@ -266,7 +266,7 @@ fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a js
 fn actions(
     table: &Table,
     objects: &Objects<'_>,
-    compiled: &mut HashMap<u64, u32>,
+    compiled: &mut HashMap<u64, CodeIndex>,
     out: &mut Emitter,
 ) -> Result<Vec<ActionProgram>, LoadError> {
     let mut actions = Vec::new();

@@ -4,23 +4,25 @@ use std::collections::HashMap;
 
 use super::fault::too_many;
 use crate::error::LoadError;
-use crate::program::{LIMBS, Line, LineIndex, Op, Word};
+use crate::program::{CodeIndex, LIMBS, Line, LineIndex, NOWHERE, Op, Word};
 
-/// More instructions than any program has.
-const MAX_CODE: usize = 1 << 22;
+/// Instructions that an index can name.
+const MAX_CODE: usize = NOWHERE as usize;
 /// Indices end here.
 const MAX_INDEX: usize = 60_000;
 
 /// A place in the code that jumps can name before it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Label(u32);
+pub(super) struct Label(usize);
 
 /// Code that grows.
 #[derive(Debug, Default)]
 pub(super) struct Emitter {
     code: Vec<Op>,
-    /// Where each label is; jumps hold label numbers until [`Emitter::finish`].
-    labels: Vec<Option<u32>>,
+    /// Jumps whose targets are set in [`Emitter::finish`]: which instruction, to which label.
+    jumps: Vec<(usize, Label)>,
+    /// Where each label is.
+    labels: Vec<Option<CodeIndex>>,
     words: Vec<u64>,
     lines: Vec<Line>,
     word_constants: HashMap<u64, Word>,
@@ -53,34 +55,35 @@ impl Emitter {
     }
 
     /// Index of the next instruction.
-    pub(super) fn here(&self) -> u32 {
-        self.code.len() as u32
+    pub(super) fn here(&self) -> CodeIndex {
+        self.code.len() as CodeIndex
     }
 
     /// A label that is not anywhere yet.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
-        Label(self.labels.len() as u32 - 1)
+        Label(self.labels.len() - 1)
     }
 
     /// Puts a label in front of the next instruction.
     pub(super) fn bind(&mut self, label: Label) {
-        self.labels[label.0 as usize] = Some(self.here());
+        self.labels[label.0] = Some(self.here());
     }
 
     /// Is the label bound already? Then a jump to it goes back.
     pub(super) fn is_bound(&self, label: Label) -> bool {
-        self.labels[label.0 as usize].is_some()
+        self.labels[label.0].is_some()
     }
 
     /// Adds a jump.
     pub(super) fn jump(&mut self, to: Label) {
-        self.push(Op::Jump { to: to.0 });
+        self.jump_with(to, |to| Op::Jump { to });
     }
 
-    /// Adds the jump that `jump` makes of the label's number.
-    pub(super) fn jump_with(&mut self, to: Label, jump: impl FnOnce(u32) -> Op) {
-        self.push(jump(to.0));
+    /// Adds the jump that `jump` makes of a target.
+    pub(super) fn jump_with(&mut self, to: Label, jump: impl FnOnce(CodeIndex) -> Op) {
+        self.jumps.push((self.code.len(), to));
+        self.push(jump(NOWHERE));
     }
 
     /// A word that holds a constant.
@@ -162,8 +165,8 @@ impl Emitter {
     }
 
     /// Instructions from `from` on.
-    pub(super) fn code_from(&self, from: u32) -> &[Op] {
-        self.code.get(from as usize..).unwrap_or_default()
+    pub(super) fn code_from(&self, from: CodeIndex) -> &[Op] {
+        self.code.get(usize::from(from)..).unwrap_or_default()
     }
 
     /// The code with all jumps in place, the words and the lines.
@@ -171,23 +174,21 @@ impl Emitter {
         if self.overflow {
             return Err(too_many("the program", "instructions"));
         }
-        let place = |label: u32| self.labels.get(label as usize).copied().flatten();
-        let code = self.code.iter().map(|op| {
-            let mut op = *op;
-            if let Some(to) = jump_target(&mut op) {
-                // An unbound label would be the compiler's mistake: the run ends there.
-                *to = place(*to).unwrap_or(u32::MAX);
+        let mut code = self.code;
+        for (at, label) in self.jumps {
+            // An unbound label would be the compiler's mistake: the run ends there.
+            let place = self.labels.get(label.0).copied().flatten().unwrap_or(NOWHERE);
+            if let Some(to) = code.get_mut(at).and_then(jump_target) {
+                *to = place;
             }
-            op
-        });
-        let code: Vec<Op> = code.collect();
+        }
         let code = code.iter().map(|op| shortened(*op, &code)).collect();
         Ok((code, self.words, self.lines))
     }
 }
 
 /// Where a jump goes.
-fn jump_target(op: &mut Op) -> Option<&mut u32> {
+fn jump_target(op: &mut Op) -> Option<&mut CodeIndex> {
     match op {
         Op::Jump { to }
         | Op::JumpEqual { to, .. }
@@ -205,13 +206,13 @@ fn shortened(mut op: Op, code: &[Op]) -> Op {
     let Some(to) = jump_target(&mut op) else { return op };
     // Nothing but jumps would go round for ever.
     for _ in 0..code.len() {
-        match code.get(*to as usize) {
+        match code.get(usize::from(*to)) {
             Some(Op::Jump { to: further }) => *to = *further,
             _ => break,
         }
     }
     match op {
-        Op::Jump { to } => match code.get(to as usize) {
+        Op::Jump { to } => match code.get(usize::from(to)) {
             Some(end @ (Op::End | Op::Return)) => *end,
             _ => op,
         },

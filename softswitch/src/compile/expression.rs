@@ -100,12 +100,16 @@ impl<'a> Expressions<'a> {
         let op = match &term.kind {
             Kind::Binary(op, left, right) => return self.binary_word(*op, left, right, cut, bits, hint),
             Kind::Compare(compare, left, right) => return self.compare(*compare, left, right, hint),
+            Kind::Choose(cond, yes, no) => {
+                let (c, a, b) = (self.word(cond, 1)?, self.word(yes, bits)?, self.word(no, bits)?);
+                let d = self.target(hint);
+                self.choose(c, Op::Copy { d, a, cut: 0 }, Op::Copy { d, a: b, cut: 0 });
+                return Ok(d);
+            }
             Kind::Const(_) | Kind::Field(Place::Word(_)) => self.cut_word(term, cut, hint)?,
             Kind::Last { .. } | Kind::Lookahead { .. } if cut != 0 => self.cut_word(term, cut, hint)?,
             Kind::Field(Place::Lines(a)) => Op::Narrow { d: self.target(hint), a: *a, cut },
-            Kind::Last { first, stride, count } => {
-                Op::Last { d: self.target(hint), a: *first, count: *count, stride: *stride }
-            }
+            Kind::Last { first, stack } => Op::Last { d: self.target(hint), a: *first, stack: *stack },
             Kind::Lookahead { offset, bits } => {
                 Op::Lookahead { d: self.target(hint), offset: *offset, bits: *bits as u8 }
             }
@@ -121,10 +125,6 @@ impl<'a> Expressions<'a> {
                 let (a, b) = (self.word(operand, 1)?, self.out.word_constant(0));
                 Op::Equal { d: self.target(hint), a, b }
             }
-            Kind::Choose(cond, yes, no) => {
-                let (c, a, b) = (self.word(cond, 1)?, self.word(yes, bits)?, self.word(no, bits)?);
-                Op::Choose { d: self.target(hint), c, a, b }
-            }
         };
         let (Op::Copy { d, .. }
         | Op::Narrow { d, .. }
@@ -132,13 +132,24 @@ impl<'a> Expressions<'a> {
         | Op::Lookahead { d, .. }
         | Op::And { d, .. }
         | Op::Or { d, .. }
-        | Op::Equal { d, .. }
-        | Op::Choose { d, .. }) = op
+        | Op::Equal { d, .. }) = op
         else {
             return Err(unsupported(self.place, "an expression of this form"));
         };
         self.out.push(op);
         Ok(d)
+    }
+
+    /// Does the one where the word is not 0, and the other where it is.
+    fn choose(&mut self, c: Word, yes: Op, no: Op) {
+        let (otherwise, end) = (self.out.label(), self.out.label());
+        let zero = self.out.word_constant(0);
+        self.jump_if_equal(c, zero, true, otherwise);
+        self.out.push(yes);
+        self.out.jump(end);
+        self.out.bind(otherwise);
+        self.out.push(no);
+        self.out.bind(end);
     }
 
     /// A copy of all of the term with its highest bits cut off.
@@ -328,7 +339,8 @@ impl<'a> Expressions<'a> {
             Kind::Choose(cond, yes, no) => {
                 let (c, a, b) = (self.word(cond, 1)?, self.lines(yes, n)?, self.lines(no, n)?);
                 let d = self.wide_target(hint, n);
-                self.out.push(Op::WideChoose { d, c, a, b, n: n as u8 });
+                let n = n as u8;
+                self.choose(c, Op::WideCopy { d, a, n }, Op::WideCopy { d, a: b, n });
                 Ok(d)
             }
             // Narrower ones were widened before.

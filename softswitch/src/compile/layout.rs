@@ -151,7 +151,8 @@ impl Layout {
             return Err(malformed(&place, "it is empty".to_owned()));
         }
         self.stacks.insert(stack.name.clone(), self.stack_list.len() as u16);
-        self.stack_list.push(Stack { first, size: stack.header_ids.len() as u16, count });
+        let stride = self.formats[usize::from(first)].words;
+        self.stack_list.push(Stack { first, size: stack.header_ids.len() as u16, count, stride });
         Ok(())
     }
 
@@ -190,20 +191,20 @@ impl Layout {
         slot.ok_or_else(|| malformed(place, format!("header {header} has no field {field}")))
     }
 
-    /// A field of the first header of a stack, and how many words further the next one's is.
+    /// A field of the first header of a stack, and the stack.
     pub(super) fn stack_field(
         &self,
         stack: &str,
         field: &str,
         place: &str,
-    ) -> Result<(Slot, u16, Word), LoadError> {
-        let stack = self.stack_list[usize::from(self.stack(stack, place)?)];
-        let first = self.headers.values().find(|header| header.index == stack.first);
+    ) -> Result<(Slot, u16), LoadError> {
+        let stack = self.stack(stack, place)?;
+        let first = self.stack_list[usize::from(stack)].first;
+        let first = self.headers.values().find(|header| header.index == first);
         let slot = first.and_then(|header| header.fields.get(field)).copied();
         let slot =
             slot.ok_or_else(|| malformed(place, format!("the stack's headers have no field {field}")))?;
-        let format = &self.formats[usize::from(self.instances[usize::from(stack.first)].format)];
-        Ok((slot, format.words, stack.count))
+        Ok((slot, stack))
     }
 
     /// The metadata that the switch itself needs.

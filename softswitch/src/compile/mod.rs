@@ -121,7 +121,6 @@ fn changes_lines(op: &Op, end: LineIndex) -> bool {
         | Op::WideXor { d, .. }
         | Op::WideShl { d, .. }
         | Op::WideShr { d, .. }
-        | Op::WideChoose { d, .. }
         | Op::Widen { d, .. }
         | Op::Extend { d, .. }
         | Op::WideRegisterRead { d, .. } => *d < end,

@@ -81,14 +81,13 @@ pub(super) struct Term {
 pub(super) enum Kind {
     Const(Number),
     Field(Place),
-    /// A field of a stack's last header: its word in the first, words to the next, the count.
+    /// A field of a stack's last header: its word in the first one, the stack.
     Last {
         first: Word,
-        stride: u16,
-        count: Word,
+        stack: u16,
     },
     Lookahead {
-        offset: u32,
+        offset: u16,
         bits: u32,
     },
     Binary(Binary, Box<Term>, Box<Term>),
@@ -198,14 +197,14 @@ impl Term {
             Expr::Bool(value) => Ok(Self::number(Number::from(u64::from(*value)))),
             Expr::Field(header, field) => Ok(Self::slot(scope.layout.field(header, field, place)?)),
             Expr::StackField(stack, field) => {
-                let (slot, stride, count) = scope.layout.stack_field(stack, field, place)?;
+                let (slot, stack) = scope.layout.stack_field(stack, field, place)?;
                 let Place::Word(first) = slot.place else {
                     return Err(unsupported(
                         place,
                         format!("the wide field {field} of a stack's last header"),
                     ));
                 };
-                let kind = Kind::Last { first, stride, count };
+                let kind = Kind::Last { first, stack };
                 Ok(Self { kind, bound: Bound::unsigned(slot.bits) })
             }
             Expr::Local(index) => {
@@ -217,7 +216,9 @@ impl Term {
                 if !scope.in_parser || !(1..=64).contains(bits) {
                     return Err(unsupported(place, format!("a lookahead of {bits} bits")));
                 }
-                let kind = Kind::Lookahead { offset: *offset, bits: *bits };
+                let offset = u16::try_from(*offset)
+                    .map_err(|_| unsupported(place, format!("a lookahead of {offset} bits")))?;
+                let kind = Kind::Lookahead { offset, bits: *bits };
                 Ok(Self { kind, bound: Bound::unsigned(*bits) })
             }
             Expr::Object(kind, name) => Err(malformed(place, format!("the {kind} {name} is not a value"))),

@@ -45,6 +45,7 @@ impl State {
         Flow::Break(())
     }
 
+    #[inline(always)]
     pub(super) fn extract(&mut self, program: &Program, packet: &mut Packet<'_>, header: u16) -> Flow {
         let header = program.headers[usize::from(header)];
         let format = &program.formats[usize::from(header.format)];
@@ -121,9 +122,27 @@ impl State {
         self.set(stack.count, self.get(stack.count).saturating_sub(by.into()));
     }
 
+    /// [`State::emit`], with the processor's wide vectors if it has them.
+    #[allow(unsafe_code)]
+    pub(crate) fn deparse(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if self.vectors {
+            // SAFETY: `vectors` says that the processor has these features.
+            return unsafe { self.emit_with_vectors(program, packet, out) };
+        }
+        self.emit(program, packet, out)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
+    fn emit_with_vectors(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
+        self.emit(program, packet, out)
+    }
+
     /// Writes the frame to the beginning of `out`, which has room for all headers and the payload, and returns
     /// its length.
-    pub(crate) fn deparse(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
+    #[inline(always)]
+    fn emit(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
         let mut end = 0;
         for header in &program.deparser {
             let header = program.headers[usize::from(*header)];
@@ -140,8 +159,8 @@ impl State {
 }
 
 /// `bits` bits of the packet, `offset` bits ahead.
-fn look_ahead(packet: &Packet<'_>, offset: u32, bits: u8) -> Option<u64> {
-    let begin = packet.cursor.checked_add(offset as usize)?;
+fn look_ahead(packet: &Packet<'_>, offset: u16, bits: u8) -> Option<u64> {
+    let begin = packet.cursor.checked_add(usize::from(offset))?;
     let end = begin + usize::from(bits);
     let bytes = packet.frame.get(begin / 8..end.div_ceil(8))?;
     let value = bytes.iter().fold(0_u128, |value, byte| value << 8 | u128::from(*byte));

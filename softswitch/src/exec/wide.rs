@@ -9,19 +9,19 @@ use crate::program::{LIMBS, Line, LineIndex};
 const MAX_LIMBS: usize = 64;
 
 /// d = a & b.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn and(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a & b);
 }
 
 /// d = a | b.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn or(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a | b);
 }
 
 /// d = a ^ b.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn xor(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a ^ b);
 }
@@ -40,13 +40,13 @@ fn bitwise(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8, 
 }
 
 /// d = a + b.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn add(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     carrying(lines, d, a, b, n, u64::carrying_add);
 }
 
 /// d = a - b.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn sub(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     carrying(lines, d, a, b, n, u64::borrowing_sub);
 }

@@ -2,7 +2,11 @@
 
 use crate::program::{Format, Header, LIMBS, Line};
 
+/// Bytes in a line.
+const LINE_BYTES: usize = LIMBS * 8;
+
 /// Reads a header from the beginning of `bytes`, which is at least as long as it is, and makes it valid.
+#[inline(always)]
 pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut [u64], lines: &mut [Line]) {
     let words = &mut words[usize::from(header.word)..][..usize::from(format.words)];
     words[0] = 1;
@@ -16,21 +20,39 @@ pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut
     }
     for wide in &format.wides {
         let first = usize::from(header.line + wide.line);
-        let limbs = lines[first..first + wide.bytes.div_ceil(LIMBS * 8)].as_flattened_mut();
-        let bytes = &bytes[wide.offset..wide.offset + wide.bytes];
-        let (front, whole) = bytes.as_rchunks::<8>();
-        for (limb, bytes) in limbs.iter_mut().zip(whole.iter().rev()) {
-            *limb = u64::from_be_bytes(*bytes);
+        let lines = &mut lines[first..first + wide.bytes.div_ceil(LINE_BYTES)];
+        let (front, whole) = bytes[wide.offset..wide.offset + wide.bytes].as_rchunks::<LINE_BYTES>();
+        for (line, bytes) in lines.iter_mut().zip(whole.iter().rev()) {
+            *line = read_line(bytes);
         }
-        if !front.is_empty() {
-            limbs[whole.len()] = front.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
+        if let Some(line) = lines.get_mut(whole.len()) {
+            let mut padded = [0; LINE_BYTES];
+            padded[LINE_BYTES - front.len()..].copy_from_slice(front);
+            *line = read_line(&padded);
         }
-        let used = whole.len() + usize::from(!front.is_empty());
-        limbs[used..].fill(0);
+    }
+}
+
+/// A big-endian number as limbs.
+#[inline(always)]
+fn read_line(bytes: &[u8; LINE_BYTES]) -> Line {
+    let mut line = [0; LIMBS];
+    for (limb, bytes) in line.iter_mut().zip(bytes.as_chunks::<8>().0.iter().rev()) {
+        *limb = u64::from_be_bytes(*bytes);
+    }
+    line
+}
+
+/// Limbs as a big-endian number.
+#[inline(always)]
+fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
+    for (limb, bytes) in line.iter().zip(bytes.as_chunks_mut::<8>().0.iter_mut().rev()) {
+        *bytes = limb.to_be_bytes();
     }
 }
 
 /// Writes a header to `bytes`, which is as long as it is.
+#[inline(always)]
 pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
     let words = &words[usize::from(header.word)..];
     for group in &format.groups {
@@ -40,15 +62,15 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
     }
     for wide in &format.wides {
         let first = usize::from(header.line + wide.line);
-        let limbs = lines[first..first + wide.bytes.div_ceil(LIMBS * 8)].as_flattened();
-        let bytes = &mut bytes[wide.offset..wide.offset + wide.bytes];
-        let (front, whole) = bytes.as_rchunks_mut::<8>();
-        let count = whole.len();
-        for (limb, bytes) in limbs.iter().zip(whole.iter_mut().rev()) {
-            *bytes = limb.to_be_bytes();
+        let lines = &lines[first..first + wide.bytes.div_ceil(LINE_BYTES)];
+        let (front, whole) = bytes[wide.offset..wide.offset + wide.bytes].as_rchunks_mut::<LINE_BYTES>();
+        if let Some(line) = lines.get(whole.len()) {
+            let mut padded = [0; LINE_BYTES];
+            write_line(line, &mut padded);
+            front.copy_from_slice(&padded[LINE_BYTES - front.len()..]);
         }
-        if !front.is_empty() {
-            write(limbs[count], front);
+        for (line, bytes) in lines.iter().zip(whole.iter_mut().rev()) {
+            write_line(line, bytes);
         }
     }
 }

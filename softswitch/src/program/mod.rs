@@ -18,6 +18,11 @@ pub(crate) const WORDS: usize = 1 << Word::BITS;
 /// Index of a (first) line.
 pub(crate) type LineIndex = u16;
 
+/// Index of an instruction.
+pub(crate) type CodeIndex = u16;
+/// An index behind the last instruction that there can be: a run ends there.
+pub(crate) const NOWHERE: CodeIndex = CodeIndex::MAX;
+
 /// Limbs in a line.
 pub(crate) const LIMBS: usize = 8;
 /// Bits in a line.
@@ -38,15 +43,15 @@ pub(crate) type Line = [u64; LIMBS];
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
     /// Parser.
-    pub(crate) parser: u32,
+    pub(crate) parser: CodeIndex,
     /// Verification of checksums.
-    pub(crate) verify: u32,
+    pub(crate) verify: CodeIndex,
     /// Ingress.
-    pub(crate) ingress: u32,
+    pub(crate) ingress: CodeIndex,
     /// Egress.
-    pub(crate) egress: u32,
+    pub(crate) egress: CodeIndex,
     /// Update of checksums.
-    pub(crate) update: u32,
+    pub(crate) update: CodeIndex,
 }
 
 /// A program.
@@ -186,6 +191,8 @@ pub(crate) struct Stack {
     pub(crate) size: u16,
     /// The word that says how many are in use.
     pub(crate) count: Word,
+    /// Words from one to the next.
+    pub(crate) stride: u16,
 }
 
 /// An Internet checksum over fields.
@@ -271,7 +278,7 @@ pub(crate) struct ActionProgram {
     /// Name, for messages.
     pub(crate) name: String,
     /// Where its code begins.
-    pub(crate) code: u32,
+    pub(crate) code: CodeIndex,
     /// Widths of its parameters in bits.
     pub(crate) parameters: Vec<u32>,
 }

@@ -1,11 +1,11 @@
 //! The instructions.
 
-use super::{LineIndex, Word};
+use super::{CodeIndex, LineIndex, Word};
 
 /// An instruction. `d` is where its result goes; `to` is the index of the instruction that a jump goes to.
 ///
 /// Arithmetic on words is modulo 2^64, after which only the lowest 64 - `cut` bits are kept. Arithmetic on
-/// lines is modulo 2^(512 `n`).
+/// lines is modulo 2^(512 `n`). An instruction takes 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     /// The run is over.
@@ -94,19 +94,11 @@ pub(crate) enum Op {
         a: Word,
         b: Word,
     },
-    /// a where c is not 0, else b.
-    Choose {
-        d: Word,
-        c: Word,
-        a: Word,
-        b: Word,
-    },
-    /// The word behind a, times `stride`, from the stack's last header.
+    /// The word of the stack's last header that is to it what `a` is to the first one.
     Last {
         d: Word,
         a: Word,
-        count: Word,
-        stride: u16,
+        stack: u16,
     },
 
     // Lines.
@@ -180,14 +172,6 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
-    /// a where the word c is not 0, else b.
-    WideChoose {
-        d: LineIndex,
-        c: Word,
-        a: LineIndex,
-        b: LineIndex,
-        n: u8,
-    },
     /// The lowest bits of lines.
     Narrow {
         d: Word,
@@ -210,27 +194,27 @@ pub(crate) enum Op {
 
     // Control flow.
     Jump {
-        to: u32,
+        to: CodeIndex,
     },
     JumpEqual {
         a: Word,
         b: Word,
-        to: u32,
+        to: CodeIndex,
     },
     JumpUnequal {
         a: Word,
         b: Word,
-        to: u32,
+        to: CodeIndex,
     },
     JumpLess {
         a: Word,
         b: Word,
-        to: u32,
+        to: CodeIndex,
     },
     JumpNotLess {
         a: Word,
         b: Word,
-        to: u32,
+        to: CodeIndex,
     },
     /// Looks up the table, then runs the action that it found; the next instruction is the one behind this.
     Apply {
@@ -239,13 +223,13 @@ pub(crate) enum Op {
     /// Where the last [`Op::Apply`] of the table found an entry.
     JumpHit {
         table: u16,
-        to: u32,
+        to: CodeIndex,
     },
     /// Where the last [`Op::Apply`] of the table ran this action.
     JumpAction {
         table: u16,
         action: u16,
-        to: u32,
+        to: CodeIndex,
     },
 
     // The parser.
@@ -264,7 +248,7 @@ pub(crate) enum Op {
     /// Bits of the packet that were not extracted yet.
     Lookahead {
         d: Word,
-        offset: u32,
+        offset: u16,
         bits: u8,
     },
     /// Sets `parser_error` to the word and ends the run.
@@ -330,3 +314,5 @@ pub(crate) enum Op {
     /// Drops the packet, unless something sets another destination afterwards.
     MarkToDrop,
 }
+
+const _: () = assert!(size_of::<Op>() == 8);

@@ -11,7 +11,9 @@ use rustc_hash::FxHashMap;
 pub(crate) use pattern::Pattern;
 
 use crate::control::CounterValue;
-use crate::program::{Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, TableProgram};
+use crate::program::{
+    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, TableProgram,
+};
 
 /// An action with its arguments, as the inner loop needs them.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct Bound {
     /// Index among the table's actions.
     pub(crate) action: u16,
     /// Where its code begins.
-    pub(crate) code: u32,
+    pub(crate) code: CodeIndex,
     /// Arguments of up to 64 bits.
     pub(crate) words: Vec<u64>,
     /// Wider ones.
