@@ -102,3 +102,42 @@ impl JoinError {
         move |status| Self::Refused { request, code: status.code(), message: status.message().into() }
     }
 }
+
+/// Why a host's part in a job is over before the job's end.
+#[derive(Debug, Error)]
+pub enum JobError {
+    /// The job could not be joined, or the controller has gone away.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// This host's agent could not start, or go on.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The job failed.
+    #[error("job \"{job}\" failed: {reason}")]
+    Failed {
+        /// The job's name.
+        job: String,
+        /// The controller's reason, with the name of the host or switch at fault.
+        reason: String,
+    },
+    /// The job was ended while members were still missing.
+    #[error("job \"{job}\" was ended before all of its members had joined")]
+    NeverStarted {
+        /// The job's name.
+        job: String,
+    },
+    /// This host left before the job had started.
+    #[error("this host left job \"{job}\": {reason}")]
+    Left {
+        /// The job's name.
+        job: String,
+        /// Why.
+        reason: String,
+    },
+    /// The controller started a job for the second time.
+    #[error("the controller started job \"{job}\" twice: do both have the same version?")]
+    StartedTwice {
+        /// The job's name.
+        job: String,
+    },
+}

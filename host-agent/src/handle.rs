@@ -1,10 +1,11 @@
 //! The caller's side of an agent: starting, asking, stopping.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Poll, Token, Waker};
+use tokio::sync::SetOnce;
 use tributary_link::FramePort;
 
 use crate::AgentStats;
@@ -21,7 +22,7 @@ pub(crate) struct Handle<R: Role> {
     /// `None` once the agent is being stopped.
     commands: Option<Sender<Command<R>>>,
     waker: Waker,
-    end: Arc<OnceLock<End>>,
+    end: Arc<SetOnce<End>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -49,7 +50,7 @@ impl<R: Role> Handle<R> {
         link.port().register(poll.registry(), FRAMES).map_err(AgentError::system("register the port"))?;
         let (sender, receiver) = unbounded();
         let driver = Driver::new(role, link, receiver, poll);
-        let end = Arc::new(OnceLock::new());
+        let end = Arc::new(SetOnce::new());
         let note = EndNote(Arc::clone(&end));
         let thread = thread::Builder::new()
             .name(what.into())
@@ -80,6 +81,12 @@ impl<R: Role> Handle<R> {
     pub(crate) fn end(&self, reason: &str) {
         // An agent that has ended already keeps its first reason.
         let _ = self.send(Command::End(reason.into()));
+    }
+
+    /// Waits until the agent has ended, and says why.
+    pub(crate) async fn wait_for_end(&self) -> AgentError {
+        self.end.wait().await;
+        self.ended()
     }
 
     /// Stops the agent and waits for its thread.
@@ -138,7 +145,7 @@ fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
 }
 
 /// Where the thread writes how it ended.
-struct EndNote(Arc<OnceLock<End>>);
+struct EndNote(Arc<SetOnce<End>>);
 
 impl EndNote {
     /// The first note stays.
@@ -197,8 +204,8 @@ mod tests {
         fn stats(&self) {}
     }
 
-    #[test]
-    fn a_panic_releases_whoever_waits_and_says_what_happened() {
+    #[tokio::test]
+    async fn a_panic_releases_whoever_waits_and_says_what_happened() {
         let (port, _peer, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 1 }).unwrap();
         let (reply, replies) = bounded::<()>(1);
         let agent = Handle::start("fragile", "glass", Fragile { _reply: reply }, Box::new(port)).unwrap();
@@ -206,6 +213,7 @@ mod tests {
         let error = agent.wait_for(&replies).unwrap_err().to_string();
         assert!(error.contains("glass") && error.contains("panicked"), "{error}");
         assert_eq!(agent.stats().unwrap_err().to_string(), error);
+        assert_eq!(agent.wait_for_end().await.to_string(), error);
         assert_eq!(agent.stop().unwrap_err().to_string(), error);
     }
 }

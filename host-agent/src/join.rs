@@ -62,6 +62,11 @@ impl Membership {
         Ok(Self { speaker: Speaker { client, member }, events })
     }
 
+    /// The job's name.
+    pub fn job(&self) -> &str {
+        &self.speaker.member.job
+    }
+
     /// Waits for the next event. After [`JobEvent::Failed`] and [`JobEvent::Ended`] none comes.
     ///
     /// # Errors

@@ -5,20 +5,27 @@
 //! frame, command or timeout. What such an agent is to do in its job it learns from the controller,
 //! through a [`Membership`]. [`HostPort`] is the port of a real host; in one process,
 //! [`tributary_link::link`]s serve as well.
+//!
+//! [`AgentDaemon`] is the agent of a host that training processes reach over a Unix socket, and
+//! [`serve_job`] the aggregation server of a job: what the `agent` and `server` commands run.
 
+mod daemon;
 mod driver;
 mod error;
 mod handle;
 mod host_port;
 mod join;
 mod link;
+mod part;
 mod server;
 mod worker;
 
-pub use error::{AgentError, JoinError};
+pub use daemon::{AgentConfig, AgentDaemon, RunningAgent, SocketError};
+pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;
 pub use join::{JobEvent, JobMember, Membership, Speaker};
 pub use link::Traffic;
+pub use part::{OpenPort, serve_job};
 pub use server::ServerAgent;
 pub use worker::WorkerAgent;
 

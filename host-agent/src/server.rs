@@ -39,6 +39,12 @@ impl ServerAgent {
         self.0.end(reason);
     }
 
+    /// Waits until the agent has ended, whether it was told to or could not go on, and says why: an
+    /// [`AgentError::Ended`].
+    pub async fn ended(&self) -> AgentError {
+        self.0.wait_for_end().await
+    }
+
     /// Stops the agent and waits for its thread.
     ///
     /// # Errors

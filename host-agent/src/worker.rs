@@ -60,6 +60,12 @@ impl WorkerAgent {
         self.0.end(reason);
     }
 
+    /// Waits until the agent has ended, whether it was told to or could not go on, and says why: an
+    /// [`AgentError::Ended`].
+    pub async fn ended(&self) -> AgentError {
+        self.0.wait_for_end().await
+    }
+
     /// Stops the agent and waits for its thread. A result that is still awaited by others will not come.
     ///
     /// # Errors

@@ -1,0 +1,144 @@
+//! The jobs of this host, and the processes that use them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status};
+use tributary_protocol::Timers;
+
+use super::member::Member;
+use super::session::{Session, SessionId};
+use crate::error::JoinError;
+use crate::join::{JobMember, Membership};
+use crate::part::OpenPort;
+
+/// Everything that the agent takes part in.
+pub(crate) struct Jobs {
+    pub(crate) host: String,
+    pub(crate) controller: Endpoint,
+    pub(crate) open_port: OpenPort,
+    pub(crate) timers: Timers,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the job's name.
+    members: BTreeMap<String, Arc<Member>>,
+    sessions: HashMap<SessionId, Arc<Session>>,
+    work: JoinSet<()>,
+    /// No job is joined any more.
+    closed: bool,
+}
+
+impl Jobs {
+    pub(crate) fn new(host: String, controller: Endpoint, open_port: OpenPort, timers: Timers) -> Self {
+        Self { host, controller, open_port, timers, state: Mutex::default() }
+    }
+
+    /// The member of that job, for one process: the one that is there, or a new one.
+    pub(crate) async fn attach(&self, job: &str, token: &[u8]) -> Result<Arc<Member>, Status> {
+        let present = self.state().members.get(job).filter(|member| !member.is_over()).cloned();
+        if let Some(member) = present {
+            member.attach(token)?;
+            return Ok(member);
+        }
+        let member = JobMember { job: job.into(), token: token.into(), host: self.host.clone() };
+        let membership = Membership::join(&self.controller, member).await.map_err(|e| join_status(&e))?;
+        self.admit(job, token, membership)
+    }
+
+    fn admit(&self, job: &str, token: &[u8], membership: Membership) -> Result<Arc<Member>, Status> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Status::unavailable("the agent is shutting down"));
+        }
+        // Those that are over have nothing to do any more.
+        while state.work.try_join_next().is_some() {}
+        state.members.retain(|_, member| !member.is_over());
+        let (member, work) =
+            Member::new(membership, token.to_vec(), Arc::clone(&self.open_port), self.timers);
+        let member = Arc::new(member);
+        member.attach(token)?;
+        state.work.spawn(work);
+        state.members.insert(job.to_owned(), Arc::clone(&member));
+        Ok(member)
+    }
+
+    /// A session of a process of the user `owner`.
+    pub(crate) fn open(self: &Arc<Self>, member: Arc<Member>, owner: u32) -> OpenSession {
+        let id: SessionId = rand::random();
+        self.state().sessions.insert(id, Arc::new(Session::new(member, owner)));
+        OpenSession { jobs: Arc::clone(self), id }
+    }
+
+    pub(crate) fn session(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
+        let session = SessionId::try_from(id).ok().and_then(|id| self.state().sessions.get(&id).cloned());
+        session.ok_or_else(no_session)
+    }
+
+    /// The process has no use for its job any more; the host stays a member.
+    pub(crate) fn close(&self, id: &[u8]) -> Result<(), Status> {
+        let mut state = self.state();
+        let id = SessionId::try_from(id).map_err(|_| no_session())?;
+        let session = state.sessions.get(&id).ok_or_else(no_session)?;
+        if !session.is_idle() {
+            return Err(Status::failed_precondition("an all-reduce is under way"));
+        }
+        session.member.detach();
+        state.sessions.remove(&id);
+        Ok(())
+    }
+
+    /// The process is gone, or has no use for the stream that follows its job any more.
+    fn abandon(&self, id: &SessionId) {
+        if let Some(session) = self.state().sessions.remove(id) {
+            session.member.leave("its training process is gone");
+        }
+    }
+
+    /// Leaves all jobs and waits until that is done.
+    pub(crate) async fn leave_all(&self, reason: &str) {
+        let work = {
+            let mut state = self.state();
+            state.closed = true;
+            state.members.values().for_each(|member| member.leave(reason));
+            state.sessions.clear();
+            std::mem::take(&mut state.work)
+        };
+        work.join_all().await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call that leaves it sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session as long as its process follows it; dropping it without [`Jobs::close`] leaves the job.
+pub(crate) struct OpenSession {
+    jobs: Arc<Jobs>,
+    pub(crate) id: SessionId,
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        self.jobs.abandon(&self.id);
+    }
+}
+
+fn no_session() -> Status {
+    Status::unauthenticated("there is no such session: open the job first")
+}
+
+/// A refusal of the controller is the process's to know as it is.
+fn join_status(error: &JoinError) -> Status {
+    let code = match error {
+        JoinError::Refused { code, .. } => *code,
+        JoinError::Unreachable { .. } | JoinError::Closed => Code::Unavailable,
+        JoinError::BadConfig(_) | JoinError::UnknownEvent => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}

@@ -1,0 +1,169 @@
+//! A job that this host is a worker of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use subtle::ConstantTimeEq;
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
+use tributary_api::{JobConfig, Role};
+use tributary_protocol::Timers;
+use tributary_wire::Rank;
+
+use crate::error::{AgentError, JobError};
+use crate::join::{Membership, Speaker};
+use crate::part::{self, OpenPort};
+use crate::worker::WorkerAgent;
+
+/// A host's membership, from the join to the job's end, whether or not a process uses it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    token: Vec<u8>,
+    phase: watch::Receiver<Phase>,
+    leave: mpsc::UnboundedSender<String>,
+    /// Whether a process uses it.
+    in_use: AtomicBool,
+}
+
+/// Where a membership is in its life.
+#[derive(Debug, Clone)]
+pub(crate) enum Phase {
+    /// Waits for the other members.
+    Waiting,
+    /// At work.
+    Running(Arc<Running>),
+    /// The job is over: at its end, or for this reason.
+    Over(Result<(), String>),
+}
+
+/// A started member.
+pub(crate) struct Running {
+    pub(crate) agent: WorkerAgent,
+    pub(crate) rank: Rank,
+    pub(crate) config: JobConfig,
+    speaker: Speaker,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("job", &self.config.name).field("rank", &self.rank).finish()
+    }
+}
+
+impl Running {
+    /// Tells the controller of a sum that must not be believed; the job fails for that.
+    pub(crate) async fn report_fault(&self, what: &str) {
+        if let Err(error) = self.speaker.clone().report_fault(what).await {
+            tracing::warn!(job = self.config.name, %error, "cannot report a fault");
+        }
+    }
+}
+
+impl Member {
+    /// A member, and the work that it is: a future to be spawned, which lasts until the job is over.
+    pub(crate) fn new(
+        membership: Membership,
+        token: Vec<u8>,
+        open_port: OpenPort,
+        timers: Timers,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (phases, phase) = watch::channel(Phase::Waiting);
+        let (leave, leaving) = mpsc::unbounded_channel();
+        let work = async move {
+            let job = membership.job().to_owned();
+            tracing::info!(job, "joined; waiting for the other members");
+            let end = take_part(membership, &open_port, timers, &phases, leaving).await;
+            match &end {
+                Ok(()) => tracing::info!(job, "the job is over"),
+                Err(error) => tracing::warn!(job, %error, "the job is over"),
+            }
+            // The agent, and with it the port, ends with the last one who knows of it.
+            phases.send_replace(Phase::Over(end.map_err(|error| error.to_string())));
+        };
+        (Self { token, phase, leave, in_use: AtomicBool::new(false) }, work)
+    }
+
+    /// The phase as it is, and how to wait for the next one.
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.clone()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.phase.borrow(), Phase::Over(_))
+    }
+
+    /// The agent, if it is at work.
+    pub(crate) fn running(&self) -> Result<Arc<Running>, Status> {
+        match &*self.phase.borrow() {
+            Phase::Running(running) => Ok(Arc::clone(running)),
+            Phase::Waiting => Err(Status::failed_precondition("the job has not started yet")),
+            Phase::Over(Ok(())) => Err(Status::aborted("the job has ended")),
+            Phase::Over(Err(reason)) => Err(Status::aborted(reason.clone())),
+        }
+    }
+
+    /// A process begins to use it.
+    pub(crate) fn attach(&self, token: &[u8]) -> Result<(), Status> {
+        if !bool::from(self.token.as_slice().ct_eq(token)) {
+            return Err(Status::permission_denied("wrong token for this job"));
+        }
+        match self.in_use.swap(true, Ordering::AcqRel) {
+            true => Err(Status::already_exists("another process of this host has joined the job")),
+            false => Ok(()),
+        }
+    }
+
+    /// The process does not use it any more.
+    pub(crate) fn detach(&self) {
+        self.in_use.store(false, Ordering::Release);
+    }
+
+    /// Leaves the job, which fails for that.
+    pub(crate) fn leave(&self, reason: &str) {
+        // Without a receiver the job is over.
+        let _ = self.leave.send(reason.to_owned());
+    }
+}
+
+async fn take_part(
+    mut membership: Membership,
+    open_port: &OpenPort,
+    timers: Timers,
+    phases: &watch::Sender<Phase>,
+    mut leaving: mpsc::UnboundedReceiver<String>,
+) -> Result<(), JobError> {
+    let job = membership.job().to_owned();
+    // It is told to leave at the latest when nobody could tell it any more.
+    let leave = async { leaving.recv().await.unwrap_or_else(|| "its agent has forgotten it".into()) };
+    let mut leave = std::pin::pin!(leave);
+    let config = tokio::select! {
+        started = part::wait_for_start(&mut membership, &job) => started?,
+        reason = &mut leave => {
+            // The job may be over by now, and needs no leaving then.
+            let _ = membership.leave(&reason).await;
+            return Err(JobError::Left { job, reason });
+        }
+    };
+    let running = match start(&config, timers, open_port, &membership) {
+        Ok(running) => Arc::new(running),
+        Err(error) => return Err(part::give_up(membership, error).await),
+    };
+    tracing::info!(job, rank = %running.rank, workers = config.ranks.len(), "the job has started");
+    phases.send_replace(Phase::Running(Arc::clone(&running)));
+    let end = part::see_through(membership, &job, running.agent.ended(), leave).await;
+    running.agent.end(&part::reason(&end));
+    end
+}
+
+fn start(
+    config: &JobConfig,
+    timers: Timers,
+    open_port: &OpenPort,
+    membership: &Membership,
+) -> Result<Running, AgentError> {
+    let Role::Worker { rank, .. } = config.role else {
+        return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
+    };
+    let agent = WorkerAgent::start(config, timers, open_port()?)?;
+    Ok(Running { agent, rank, config: config.clone(), speaker: membership.speaker() })
+}

@@ -1,0 +1,90 @@
+//! The agent of a host: takes part in jobs for the training processes of that host.
+//!
+//! Processes reach it over a Unix socket ([`tributary_api::agent`]) and give it their tensors in shared
+//! memory. It alone needs the right to send and receive frames.
+
+mod jobs;
+mod member;
+mod segment;
+mod service;
+mod session;
+mod socket;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::{Endpoint, Server};
+use tributary_api::agent::v1::agent_server::AgentServer;
+use tributary_protocol::Timers;
+
+use crate::part::OpenPort;
+use jobs::Jobs;
+use service::Service;
+pub use socket::SocketError;
+use socket::SocketFile;
+
+/// How long processes may take to hang up when the agent stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What an agent is to be.
+pub struct AgentConfig {
+    /// This host, as the topology names it.
+    pub host: String,
+    /// The controller's API.
+    pub controller: Endpoint,
+    /// Opens the port that leads to this host's switch.
+    pub open_port: OpenPort,
+    /// Where training processes connect: the socket's user and group may.
+    pub socket: PathBuf,
+    /// When a worker asks again.
+    pub timers: Timers,
+}
+
+/// Starts agents.
+#[derive(Debug)]
+pub struct AgentDaemon;
+
+/// An agent at work.
+pub struct RunningAgent {
+    jobs: Arc<Jobs>,
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<Result<(), tonic::transport::Error>>,
+    /// Removed when the agent is dropped.
+    _socket: SocketFile,
+}
+
+impl AgentDaemon {
+    /// Listens for training processes. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`SocketError`]: another agent has the socket, or it cannot be made.
+    pub fn start(config: AgentConfig) -> Result<RunningAgent, SocketError> {
+        let (listener, socket) = socket::listen(&config.socket)?;
+        let jobs = Arc::new(Jobs::new(config.host, config.controller, config.open_port, config.timers));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let service = Service { jobs: Arc::clone(&jobs) };
+        let serving = Server::builder().add_service(AgentServer::new(service)).serve_with_incoming_shutdown(
+            UnixListenerStream::new(listener),
+            async move {
+                // It is dropped, too, when the agent is to stop.
+                let _ = stopped.await;
+            },
+        );
+        Ok(RunningAgent { jobs, stop: Some(stop), server: tokio::spawn(serving), _socket: socket })
+    }
+}
+
+impl RunningAgent {
+    /// Leaves all jobs, which fail for that, and stops.
+    pub async fn shutdown(mut self) {
+        self.jobs.leave_all("its agent was shut down").await;
+        self.stop = None;
+        if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
+            self.server.abort();
+        }
+    }
+}

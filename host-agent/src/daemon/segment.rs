@@ -1,0 +1,225 @@
+//! Shared memory of a training process, as the agent sees it.
+//!
+//! The agent reads and writes it as the file that it is, and maps nothing: a process that made its segment
+//! shorter would end an agent that has it mapped by SIGBUS, and so the jobs of everyone else on the host.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+
+use rustix::fs::OFlags;
+use tonic::Status;
+use tributary_api::agent::SegmentName;
+use tributary_protocol::{GradientData, Sums, bf16, f16};
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: File,
+    bytes: u64,
+}
+
+/// How elements are stored; in the host's byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ElementType {
+    F32,
+    F16,
+    BF16,
+    I32,
+}
+
+impl ElementType {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::BF16 => 2,
+        }
+    }
+}
+
+/// Elements inside a segment: [`Segment::place`] has checked that they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    offset: u64,
+    count: usize,
+    element_type: ElementType,
+}
+
+impl Segment {
+    /// Opens the segment that the user `owner` has made, which must have exactly this size.
+    pub(crate) fn open(name: &SegmentName, owner: u32, bytes: u64) -> Result<Self, Status> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(name.path())
+            .map_err(|error| open_status(name, &error))?;
+        let metadata = file.metadata().map_err(|error| open_status(name, &error))?;
+        // The agent may be root: whose file it is decides, not whether the agent can open it.
+        if !metadata.is_file() || metadata.uid() != owner {
+            return Err(Status::permission_denied(format!("segment {name} is not one of your own")));
+        }
+        if metadata.len() != bytes {
+            let problem = format!("segment {name} has {} bytes, not {bytes}", metadata.len());
+            return Err(Status::invalid_argument(problem));
+        }
+        Ok(Self { file, bytes })
+    }
+
+    /// The place of `count` elements from byte `offset` on, if all of it is inside.
+    pub(crate) fn place(&self, offset: u64, element_type: ElementType, count: u64) -> Result<Place, Status> {
+        let end = count.checked_mul(element_type.bytes()).and_then(|bytes| bytes.checked_add(offset));
+        match (end, usize::try_from(count)) {
+            (Some(end), Ok(count)) if end <= self.bytes => Ok(Place { offset, count, element_type }),
+            _ => Err(Status::out_of_range(format!(
+                "{count} elements from byte {offset} on are not all inside the segment of {} bytes",
+                self.bytes
+            ))),
+        }
+    }
+
+    /// A copy of the elements there.
+    ///
+    /// # Errors
+    /// The segment has become shorter.
+    pub(crate) fn read(&self, place: Place) -> io::Result<GradientData> {
+        let Place { offset, count, element_type } = place;
+        Ok(match element_type {
+            ElementType::F32 => GradientData::F32(self.read_elements(offset, count)?),
+            ElementType::F16 => GradientData::F16(self.read_elements(offset, count)?),
+            ElementType::BF16 => GradientData::BF16(self.read_elements(offset, count)?),
+            ElementType::I32 => GradientData::I32(self.read_elements(offset, count)?),
+        })
+    }
+
+    fn read_elements<T: bytemuck::Pod>(&self, offset: u64, count: usize) -> io::Result<Vec<T>> {
+        let mut elements = vec![T::zeroed(); count];
+        self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), offset)?;
+        Ok(elements)
+    }
+
+    /// Puts sums of as many elements there, rounded to the elements' type.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn write(&self, place: Place, sums: &Sums) -> io::Result<()> {
+        match (sums, place.element_type) {
+            (Sums::F32(sums), ElementType::F16) => {
+                self.write_elements(place, &sums.iter().map(|sum| f16::from_f32(*sum)).collect::<Vec<_>>())
+            }
+            (Sums::F32(sums), ElementType::BF16) => {
+                self.write_elements(place, &sums.iter().map(|sum| bf16::from_f32(*sum)).collect::<Vec<_>>())
+            }
+            (Sums::F32(sums), ElementType::F32 | ElementType::I32) => self.write_elements(place, sums),
+            (Sums::I32(sums), _) => self.write_elements(place, sums),
+        }
+    }
+
+    fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
+        self.file.write_all_at(bytemuck::cast_slice(elements), place.offset)
+    }
+}
+
+fn open_status(name: &SegmentName, error: &io::Error) -> Status {
+    let message = format!("cannot open segment {name}: {error}");
+    match error.kind() {
+        io::ErrorKind::NotFound => Status::not_found(message),
+        io::ErrorKind::PermissionDenied => Status::permission_denied(message),
+        _ => Status::invalid_argument(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A segment's file that goes with the value.
+    struct Made(SegmentName);
+
+    impl Made {
+        fn new(content: &[u8]) -> Self {
+            let name = SegmentName::new(rand::random());
+            fs::write(name.path(), content).unwrap();
+            Self(name)
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            fs::remove_file(self.0.path()).unwrap();
+        }
+    }
+
+    fn own_uid() -> u32 {
+        rustix::process::getuid().as_raw()
+    }
+
+    #[test]
+    fn elements_are_read_and_sums_written_in_their_place() {
+        let content = [1.0_f32, 2.0, 3.0, 4.0];
+        let made = Made::new(bytemuck::cast_slice(&content));
+        let segment = Segment::open(&made.0, own_uid(), 16).unwrap();
+        let place = segment.place(4, ElementType::F32, 2).unwrap();
+        assert_eq!(segment.read(place).unwrap(), GradientData::F32(vec![2.0, 3.0]));
+        segment.write(place, &Sums::F32(vec![20.0, 30.0])).unwrap();
+        let expected = [1.0_f32, 20.0, 30.0, 4.0];
+        assert_eq!(fs::read(made.0.path()).unwrap(), bytemuck::cast_slice::<f32, u8>(&expected));
+    }
+
+    #[test]
+    fn sums_of_narrow_floats_are_rounded_to_them() {
+        let made = Made::new(&[0; 4]);
+        let segment = Segment::open(&made.0, own_uid(), 4).unwrap();
+        for (element_type, expected) in [
+            (ElementType::F16, GradientData::F16(vec![f16::from_f32(0.1), f16::from_f32(3.0)])),
+            (ElementType::BF16, GradientData::BF16(vec![bf16::from_f32(0.1), bf16::from_f32(3.0)])),
+        ] {
+            let place = segment.place(0, element_type, 2).unwrap();
+            segment.write(place, &Sums::F32(vec![0.1, 3.0])).unwrap();
+            assert_eq!(segment.read(place).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_inside_is_refused() {
+        let made = Made::new(&[0; 16]);
+        let segment = Segment::open(&made.0, own_uid(), 16).unwrap();
+        for (offset, count) in [(0, 5), (4, 4), (16, 1), (u64::MAX, 1), (0, u64::MAX), (8, u64::MAX / 4)] {
+            assert!(segment.place(offset, ElementType::I32, count).is_err(), "{offset} {count}");
+        }
+        assert!(segment.place(16, ElementType::I32, 0).is_ok());
+    }
+
+    #[test]
+    fn anothers_file_and_another_size_are_refused() {
+        let made = Made::new(&[0; 16]);
+        let code = |result: Result<Segment, Status>| result.unwrap_err().code();
+        let other = own_uid() + 1;
+        assert_eq!(code(Segment::open(&made.0, other, 16)), tonic::Code::PermissionDenied);
+        assert_eq!(code(Segment::open(&made.0, own_uid(), 17)), tonic::Code::InvalidArgument);
+        let missing = SegmentName::new(rand::random());
+        assert_eq!(code(Segment::open(&missing, own_uid(), 16)), tonic::Code::NotFound);
+    }
+
+    #[test]
+    fn a_link_to_another_file_is_not_followed() {
+        let made = Made::new(&[0; 16]);
+        let alias = SegmentName::new(rand::random());
+        std::os::unix::fs::symlink(made.0.path(), alias.path()).unwrap();
+        let refused = Segment::open(&alias, own_uid(), 16);
+        fs::remove_file(alias.path()).unwrap();
+        assert!(refused.is_err());
+    }
+
+    #[test]
+    fn a_segment_that_became_shorter_is_an_error_and_nothing_worse() {
+        let made = Made::new(&[0; 16]);
+        let segment = Segment::open(&made.0, own_uid(), 16).unwrap();
+        let place = segment.place(0, ElementType::I32, 4).unwrap();
+        fs::write(made.0.path(), [0; 8]).unwrap();
+        assert_eq!(segment.read(place).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
