@@ -33,7 +33,7 @@ impl Session {
     /// [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
-        let mut reason = "the deadline had passed before the first attempt".to_owned();
+        let mut reason = "it neither accepts nor refuses a connection, or says nothing on it".to_owned();
         let attempts = async {
             let mut pause = RETRY_FIRST;
             loop {

@@ -52,6 +52,16 @@ pub enum SessionError {
         /// Those that failed, in order.
         failures: Vec<UpdateFailure>,
     },
+    /// The connection stands, but the switch does not answer: it hangs, or is busy beyond measure.
+    #[error("switch {switch} has not answered {what} within {seconds} s")]
+    NoAnswer {
+        /// The switch's name.
+        switch: String,
+        /// Which request.
+        what: &'static str,
+        /// How long we have waited.
+        seconds: u64,
+    },
     /// The session has ended: connect again.
     #[error("switch {switch}: the session has ended: {reason}")]
     Ended {

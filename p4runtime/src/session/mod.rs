@@ -11,8 +11,10 @@ mod requests;
 mod stream;
 
 use std::fmt;
+use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
+use tonic::Status;
 use tonic::transport::Channel;
 
 pub use error::{SessionError, UpdateFailure};
@@ -20,6 +22,9 @@ pub use stream::Notification;
 
 use crate::p4::v1 as message;
 use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
+
+/// Longer than any switch takes for anything: BMv2 takes seconds to load a large program.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A switch, as a controller knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +123,30 @@ impl Session {
         let update = message::stream_message_request::Update::Packet(packet);
         let sent = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
         sent.map_err(|_| self.ended("its stream is closed".to_owned()))
+    }
+
+    /// The answer to a request, if it comes in time.
+    async fn answer<T>(
+        &self,
+        what: &'static str,
+        request: impl Future<Output = Result<T, Status>>,
+    ) -> Result<Result<T, Status>, SessionError> {
+        let silent = || SessionError::NoAnswer {
+            switch: self.target.name.clone(),
+            what,
+            seconds: REQUEST_TIMEOUT.as_secs(),
+        };
+        tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(|_| silent())
+    }
+
+    /// The same, where a failure of any kind is an error.
+    async fn success<T>(
+        &self,
+        what: &'static str,
+        request: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, SessionError> {
+        let answer = self.answer(what, request).await?;
+        answer.map_err(|status| SessionError::from_status(&self.target.name, what, &status))
     }
 
     fn ended(&self, reason: String) -> SessionError {

@@ -48,8 +48,8 @@ impl Session {
             config,
             ..Default::default()
         };
-        let sent = self.client.clone().set_forwarding_pipeline_config(request).await;
-        sent.map(|_| ()).map_err(|status| self.refused("the pipeline", &status))
+        let mut client = self.client.clone();
+        self.success("the pipeline", client.set_forwarding_pipeline_config(request)).await.map(drop)
     }
 
     /// What the switch runs; `None` while it runs nothing.
@@ -72,12 +72,11 @@ impl Session {
             device_id: self.target.device_id,
             response_type: part.into(),
         };
-        match self.client.clone().get_forwarding_pipeline_config(request).await {
+        let mut client = self.client.clone();
+        match self.success("to say what it runs", client.get_forwarding_pipeline_config(request)).await {
             Ok(response) => Ok(response.into_inner().config),
-            Err(status) => match self.refused("to say what it runs", &status) {
-                SessionError::Refused { code: Code::FailedPrecondition, .. } => Ok(None),
-                error => Err(error),
-            },
+            Err(SessionError::Refused { code: Code::FailedPrecondition, .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Writes, reads, and what the switch can do.
 
 use prost::Message;
-use tonic::Status;
 
 use super::error::update_failures;
 use super::{Session, SessionError, UpdateFailure, to_wire};
 use crate::p4::v1::{self as message, Entity, Update};
 
+/// What errors call a Write.
+const WRITE: &str = "a write";
 /// Most gRPC servers refuse messages above 4 MiB; this leaves room for the rest of the request.
 const WRITE_BYTES: usize = 3 << 20;
 /// The answer to a batch has one error message an update, in a trailer whose size is limited as well.
@@ -38,9 +39,11 @@ impl Session {
             updates,
             ..Default::default()
         };
-        match self.client.clone().write(request).await {
+        let mut client = self.client.clone();
+        match self.answer(WRITE, client.write(request)).await? {
             Ok(_) => Ok(Vec::new()),
-            Err(status) => update_failures(&status, count).ok_or_else(|| self.refused("a write", &status)),
+            Err(status) => update_failures(&status, count)
+                .ok_or_else(|| SessionError::from_status(&self.target.name, WRITE, &status)),
         }
     }
 
@@ -51,25 +54,24 @@ impl Session {
             entities: patterns,
             ..Default::default()
         };
-        let refused = |status: Status| self.refused("a read", &status);
-        let mut responses = self.client.clone().read(request).await.map_err(refused)?.into_inner();
-        let mut found = Vec::new();
-        while let Some(response) = responses.message().await.map_err(refused)? {
-            found.extend(response.entities);
-        }
-        Ok(found)
+        let mut client = self.client.clone();
+        self.success("a read", async {
+            let mut responses = client.read(request).await?.into_inner();
+            let mut found = Vec::new();
+            while let Some(response) = responses.message().await? {
+                found.extend(response.entities);
+            }
+            Ok(found)
+        })
+        .await
     }
 
     /// The version of P4Runtime that the switch implements.
     pub async fn api_version(&self) -> Result<String, SessionError> {
         let request = message::CapabilitiesRequest { device_id: self.target.device_id };
-        let answer = self.client.clone().capabilities(request).await;
-        let answer = answer.map_err(|status| self.refused("to say what it can do", &status))?;
+        let mut client = self.client.clone();
+        let answer = self.success("to say what it can do", client.capabilities(request)).await?;
         Ok(answer.into_inner().p4runtime_api_version)
-    }
-
-    pub(super) fn refused(&self, what: &'static str, status: &Status) -> SessionError {
-        SessionError::from_status(&self.target.name, what, status)
     }
 }
 
