@@ -1,0 +1,110 @@
+//! What can go wrong with a lab.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a lab could not be made, used or removed; says what to do.
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// Making namespaces and interfaces needs rights that this process does not have.
+    #[error("a lab needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces): use sudo")]
+    NotPermitted,
+    /// The name would not do as a part of the names of namespaces and files.
+    #[error("bad lab name {0:?}: use 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'")]
+    BadName(String),
+    /// The loss is no probability, or nothing would ever arrive.
+    #[error("bad loss {0}: give a probability from 0 up to, but not including, 1 (0.01 is one frame in 100)")]
+    BadLoss(f64),
+    /// The MTU is outside of what makes sense.
+    #[error("bad MTU {0}: give 576 to 9000 bytes")]
+    BadMtu(u16),
+    /// The queue cannot hold a single frame.
+    #[error("bad queue length 0: a link needs room for at least 1 frame")]
+    BadQueue,
+    /// A Linux bridge, which the management network is, cannot have that many ports.
+    #[error("{nodes} nodes are too many for one lab: its management network reaches at most {limit}")]
+    TooManyNodes {
+        /// How many nodes the topology has.
+        nodes: usize,
+        /// How many a lab can have.
+        limit: usize,
+    },
+    /// The lab is there already, in use or left by a crash.
+    #[error("lab {0:?} exists already: remove it with `tributary lab down {0}`, or give another name")]
+    Exists(String),
+    /// There is no such lab.
+    #[error("there is no lab {0:?}: `tributary lab up` makes one")]
+    NoLab(String),
+    /// Whoever made it died before it was done.
+    #[error("lab {0:?} was never finished: remove it with `tributary lab down {0}`, and make it anew")]
+    Incomplete(String),
+    /// Neither a node of the topology nor the controller's station.
+    #[error("lab {lab:?} has no node {station:?}: it has {known}")]
+    NoStation {
+        /// The lab.
+        lab: String,
+        /// What was asked for.
+        station: String,
+        /// The stations that there are, for people.
+        known: String,
+    },
+    /// A program that sets up the network is not there.
+    #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]
+    MissingTool {
+        /// The program.
+        tool: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program that sets up the network refused.
+    #[error("`{tool}` failed in {place}: {message}")]
+    Tool {
+        /// The program.
+        tool: &'static str,
+        /// The station whose namespace it ran in, or this machine.
+        place: String,
+        /// What it said.
+        message: String,
+    },
+    /// A system call for a station's namespace failed.
+    #[error("cannot {step} in network namespace {namespace}: {source}")]
+    Namespace {
+        /// The namespace.
+        namespace: String,
+        /// What was tried.
+        step: &'static str,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The record of the labs on this machine cannot be read or written.
+    #[error("cannot {step} {}: {source}", path.display())]
+    Record {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        step: &'static str,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The record of a lab is not one that this version wrote.
+    #[error(
+        "{}: not a lab's record ({source}): remove that lab with `tributary lab down`",
+        path.display()
+    )]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// Processes inside the lab did not end, not even when killed.
+    #[error("processes {pids:?} in lab {lab:?} do not end: they wait in the kernel; try again later")]
+    StuckProcesses {
+        /// The lab.
+        lab: String,
+        /// Their process ids.
+        pids: Vec<u32>,
+    },
+}

@@ -1,0 +1,47 @@
+//! A topology as an emulated network on one Linux machine.
+//!
+//! Each node of a [`Topology`](tributary_topology::Topology) gets a network namespace, each link a veth pair
+//! with the link's rate and, if wanted, random losses; each node is also on a management network apart from
+//! the data network, at whose hub the controller has a namespace of its own. Whatever runs at a node sees
+//! only that node's interfaces: `leaf0-eth3` is port 3 of `leaf0`.
+//!
+//! ```no_run
+//! use tributary_lab::{CONTROLLER, Lab, LabOptions};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let topology = tributary_topology::Topology::load("topologies/three-tier-8.toml")?;
+//! let options = LabOptions { loss: 0.001, ..LabOptions::new("demo") };
+//! let lab = Lab::up(&topology, &options)?;
+//! let controller = lab.management_address(CONTROLLER)?;
+//! lab.command("w0", "ping")?.args(["-c", "1", &controller.to_string()]).status()?;
+//! lab.down()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All of a lab is inside namespaces of its own, called `tributary.LAB.NODE`: nothing is added to the
+//! machine's own network, and removing the namespaces removes everything. A record in `/run/tributary/lab`
+//! lets any process use a lab or remove it, after a crash too.
+//!
+//! It needs root, and the Debian packages iproute2, ethtool and, for losses, nftables.
+//!
+//! What differs from real links: a frame that a link loses takes no time on it, since it is lost at the
+//! sending end, in front of the queue; there is no propagation delay (that would need netem, which not
+//! every kernel has); and sockets that bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP)
+//! bypass rate and losses with it.
+
+mod error;
+mod lab;
+mod names;
+mod namespace;
+mod options;
+mod processes;
+mod record;
+mod script;
+mod setup;
+mod station;
+mod tools;
+
+pub use error::LabError;
+pub use lab::Lab;
+pub use options::{LabOptions, SwitchKind};
+pub use station::{CONTROLLER, Interface};

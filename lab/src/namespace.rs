@@ -1,0 +1,79 @@
+//! Network namespaces: which there are, and how a thread gets into one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::LabError;
+use crate::names;
+
+/// Where `ip netns` mounts the namespaces that it makes.
+const FOLDER: &str = "/run/netns";
+
+/// Which namespace it is, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct NamespaceId {
+    device: u64,
+    inode: u64,
+}
+
+/// The identity of the namespace that `path` leads to.
+pub(crate) fn id(path: &Path) -> io::Result<NamespaceId> {
+    let metadata = fs::metadata(path)?;
+    Ok(NamespaceId { device: metadata.dev(), inode: metadata.ino() })
+}
+
+/// Where the namespace of that name is mounted.
+pub(crate) fn path(namespace: &str) -> PathBuf {
+    Path::new(FOLDER).join(namespace)
+}
+
+/// All namespaces on this machine that are a lab's, each with the lab's name.
+pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
+    let failed =
+        |source| LabError::Record { path: FOLDER.into(), step: "list network namespaces in", source };
+    let entries = match fs::read_dir(FOLDER) {
+        // Nobody has made one since this machine started.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
+        if let Some(lab) = names::lab_of(&name) {
+            found.push((lab.to_owned(), name));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Those of one lab.
+pub(crate) fn of_lab(lab: &str) -> Result<Vec<String>, LabError> {
+    let mut namespaces = all()?;
+    namespaces.retain(|(owner, _)| owner == lab);
+    Ok(namespaces.into_iter().map(|(_, namespace)| namespace).collect())
+}
+
+/// Calls `work` on a thread of its own inside the namespace, and waits for it. The caller stays where it is;
+/// sockets and processes that `work` makes are of that namespace.
+pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    let failed = |step| move |source| LabError::Namespace { namespace: namespace.into(), step, source };
+    let door = File::open(path(namespace)).map_err(failed("open"))?;
+    let enter_and_work = || {
+        move_into_link_name_space(door.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|errno| failed("enter")(errno.into()))?;
+        Ok(work())
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name(namespace.into()).spawn_scoped(scope, enter_and_work);
+        let thread = thread.map_err(failed("start a thread"))?;
+        thread.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+    })
+}

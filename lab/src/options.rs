@@ -1,0 +1,69 @@
+//! What kind of network a lab is to be.
+
+use crate::error::LabError;
+use crate::names;
+
+/// What is in the switches' namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchKind {
+    /// Nothing but the interfaces: whoever made the lab starts a switch on them.
+    None,
+    /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding);
+    /// the other ports are up, but lead nowhere, so that no frame goes round in circles.
+    Bridge,
+}
+
+/// How to make a lab. [`LabOptions::new`] gives each option a sensible value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabOptions {
+    /// Tells this lab from others on the machine: 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'.
+    pub name: String,
+    /// What is in the switches' namespaces; nothing by default.
+    pub switches: SwitchKind,
+    /// Whether links are as fast as the topology says (the default), or as this machine can.
+    ///
+    /// A link's rate counts Ethernet frames without checksum, preamble and gap, as the planner does.
+    pub rates: bool,
+    /// The probability with which each link loses each frame, in either direction, independently; 0 by
+    /// default. It is not seeded: each run loses other frames.
+    pub loss: f64,
+    /// How many frames of full size wait at the sending end of a link before more are dropped; 512 by
+    /// default. Only links with a rate have a queue.
+    pub queue_frames: u32,
+    /// Longest IP packet of the data network, bytes: 576 to 9000, 1500 by default.
+    pub mtu: u16,
+    /// Whether hosts know each other's MAC addresses from the start, so that a lost ARP request cannot
+    /// hold up a measurement for a second; not by default.
+    pub static_arp: bool,
+}
+
+impl LabOptions {
+    /// Links with the topology's rates, no losses, nothing in the switches.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            switches: SwitchKind::None,
+            rates: true,
+            loss: 0.0,
+            queue_frames: 512,
+            mtu: 1500,
+            static_arp: false,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LabError> {
+        if !names::is_lab_name(&self.name) {
+            return Err(LabError::BadName(self.name.clone()));
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return Err(LabError::BadLoss(self.loss));
+        }
+        if !(576..=9000).contains(&self.mtu) {
+            return Err(LabError::BadMtu(self.mtu));
+        }
+        if self.queue_frames == 0 {
+            return Err(LabError::BadQueue);
+        }
+        Ok(())
+    }
+}

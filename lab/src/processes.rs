@@ -1,0 +1,82 @@
+//! Ending the processes of a lab, whoever started them.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::error::LabError;
+use crate::namespace::{self, NamespaceId};
+use crate::tools::LAB_VARIABLE;
+
+/// How long processes may take to end when told to, before the next, harder round.
+const GRACE: Duration = Duration::from_secs(2);
+/// Rounds of SIGKILL: a process may start another between being found and being killed.
+const KILL_ROUNDS: usize = 4;
+
+/// Ends all processes that are in one of the namespaces or were started for the lab, this one excepted:
+/// with SIGTERM, and those that stay with SIGKILL.
+///
+/// Those "started for the lab" are those with its name in their environment: a tool that outlives a killed
+/// `up` works on a namespace from outside.
+pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
+    let ids: HashSet<NamespaceId> =
+        namespaces.iter().filter_map(|name| namespace::id(&namespace::path(name)).ok()).collect();
+    let belongs = |pid: Pid| is_inside(pid, &ids) || is_marked(pid, lab);
+    for signal in std::iter::once(Signal::TERM).chain([Signal::KILL; KILL_ROUNDS]) {
+        let running = find(&belongs);
+        if running.is_empty() {
+            return Ok(());
+        }
+        for process in running.values() {
+            // The only failure is that it has ended by itself.
+            let _ = pidfd_send_signal(process, signal);
+        }
+        wait(running.into_values().collect());
+    }
+    let pids: Vec<u32> = find(&belongs).keys().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect();
+    if pids.is_empty() { Ok(()) } else { Err(LabError::StuckProcesses { lab: lab.into(), pids }) }
+}
+
+/// The processes for which `belongs` holds, each with a handle that stays its own when the pid is reused.
+fn find(belongs: &impl Fn(Pid) -> bool) -> HashMap<Pid, OwnedFd> {
+    let own = rustix::process::getpid();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(|pid| *pid != own && belongs(*pid))
+        .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
+        // Asked again, now that the handle is open: else it could be another process's handle.
+        .filter(|(pid, _)| belongs(*pid))
+        .collect()
+}
+
+fn is_inside(pid: Pid, namespaces: &HashSet<NamespaceId>) -> bool {
+    let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
+    namespace::id(Path::new(&path)).is_ok_and(|id| namespaces.contains(&id))
+}
+
+fn is_marked(pid: Pid, lab: &str) -> bool {
+    let mark = format!("{LAB_VARIABLE}={lab}");
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    environment.is_ok_and(|all| all.split(|&b| b == 0).any(|entry| entry == mark.as_bytes()))
+}
+
+/// Waits until all have ended, or the grace is over.
+fn wait(mut running: Vec<OwnedFd>) {
+    let until = Instant::now() + GRACE;
+    while !running.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok(timeout) = Timespec::try_from(left) else { return };
+        let mut ends: Vec<_> = running.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
+        if poll(&mut ends, Some(&timeout)).is_err() || left.is_zero() {
+            return;
+        }
+        let ended: Vec<bool> = ends.iter().map(|end| !end.revents().is_empty()).collect();
+        let mut ended = ended.into_iter();
+        running.retain(|_| !ended.next().unwrap_or(false));
+    }
+}

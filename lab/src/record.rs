@@ -1,0 +1,100 @@
+//! What is remembered of a lab on disk, so that any process can use and remove it.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::station::Station;
+
+/// Gone after a reboot, like the namespaces.
+const FOLDER: &str = "/run/tributary/lab";
+
+/// A lab, as it is written down before any of it is made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) name: String,
+    /// Whether it was made to the end.
+    pub(crate) complete: bool,
+    pub(crate) stations: Vec<Station>,
+}
+
+/// The records of this machine, held by one process at a time: labs are made and removed one by one, so
+/// that none is removed while it is being made. A process that dies lets go of them.
+#[derive(Debug)]
+pub(crate) struct Records {
+    _lock: File,
+}
+
+impl Records {
+    /// Waits for whoever holds them. Only root can, so that nobody else can hold up those who may.
+    pub(crate) fn lock() -> Result<Self, LabError> {
+        let failed = |step| {
+            move |source: io::Error| match source.kind() {
+                io::ErrorKind::PermissionDenied => LabError::NotPermitted,
+                _ => LabError::Record { path: FOLDER.into(), step, source },
+            }
+        };
+        let mut folder = DirBuilder::new();
+        folder.recursive(true).mode(0o700).create(FOLDER).map_err(failed("make the folder"))?;
+        let folder = File::open(FOLDER).map_err(failed("open the folder"))?;
+        folder.lock().map_err(failed("lock the folder"))?;
+        Ok(Self { _lock: folder })
+    }
+
+    pub(crate) fn contains(&self, lab: &str) -> bool {
+        path(lab).exists()
+    }
+
+    /// Writes it in one step: a crash leaves the old record or the new one, never half of one.
+    pub(crate) fn save(&self, record: &Record) -> Result<(), LabError> {
+        let (path, draft) = (path(&record.name), path(&record.name).with_extension("tmp"));
+        let text = serde_json::to_string_pretty(record)
+            .map_err(|source| LabError::BadRecord { path: path.clone(), source })?;
+        let failed = |step, path: &PathBuf| {
+            let path = path.clone();
+            move |source| LabError::Record { path, step, source }
+        };
+        fs::write(&draft, text).map_err(failed("write", &draft))?;
+        fs::rename(&draft, &path).map_err(failed("put in place", &path))
+    }
+
+    /// `None` when there is no such lab.
+    pub(crate) fn load(&self, lab: &str) -> Result<Option<Record>, LabError> {
+        let path = path(lab);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(LabError::Record { path, step: "read", source }),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|source| LabError::BadRecord { path, source })
+    }
+
+    pub(crate) fn delete(&self, lab: &str) -> Result<(), LabError> {
+        for path in [path(lab).with_extension("tmp"), path(lab)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => result.map_err(|source| LabError::Record { path, step: "remove", source })?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all labs that have a record.
+    pub(crate) fn names(&self) -> Result<Vec<String>, LabError> {
+        let failed = |source| LabError::Record { path: FOLDER.into(), step: "list the folder", source };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(FOLDER).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            names.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned));
+        }
+        Ok(names)
+    }
+}
+
+fn path(lab: &str) -> PathBuf {
+    PathBuf::from(FOLDER).join(format!("{lab}.json"))
+}

@@ -1,0 +1,82 @@
+//! Making a lab's network and taking it away again.
+
+use std::fs;
+use std::io;
+
+use tributary_topology::Topology;
+
+use crate::error::LabError;
+use crate::namespace;
+use crate::options::LabOptions;
+use crate::processes;
+use crate::script::{OFFLOADS, Scripts, Setup};
+use crate::station::Station;
+use crate::tools::{ETHTOOL, IP, NFT, TC, Toolbox};
+
+/// For errors of tools that run outside of all namespaces of the lab.
+const THIS_MACHINE: &str = "the machine's own namespace";
+/// Settings of every namespace. IPv6 would send router solicitations and neighbour discoveries of its own;
+/// a node must not route between the data and the management network, whatever the machine itself does.
+const SYSCTLS: [(&str, &str); 3] = [
+    ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
+    ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
+    ("/proc/sys/net/ipv4/ip_forward", "0"),
+];
+
+/// Makes the namespaces, the links between them and what is inside. Stops at the first error.
+pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Station]) -> Result<(), LabError> {
+    let Some(scripts) = Scripts::new(topology, options, stations) else { return Ok(()) };
+    let outside = Toolbox { lab: &options.name, place: THIS_MACHINE };
+    outside.script(IP, &["-batch", "-"], &scripts.namespaces())?;
+    for station in stations {
+        namespace::inside(&station.namespace, || set_sysctls(station))??;
+    }
+    outside.script(IP, &["-batch", "-"], &scripts.cables())?;
+    let controller = stations.iter().take(1).map(|station| (station, scripts.controller()));
+    for (station, setup) in controller.chain(scripts.nodes()) {
+        let tools = Toolbox { lab: &options.name, place: &station.name };
+        namespace::inside(&station.namespace, || apply(tools, &setup))??;
+    }
+    Ok(())
+}
+
+/// In the namespace of the calling thread. Offloads first, so that no frame is ever sent with them.
+fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
+    for interface in &setup.data_interfaces {
+        let mut args = vec!["-K", interface];
+        args.extend(OFFLOADS.iter().flat_map(|offload| [offload, "off"]));
+        tools.run(ETHTOOL, &args, "")?;
+    }
+    tools.script(IP, &["-batch", "-"], &setup.ip)?;
+    tools.script(TC, &["-batch", "-"], &setup.tc)?;
+    tools.script(NFT, &["-f", "-"], &setup.nft)
+}
+
+/// Of the calling thread's namespace: that is which one `/proc/sys/net` shows.
+fn set_sysctls(station: &Station) -> Result<(), LabError> {
+    for (path, value) in SYSCTLS {
+        match fs::write(path, value) {
+            // A kernel without IPv6.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => {
+                let step = "set a kernel parameter";
+                let namespace = station.namespace.clone();
+                result.map_err(|source| LabError::Namespace { namespace, step, source })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends the lab's processes and removes its namespaces, and with them their interfaces, queues and rules;
+/// tells whether there were any.
+pub(crate) fn remove(lab: &str) -> Result<bool, LabError> {
+    let namespaces = namespace::of_lab(lab)?;
+    processes::end(lab, &namespaces)?;
+    // Once more: a tool of a killed `up` may have made another before it was ended.
+    let namespaces = namespace::of_lab(lab)?;
+    let script: String = namespaces.iter().map(|name| format!("netns delete {name}\n")).collect();
+    let outside = Toolbox { lab, place: THIS_MACHINE };
+    outside.script(IP, &["-force", "-batch", "-"], &script)?;
+    Ok(!namespaces.is_empty())
+}

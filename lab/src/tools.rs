@@ -1,0 +1,72 @@
+//! The programs that set up the network.
+//!
+//! Programs and not a netlink library: rtnetlink has no token bucket and brings tokio, nf_tables would need
+//! another crate and ethtool a third, while the three Debian packages are what an operator inspects a lab
+//! with anyway. `ip`, `tc` and `nft` take a whole script at once, so that a lab needs few processes.
+
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+
+use crate::error::LabError;
+
+/// Set for every process of a lab, to the lab's name: those that `clean` has to end are found by it.
+pub(crate) const LAB_VARIABLE: &str = "TRIBUTARY_LAB";
+
+/// A program and where Debian has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tool {
+    name: &'static str,
+    package: &'static str,
+}
+
+/// Namespaces, interfaces, addresses.
+pub(crate) const IP: Tool = Tool { name: "ip", package: "iproute2" };
+/// Rates.
+pub(crate) const TC: Tool = Tool { name: "tc", package: "iproute2" };
+/// Losses.
+pub(crate) const NFT: Tool = Tool { name: "nft", package: "nftables" };
+/// Offloads.
+pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
+
+/// Runs tools for one lab.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Toolbox<'a> {
+    pub(crate) lab: &'a str,
+    /// The station whose namespace the calling thread is in, or this machine: for errors.
+    pub(crate) place: &'a str,
+}
+
+impl Toolbox<'_> {
+    /// Runs `tool` with `script` on its standard input; does nothing for an empty script.
+    pub(crate) fn script(self, tool: Tool, args: &[&str], script: &str) -> Result<(), LabError> {
+        if script.is_empty() {
+            return Ok(());
+        }
+        self.run(tool, args, script)
+    }
+
+    /// Runs `tool` in the namespace that the calling thread is in.
+    pub(crate) fn run(self, tool: Tool, args: &[&str], input: &str) -> Result<(), LabError> {
+        let failed = |message: String| LabError::Tool { tool: tool.name, place: self.place.into(), message };
+        let mut child = Command::new(tool.name)
+            .args(args)
+            .env(LAB_VARIABLE, self.lab)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => LabError::MissingTool { tool: tool.name, package: tool.package },
+                _ => failed(error.to_string()),
+            })?;
+        // A tool that fails stops reading; why it failed is told by its standard error, not by the pipe.
+        let fed = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
+        let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(format!("{}, {}", message.trim().replace('\n', "; "), output.status)));
+        }
+        fed.map_err(|error| failed(error.to_string()))
+    }
+}

@@ -1,0 +1,234 @@
+//! Frames cross a lab as the topology and the options say: everywhere, once, not faster than the rate, and
+//! not all of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tributary_lab::{CONTROLLER, Lab, LabOptions, SwitchKind};
+use tributary_link::{FramePort as _, InterfacePort};
+use tributary_topology::Topology;
+
+/// A UDP and a TCP port that nothing else uses: each lab has its own.
+const PORT: u16 = 7000;
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A UDP socket at each host, with its address.
+fn sockets(lab: &Lab, topology: &Topology) -> Vec<(Ipv4Addr, UdpSocket)> {
+    let socket = || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        socket
+    };
+    topology.hosts().map(|(_, node, host)| (host.ip, lab.inside(&node.name, socket).unwrap())).collect()
+}
+
+fn receive(socket: &UdpSocket) -> (Vec<u8>, Ipv4Addr) {
+    let mut buffer = [0; 64];
+    let (len, from) = socket.recv_from(&mut buffer).unwrap();
+    let std::net::IpAddr::V4(from) = from.ip() else { panic!("{from}") };
+    (buffer[..len].to_vec(), from)
+}
+
+/// Every host reaches every other, and a broadcast comes once to each: loops are cut.
+fn bridges_carry(test: &str, topology: &str) {
+    let topology = support::shipped(topology);
+    let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name(test)) };
+    let Some(lab) = support::up(&topology, &options) else { return };
+    let hosts = sockets(&lab, &topology);
+    for (at, (address, socket)) in hosts.iter().enumerate() {
+        let others = || hosts[..at].iter().chain(&hosts[at + 1..]);
+        for (other, _) in others() {
+            socket.send_to(b"hello", (*other, PORT)).unwrap();
+        }
+        for (_, other) in others() {
+            assert_eq!(receive(other), (b"hello".to_vec(), *address));
+        }
+        for message in [b"first", b"later"] {
+            socket.send_to(message, (Ipv4Addr::new(10, 0, 255, 255), PORT)).unwrap();
+        }
+        // The sender's own kernel gives it a copy, too.
+        for (_, other) in &hosts {
+            // A copy of the first that had gone round would be in front of the second.
+            assert_eq!(receive(other), (b"first".to_vec(), *address));
+            assert_eq!(receive(other), (b"later".to_vec(), *address));
+        }
+    }
+    lab.down().unwrap();
+}
+
+#[test]
+fn bridges_carry_between_all_hosts_of_a_tree() {
+    bridges_carry("tree", "three-tier-8");
+}
+
+#[test]
+fn bridges_cut_the_loops_of_a_leaf_spine_fabric() {
+    bridges_carry("loops", "leaf-spine-8");
+}
+
+#[test]
+fn every_node_reaches_the_controller_over_the_management_network() {
+    let (name, topology) = (support::name("management"), support::shipped("leaf-spine-8"));
+    let Some(lab) = support::up(&topology, &LabOptions::new(name)) else { return };
+    let address = (lab.management_address(CONTROLLER).unwrap(), PORT);
+    let listener = lab.inside(CONTROLLER, || TcpListener::bind(address).unwrap()).unwrap();
+    for (_, node) in topology.nodes() {
+        let connect = || TcpStream::connect_timeout(&address.into(), PATIENCE).unwrap();
+        let _stream = lab.inside(&node.name, connect).unwrap();
+        let (_, from) = listener.accept().unwrap();
+        assert_eq!(from.ip(), lab.management_address(&node.name).unwrap());
+        let data = lab.interfaces(&node.name).unwrap();
+        let counters = support::counters(&lab, &node.name);
+        assert!(data.iter().all(|interface| counters[&interface.name].sent == 0), "nothing on data links");
+    }
+    lab.down().unwrap();
+}
+
+#[test]
+fn hosts_that_know_each_other_ask_nobody() {
+    let (name, topology) = (support::name("arp"), support::shipped("two-workers"));
+    let options = LabOptions { static_arp: true, switches: SwitchKind::Bridge, ..LabOptions::new(name) };
+    let Some(lab) = support::up(&topology, &options) else { return };
+    let hosts = sockets(&lab, &topology);
+    let [(server, at_server), (worker, at_worker), ..] = &hosts[..] else { panic!("a server, two workers") };
+    at_worker.send_to(b"hello", (*server, PORT)).unwrap();
+    assert_eq!(receive(at_server), (b"hello".to_vec(), *worker));
+    assert_eq!(support::counters(&lab, "w0")["w0-eth1"].sent, 1, "the datagram, and no ARP request");
+    lab.down().unwrap();
+}
+
+const UNEQUAL_RATES: &str = r#"
+name = "unequal"
+[defaults]
+rate = "50 Mbit/s"
+[[switch]]
+name = "leaf"
+[[host]]
+name = "w0"
+role = "worker"
+[[host]]
+name = "ps"
+role = "server"
+[[link]]
+ends = ["leaf", "w0"]
+[[link]]
+ends = ["leaf", "ps"]
+rate = "1 Gbit/s"
+"#;
+
+/// The rate that the kernel holds each interface of a node to, bit/s, by the interface's name.
+fn shaped(lab: &Lab, node: &str) -> Vec<(String, u64)> {
+    let output = lab.command(node, "tc").unwrap().args(["-j", "qdisc", "show"]).output().unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let queues = all.as_array().unwrap().iter().filter(|queue| queue["kind"] == "tbf");
+    let rate = |queue: &serde_json::Value| queue["options"]["rate"].as_u64().unwrap() * 8;
+    let mut rates: Vec<_> =
+        queues.map(|queue| (queue["dev"].as_str().unwrap().to_owned(), rate(queue))).collect();
+    rates.sort();
+    rates
+}
+
+#[test]
+fn both_ends_of_a_link_hold_its_rate() {
+    let topology = Topology::parse(UNEQUAL_RATES, "unequal.toml").unwrap();
+    let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name("rates")) };
+    let Some(lab) = support::up(&topology, &options) else { return };
+    let (slow, fast) = (50_000_000, 1_000_000_000);
+    assert_eq!(shaped(&lab, "leaf"), [("leaf-eth1".to_owned(), slow), ("leaf-eth2".to_owned(), fast)]);
+    assert_eq!(shaped(&lab, "w0"), [("w0-eth1".to_owned(), slow)]);
+    assert_eq!(shaped(&lab, "ps"), [("ps-eth1".to_owned(), fast)]);
+    for (from, to) in [("w0", "ps"), ("ps", "w0")] {
+        let bytes = 1 << 20;
+        let took = transfer(&lab, &topology, from, to, bytes);
+        let least = Duration::from_secs_f64(bytes as f64 * 8.0 / slow as f64);
+        // What the bucket held at the start is for free. How much longer it takes is the machine's affair.
+        assert!(took > least.mul_f64(0.95), "{from} to {to}: {took:?}, at least {least:?}");
+        assert!(took < least * 10, "{from} to {to}: {took:?}, at least {least:?}");
+    }
+    lab.down().unwrap();
+}
+
+/// Sends over TCP and tells how long it took until the other end had it all.
+fn transfer(lab: &Lab, topology: &Topology, from: &str, to: &str, bytes: usize) -> Duration {
+    let address = (topology[topology.find(to).unwrap()].host().unwrap().ip, PORT);
+    let listener = lab.inside(to, || TcpListener::bind(address).unwrap()).unwrap();
+    let sender = lab.inside(from, || TcpStream::connect_timeout(&address.into(), PATIENCE).unwrap());
+    let (mut sender, mut receiver) = (sender.unwrap(), listener.accept().unwrap().0);
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let start = Instant::now();
+    let sending = thread::spawn(move || {
+        sender.write_all(&vec![0; bytes]).unwrap();
+        sender.shutdown(Shutdown::Write).unwrap();
+    });
+    assert_eq!(receiver.read_to_end(&mut Vec::new()).unwrap(), bytes);
+    let took = start.elapsed();
+    sending.join().unwrap();
+    took
+}
+
+const LOSS: f64 = 0.1;
+const FRAMES: u32 = 20_000;
+/// Nine standard deviations of the share that is lost of so many frames.
+const TOLERANCE: f64 = 0.02;
+
+/// Frames that have come in at the bridge from `from`, and at `to`.
+fn arrived(lab: &Lab, topology: &Topology, from: &str, to: &str) -> [u64; 2] {
+    let port = topology.neighbours(topology.find(from).unwrap())[0].remote_port;
+    let first = support::counters(lab, "leaf")[&support::interface(lab, "leaf", port)];
+    let second = support::counters(lab, to)[&support::interface(lab, to, 1)];
+    [first.received, second.received]
+}
+
+/// Calls `send` for each frame and checks how many got over the first link, which the host's kernel sends
+/// on, and over the second, which the bridge forwards to.
+fn check_loss(lab: &Lab, topology: &Topology, from: &str, to: &str, mut send: impl FnMut()) {
+    let before = arrived(lab, topology, from, to);
+    (0..FRAMES).for_each(|_| send());
+    let after = arrived(lab, topology, from, to);
+    let [first, second] = [0, 1].map(|hop| (after[hop] - before[hop]) as f64);
+    let lost = [1.0 - first / f64::from(FRAMES), 1.0 - second / first];
+    assert!(lost.iter().all(|lost| (lost - LOSS).abs() < TOLERANCE), "{from} to {to}: lost {lost:?}");
+}
+
+#[test]
+fn links_lose_frames_of_packet_sockets_of_udp_and_of_bridges_and_tell_nobody() {
+    let topology = support::shipped("two-workers");
+    let options = LabOptions {
+        loss: LOSS,
+        rates: false,
+        switches: SwitchKind::Bridge,
+        static_arp: true,
+        ..LabOptions::new(support::name("loss"))
+    };
+    let Some(lab) = support::up(&topology, &options) else { return };
+    for (from, to) in [("w0", "ps"), ("ps", "w0")] {
+        let [source, target] =
+            [from, to].map(|name| topology[topology.find(name).unwrap()].host().unwrap().clone());
+
+        let port = lab.inside(from, || InterfacePort::open(&support::interface(&lab, from, 1)).unwrap());
+        let mut port = port.unwrap();
+        let addresses = [target.mac, source.mac].map(|mac| [mac.0, mac.1, mac.2, mac.3, mac.4, mac.5]);
+        // An experimental EtherType: no kernel answers.
+        let frame = [&addresses.concat()[..], &[0x88, 0xb5], &[0; 100]].concat();
+        check_loss(&lab, &topology, from, to, || port.send(&frame).unwrap());
+        // On a busy machine a queue of the kernel's may be full now and then, and that is told.
+        let told = port.meter().sent.read().dropped;
+        assert!((told as f64) < LOSS / 4.0 * f64::from(FRAMES), "{told} losses were told to the sender");
+
+        let [sender, _receiver] = [from, to].map(|node| {
+            lab.inside(node, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap()).unwrap()
+        });
+        check_loss(&lab, &topology, from, to, || {
+            assert_eq!(sender.send_to(&[0; 100], (target.ip, PORT)).unwrap(), 100);
+        });
+    }
+    lab.down().unwrap();
+}
