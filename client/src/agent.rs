@@ -1,0 +1,58 @@
+use std::path::Path;
+
+use tonic::transport::{Channel, Endpoint};
+use tributary_api::agent::v1;
+use tributary_api::agent::v1::agent_client::AgentClient;
+use tributary_api::agent::v1::job_event::Event;
+
+use crate::error::ClientError;
+use crate::job::Job;
+
+/// A connection to the agent of this host.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    client: AgentClient<Channel>,
+}
+
+impl Agent {
+    /// Connects to the agent behind a Unix socket.
+    ///
+    /// # Errors
+    /// [`ClientError::NoAgent`].
+    pub async fn connect(socket: impl AsRef<Path>) -> Result<Self, ClientError> {
+        let socket = socket.as_ref();
+        let no_agent = |reason: String| ClientError::NoAgent { socket: socket.into(), reason };
+        let name = socket.to_str().ok_or_else(|| no_agent("its name is not UTF-8".into()))?;
+        let endpoint =
+            Endpoint::from_shared(format!("unix://{name}")).map_err(|error| no_agent(error.to_string()))?;
+        let channel = endpoint.connect().await.map_err(|error| no_agent(cause(&error)))?;
+        Ok(Self { client: AgentClient::new(channel) })
+    }
+
+    /// Takes part in a job, and waits until all of its members do.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with the agent's or the controller's reason, [`ClientError::JobFailed`],
+    /// [`ClientError::JobEnded`].
+    pub async fn join(&self, job: &str, token: Vec<u8>) -> Result<Job, ClientError> {
+        let mut client = self.client.clone();
+        let request = v1::OpenJobRequest { job: job.into(), token };
+        let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
+        let event = events.message().await.map_err(ClientError::refused)?;
+        match event.and_then(|event| event.event) {
+            Some(Event::Started(started)) => Job::new(client, events, started),
+            Some(Event::Failed(failed)) => Err(ClientError::JobFailed(failed.reason)),
+            Some(Event::Ended(_)) => Err(ClientError::JobEnded),
+            None => Err(ClientError::BadAnswer("it did not say that the job has started")),
+        }
+    }
+}
+
+/// tonic's own words are only "transport error".
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,24 @@
+use half::{bf16, f16};
+use tributary_api::agent::v1::ElementType;
+
+/// A type of elements that agents can reduce.
+pub trait Element: bytemuck::Pod {
+    /// What the agent calls it.
+    const TYPE: ElementType;
+}
+
+impl Element for f32 {
+    const TYPE: ElementType = ElementType::F32;
+}
+
+impl Element for f16 {
+    const TYPE: ElementType = ElementType::F16;
+}
+
+impl Element for bf16 {
+    const TYPE: ElementType = ElementType::Bf16;
+}
+
+impl Element for i32 {
+    const TYPE: ElementType = ElementType::I32;
+}

@@ -1,0 +1,145 @@
+//! Memory that this process shares with its agent.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+
+use memmap2::MmapMut;
+use rustix::fs::{FallocateFlags, fallocate};
+use tributary_api::agent::SegmentName;
+
+use crate::element::Element;
+use crate::error::ClientError;
+
+/// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment)
+/// makes one.
+///
+/// It goes with the last of the two: nothing of it is left when both processes are gone, however they went.
+#[derive(Debug)]
+pub struct Segment {
+    map: MmapMut,
+    pub(crate) id: u32,
+    /// Whether the agent may be writing.
+    pub(crate) lent: bool,
+}
+
+/// The name of a segment's file, as long as the agent has not opened it; dropping this removes the name.
+#[derive(Debug)]
+pub(crate) struct Named(pub(crate) SegmentName);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        // Should it be gone already, all is well.
+        let _ = fs::remove_file(self.0.path());
+    }
+}
+
+/// Shared memory with a name that the agent can open.
+pub(crate) fn create(bytes: usize) -> Result<(MmapMut, Named), ClientError> {
+    if bytes == 0 {
+        return Err(ClientError::EmptySegment);
+    }
+    let name = SegmentName::new(rand::random());
+    let failed = |step| {
+        let path = name.path();
+        move |source| ClientError::SharedMemory { step, path, source }
+    };
+    let file = create_file(&name).map_err(failed("create"))?;
+    let named = Named(name.clone());
+    // Reserved now: memory that runs out later would end this process by SIGBUS.
+    fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)
+        .map_err(|errno| failed("reserve")(errno.into()))?;
+    let map = map(&file).map_err(failed("map"))?;
+    Ok((map, named))
+}
+
+fn create_file(name: &SegmentName) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(name.path())
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> io::Result<MmapMut> {
+    // SAFETY: the file is new, has this process's user alone as its owner, and loses its name as soon as the
+    // agent has opened it. The agent writes to it during an all-reduce only, while `Segment` is borrowed or
+    // marked as lent, and never changes its size.
+    unsafe { MmapMut::map_mut(file) }
+}
+
+impl Segment {
+    pub(crate) fn new(map: MmapMut, id: u32) -> Self {
+        Self { map, id, lent: false }
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Never: a segment has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// All whole elements that are in it, from its beginning on.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`].
+    pub fn elements<T: Element>(&self) -> Result<&[T], ClientError> {
+        self.check_own()?;
+        let whole = self.map.len() / size_of::<T>() * size_of::<T>();
+        Ok(bytemuck::cast_slice(self.map.get(..whole).unwrap_or_default()))
+    }
+
+    /// As [`elements`](Self::elements), to be written.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`].
+    pub fn elements_mut<T: Element>(&mut self) -> Result<&mut [T], ClientError> {
+        self.check_own()?;
+        let whole = self.map.len() / size_of::<T>() * size_of::<T>();
+        Ok(bytemuck::cast_slice_mut(self.map.get_mut(..whole).unwrap_or_default()))
+    }
+
+    fn check_own(&self) -> Result<(), ClientError> {
+        if self.lent { Err(ClientError::SegmentInUse) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_maps_another_opens_until_its_name_goes() {
+        let (mut map, named) = create(16).unwrap();
+        map[..4].copy_from_slice(&7_i32.to_ne_bytes());
+        let path = named.0.path();
+        assert_eq!(fs::read(&path).unwrap()[..4], 7_i32.to_ne_bytes());
+        drop(named);
+        assert!(!path.exists());
+        assert_eq!(Segment::new(map, 0).elements::<i32>().unwrap(), [7, 0, 0, 0]);
+    }
+
+    #[test]
+    fn only_whole_elements_are_seen() {
+        let (map, _named) = create(7).unwrap();
+        let mut segment = Segment::new(map, 0);
+        assert_eq!((segment.len(), segment.elements::<f32>().unwrap().len()), (7, 1));
+        assert_eq!(segment.elements_mut::<half::f16>().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_segment_that_the_agent_may_write_to_is_not_looked_at() {
+        let (map, _named) = create(8).unwrap();
+        let mut segment = Segment::new(map, 0);
+        segment.lent = true;
+        assert!(matches!(segment.elements::<i32>(), Err(ClientError::SegmentInUse)));
+        assert!(matches!(segment.elements_mut::<i32>(), Err(ClientError::SegmentInUse)));
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        assert!(matches!(create(0), Err(ClientError::EmptySegment)));
+        assert!(matches!(create(1 << 60), Err(ClientError::SharedMemory { .. })));
+    }
+}
