@@ -64,6 +64,9 @@ pub(crate) fn check(
     }
     check_counters(document, info, &mut directory)?;
     check_registers(document, info)?;
+    for header in [info.packet_in(), info.packet_out()].into_iter().flatten() {
+        check_controller_header(document, header)?;
+    }
     Ok(directory)
 }
 
@@ -178,6 +181,18 @@ fn check_registers(document: &Document, info: &P4Info) -> Result<(), LoadError> 
     check_names("register", document.register_arrays.iter().map(|r| r.name.as_str()), |name| {
         info.register(name).is_some()
     })
+}
+
+/// The JSON does not say which headers are the controller's, but one of them has to look like this.
+fn check_controller_header(document: &Document, header: &p4info::ControllerHeader) -> Result<(), LoadError> {
+    let alike = |known: &json::HeaderType| {
+        let fields = known.fields.iter().map(|field| (field.0.as_str(), field.1.as_u64()));
+        fields.eq(header.fields.iter().map(|field| (field.name.as_str(), Some(field.width.into()))))
+    };
+    if document.header_types.iter().any(alike) {
+        return Ok(());
+    }
+    Err(only_in("P4Info", "controller header", &header.name.full))
 }
 
 /// The P4Info has to know all of the JSON's names.

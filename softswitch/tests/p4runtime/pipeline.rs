@@ -73,6 +73,8 @@ async fn programs_that_do_not_fit_are_refused_by_name() {
         (preamble.name, preamble.alias) = ("lost".to_owned(), "lost".to_owned());
     });
     assert!(refusal(&session, JSON.as_bytes(), &renamed).await.contains("lost"));
+    let wider = changed(|info| info.controller_packet_metadata[0].metadata[1].bitwidth = 1 << 30);
+    assert!(refusal(&session, JSON.as_bytes(), &wider).await.contains("packet_in"));
     assert_eq!(session.pipeline().await, Ok(None), "a verification changes nothing");
 }
 
