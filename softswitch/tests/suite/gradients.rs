@@ -41,7 +41,11 @@ fn the_last_of_all_children_carries_the_sum_of_everything() {
     let up = goes_up(&mut rig, 2, &last);
     assert_eq!(up.values, Some(sum(&sum(&values(3), &values(-5)), &values(i32::MAX))));
     let tally = Tally { contributors: 3, weight: 2 + 3 + 4, check: 0x7000_0000 };
-    assert_eq!(up.header, Header { tally, ..last.header }, "all else is that of the packet that completed it");
+    assert_eq!(
+        up.header,
+        Header { tally, ..last.header },
+        "all else is that of the packet that completed it"
+    );
     assert_eq!(up.hops, last.hops[1..]);
     assert_eq!(rig.job("job_contributed"), 3);
     assert_eq!(rig.job("job_completed"), 1);
@@ -179,7 +183,17 @@ fn another_jobs_slot_counts_as_older() {
         let port = u16::from(child) + 1;
         let (children, kinds) = (1 << child, GRADIENT);
         let (base, window, job_index) = (BASE, WINDOW, JOB_INDEX + 1);
-        rig.admit(Admit { job: other, port, job_index, base, window, children, kinds, aggregate: true, fan_in: 2 });
+        rig.admit(Admit {
+            job: other,
+            port,
+            job_index,
+            base,
+            window,
+            children,
+            kinds,
+            aggregate: true,
+            fan_in: 2,
+        });
     }
     rig.allow(other, UP);
     let of_other = |child, seed| {
@@ -210,10 +224,25 @@ fn a_gradient_that_is_not_to_be_added_up_is_passed_on() {
     let mut rig = Rig::new();
     let (children, kinds) = (1, GRADIENT);
     let (base, window, job_index) = (0, 1, JOB_INDEX);
-    rig.admit(Admit { job: JOB, port: 1, job_index, base, window, children, kinds, aggregate: false, fan_in: 0 });
+    rig.admit(Admit {
+        job: JOB,
+        port: 1,
+        job_index,
+        base,
+        window,
+        children,
+        kinds,
+        aggregate: false,
+        fan_in: 0,
+    });
     rig.allow(JOB, UP);
     let mut sent = Sent::gradient(0, 2, SEQ, values(1)).retransmitted();
-    sent.hops = vec![hop(NODE, UP, false, 0, 9), hop(8, 1, true, 3, 4), hop(9, 2, true, 5, 6), hop(1000, 0, true, 0, 1)];
+    sent.hops = vec![
+        hop(NODE, UP, false, 0, 9),
+        hop(8, 1, true, 3, 4),
+        hop(9, 2, true, 5, 6),
+        hop(1000, 0, true, 0, 1),
+    ];
     let up = goes_up(&mut rig, 1, &sent);
     assert_eq!((up.header, up.values), (sent.header, sent.values));
     assert_eq!(up.hops, sent.hops[1..]);

@@ -1,5 +1,9 @@
 //! The switch running the real program, driven with frames.
 
+mod admission;
 mod gradients;
+mod model;
+mod plain;
 mod results;
+mod robustness;
 mod support;

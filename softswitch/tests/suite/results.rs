@@ -94,7 +94,17 @@ fn a_result_that_was_not_added_up_here_releases_nothing() {
     let mut rig = Rig::aggregating(2);
     let port = UP + 1;
     let (base, window, job_index) = (BASE, WINDOW, JOB_INDEX);
-    rig.admit(Admit { job: JOB, port, job_index, base, window, children: 0, kinds: RESULT, aggregate: false, fan_in: 0 });
+    rig.admit(Admit {
+        job: JOB,
+        port,
+        job_index,
+        base,
+        window,
+        children: 0,
+        kinds: RESULT,
+        aggregate: false,
+        fan_in: 0,
+    });
     rig.send(1, &Sent::gradient(0, 2, SEQ, values(1)).frame());
     let mut passing = Sent::result(SEQ, 1);
     passing.hops[0].aggregate = false;

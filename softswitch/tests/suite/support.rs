@@ -189,7 +189,7 @@ impl Rig {
 }
 
 /// Something to send.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) header: Header,
     pub(crate) hops: Vec<Hop>,

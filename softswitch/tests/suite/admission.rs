@@ -1,0 +1,257 @@
+//! What admission lets in, and which counter tells what it does not.
+
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, VALUES_BYTES};
+
+use crate::support::{
+    Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
+};
+
+const SEQ: u32 = 9;
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const UDP: usize = 8;
+const INA: usize = ETHERNET + IPV4 + UDP;
+
+fn good() -> Sent {
+    Sent::gradient(0, 2, SEQ, values(1))
+}
+
+/// Sets the IPv4 checksum, computed here the plain way.
+fn fix_checksum(frame: &mut [u8]) {
+    frame[ETHERNET + 10..ETHERNET + 12].fill(0);
+    let words = frame[ETHERNET..ETHERNET + IPV4].as_chunks::<2>().0;
+    let mut sum: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
+/// The frame is dropped, and the slot did not see it: the counter is the only trace.
+#[track_caller]
+fn is_rejected(rig: &mut Rig, port: u16, frame: &[u8], by_job: bool) {
+    let before = (rig.port_rejected(port), rig.job("job_rejected"));
+    assert_eq!(rig.send(port, frame), []);
+    let after = (rig.port_rejected(port), rig.job("job_rejected"));
+    let expected = if by_job { (before.0, before.1 + 1) } else { (before.0 + 1, before.1) };
+    assert_eq!(after, expected, "(port_rejected, job_rejected)");
+    let touched =
+        ["job_contributed", "job_stale", "job_duplicate", "job_consumed", "job_forwarded", "job_result"];
+    assert_eq!(touched.map(|counter| rig.job(counter)), [0; 6]);
+}
+
+#[test]
+fn a_job_that_is_not_admitted_at_the_port_is_rejected_there() {
+    let mut rig = Rig::aggregating(2);
+    is_rejected(&mut rig, 5, &good().frame(), false);
+    let mut other = good();
+    other.header.job = tributary_wire::JobId::new(JOB + 1).unwrap();
+    is_rejected(&mut rig, 1, &other.frame(), false);
+}
+
+#[test]
+fn a_packet_for_another_node_is_rejected_at_the_port() {
+    let mut rig = Rig::aggregating(2);
+    let mut sent = good();
+    sent.hops[0].node = tributary_wire::NodeId::new(NODE + 1).unwrap();
+    is_rejected(&mut rig, 1, &sent.frame(), false);
+}
+
+#[test]
+fn a_child_can_speak_only_for_itself() {
+    let mut rig = Rig::aggregating(2);
+    for child in [1, 2, 63] {
+        let mut sent = good();
+        sent.hops[0].child = child;
+        is_rejected(&mut rig, 1, &sent.frame(), true);
+    }
+    // Beyond what a bitmap holds; no sender of ours can write it.
+    let mut frame = good().frame();
+    frame[INA + INA_HEADER_BYTES + 4] = 0x80 | 64;
+    is_rejected(&mut rig, 1, &frame, true);
+}
+
+#[test]
+fn claims_about_the_tree_are_not_believed() {
+    let mut rig = Rig::aggregating(2);
+    let mut fan_in = good();
+    fan_in.hops[0].fan_in = 1;
+    is_rejected(&mut rig, 1, &fan_in.frame(), true);
+    let mut passing = good();
+    passing.hops[0].aggregate = false;
+    is_rejected(&mut rig, 1, &passing.frame(), true);
+}
+
+#[test]
+fn kinds_come_in_only_where_they_may() {
+    let mut rig = Rig::aggregating(2);
+    is_rejected(&mut rig, 1, &Sent::result(SEQ, 2).frame(), true);
+    is_rejected(&mut rig, UP, &good().frame(), true);
+    // Both kinds at one port.
+    let (base, window, job_index, fan_in) = (BASE, WINDOW, JOB_INDEX, 2);
+    let kinds = GRADIENT | RESULT;
+    rig.admit(Admit {
+        job: JOB,
+        port: 6,
+        job_index,
+        base,
+        window,
+        children: 1,
+        kinds,
+        aggregate: true,
+        fan_in,
+    });
+    assert_eq!(rig.send(6, &Sent::result(SEQ, 2).frame()).len(), 1);
+    assert_eq!(rig.send(6, &good().frame()), []);
+    assert_eq!((rig.job("job_result"), rig.job("job_contributed")), (1, 1));
+}
+
+#[test]
+fn a_packet_leaves_only_where_its_job_may() {
+    let mut rig = Rig::aggregating(2);
+    for port in [UP + 1, UP + 512, 0xffff] {
+        let mut sent = good();
+        sent.hops[0].egress_port = port;
+        is_rejected(&mut rig, 1, &sent.frame(), true);
+    }
+    // A multicast result of a job that has no group here.
+    let mut result = Sent::result(SEQ, 0);
+    result.hops.clear();
+    is_rejected(&mut rig, UP, &result.frame(), true);
+}
+
+#[test]
+fn a_time_to_live_that_would_end_here_is_rejected() {
+    let mut rig = Rig::aggregating(2);
+    for ttl in [0, 1] {
+        let mut frame = good().frame();
+        frame[ETHERNET + 8] = ttl;
+        fix_checksum(&mut frame);
+        is_rejected(&mut rig, 1, &frame, true);
+    }
+}
+
+#[test]
+fn a_wrong_ipv4_checksum_is_rejected_at_the_port() {
+    let mut rig = Rig::aggregating(2);
+    let mut frame = good().frame();
+    frame[ETHERNET + 10] ^= 1;
+    is_rejected(&mut rig, 1, &frame, false);
+}
+
+#[test]
+fn a_wrong_number_of_blocks_is_rejected() {
+    let mut rig = Rig::aggregating(2);
+    for blocks in [0, 7, 9, 255] {
+        let mut frame = good().frame();
+        frame[INA + 7] = blocks;
+        is_rejected(&mut rig, 1, &frame, true);
+    }
+    let mut probe = good();
+    probe.values = None;
+    let mut frame = probe.frame();
+    frame[INA + 7] = 8;
+    is_rejected(&mut rig, 1, &frame, true);
+}
+
+#[test]
+fn a_frame_that_ends_early_is_rejected_at_the_port_wherever_it_ends() {
+    let mut rig = Rig::aggregating(2);
+    let frame = good().frame();
+    assert_eq!(frame.len(), INA + INA_HEADER_BYTES + 2 * HOP_BYTES + VALUES_BYTES);
+    for len in [INA, INA + 1, INA + INA_HEADER_BYTES, INA + INA_HEADER_BYTES + 7, frame.len() - 1] {
+        is_rejected(&mut rig, 1, &frame[..len], false);
+    }
+}
+
+#[test]
+fn what_could_hide_a_packet_is_rejected_at_the_port() {
+    let plain = good().frame();
+    let mut options = plain.clone();
+    options[ETHERNET] = 0x46;
+    let mut fragment = plain.clone();
+    fragment[ETHERNET + 6] = 0x20;
+    let mut tagged = plain.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 0]);
+    let mut version = plain.clone();
+    version[INA] = 0x21;
+    let mut kind = plain.clone();
+    kind[INA] = 0x13;
+    let mut hops = plain.clone();
+    hops[INA + 6] = 9;
+    let mut no_hops = plain;
+    no_hops[INA + 6] = 0;
+    for (what, mut frame) in [
+        ("IP options", options),
+        ("a first fragment", fragment),
+        ("priority tag", tagged),
+        ("version 2", version),
+        ("kind 3", kind),
+        ("nine hops", hops),
+        ("a gradient without hops", no_hops),
+    ] {
+        let mut rig = Rig::aggregating(2);
+        if what != "priority tag" {
+            fix_checksum(&mut frame);
+        }
+        println!("{what}");
+        is_rejected(&mut rig, 1, &frame, false);
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_a_frame_like_any_other() {
+    let plain = good().frame();
+    let mut other_port = plain.clone();
+    other_port[ETHERNET + IPV4 + 2..ETHERNET + IPV4 + 4].copy_from_slice(&(INA_UDP_PORT + 1).to_be_bytes());
+    let mut later_fragment = plain.clone();
+    later_fragment[ETHERNET + 7] = 1;
+    let mut tcp = plain.clone();
+    tcp[ETHERNET + 9] = 6;
+    let mut in_vlan = plain;
+    in_vlan.splice(12..12, [0x81, 0, 0, 5]);
+    for frame in [other_port, later_fragment, tcp, in_vlan] {
+        let mut rig = Rig::aggregating(2);
+        rig.insert("mac_forward", &[0x0200_0000_0002], "forward", &[4]);
+        assert_eq!(rig.send(1, &frame), [(4, frame.clone())], "unchanged");
+        assert_eq!((rig.port_rejected(1), rig.job("job_received")), (0, 0));
+    }
+}
+
+#[test]
+fn entries_taken_away_are_gone_at_once() {
+    let mut rig = Rig::aggregating(1);
+    let sent = Sent::gradient(0, 1, SEQ, values(1));
+    assert_eq!(rig.send(1, &sent.frame()).len(), 1);
+    let key = rig.key("egress_guard", &[JOB.into(), UP.into()]);
+    rig.switch.delete(&key).unwrap();
+    assert_eq!(rig.send(1, &sent.frame()), []);
+    assert_eq!(rig.job("job_rejected"), 1);
+    let key = rig.key("admission", &[JOB.into(), 1]);
+    rig.switch.delete(&key).unwrap();
+    assert_eq!(rig.send(1, &sent.frame()), []);
+    assert_eq!(rig.port_rejected(1), 1);
+}
+
+#[test]
+fn children_up_to_63_can_be_told_apart() {
+    let mut rig = Rig::new();
+    let (base, window, job_index, kinds) = (BASE, WINDOW, JOB_INDEX, GRADIENT);
+    rig.admit(Admit {
+        job: JOB,
+        port: 1,
+        job_index,
+        base,
+        window,
+        children: u64::MAX,
+        kinds,
+        aggregate: true,
+        fan_in: 64,
+    });
+    rig.allow(JOB, UP);
+    for child in 0..64 {
+        let mut sent = Sent::gradient(0, 64, SEQ, values(1));
+        sent.hops[0] = hop(NODE, UP, true, child, 64);
+        assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == 63));
+    }
+}

@@ -1,0 +1,163 @@
+//! Whatever comes in, as a frame or as a program, nothing panics.
+
+use std::sync::{Arc, LazyLock};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::Value;
+use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
+
+use crate::support::{Rig, Sent, UP, p4_build, values};
+
+/// The real program as JSON, and its P4Info.
+static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
+static P4INFO: LazyLock<String> = LazyLock::new(|| p4_build("tributary.p4info.txtpb"));
+
+fn load(json: &str) -> Result<Pipeline, LoadError> {
+    Pipeline::load_text(json, &P4INFO)
+}
+
+/// All places of a JSON document, as pointers.
+fn places(json: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    match json {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                places(item, &format!("{at}/{index}"), all);
+            }
+        }
+        Value::Object(items) => {
+            for (name, item) in items.iter().filter(|(name, _)| *name != "source_info") {
+                places(item, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), all);
+            }
+        }
+        _ => {}
+    }
+}
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&JSON).unwrap());
+static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    places(&DOCUMENT, "", &mut all);
+    all
+});
+
+fn some_place(index: &Index) -> &'static String {
+    &PLACES[index.index(PLACES.len())]
+}
+
+/// Something that some part of a program could be by mistake.
+fn replacement() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(Value::from("")),
+        Just(Value::from("default")),
+        Just(Value::from("0xffffffffffffffffffffffff")),
+        Just(Value::from("-0x1")),
+        Just(Value::from("*")),
+        Just(Value::from("later_hops")),
+        Just(Value::from("SwitchIngress.admission.admission")),
+        Just(serde_json::json!([])),
+        Just(serde_json::json!({})),
+        Just(serde_json::json!(["values", "lanes_0"])),
+        Just(serde_json::json!(["hop", "$valid$"])),
+        any::<bool>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (0..70_u64).prop_map(Value::from),
+        prop::sample::select(vec![
+            "+",
+            "-",
+            "*",
+            ">>",
+            "<<",
+            "~",
+            "&",
+            "<",
+            "==",
+            "?",
+            "and",
+            "not",
+            "two_comp_mod"
+        ])
+        .prop_map(Value::from),
+    ]
+}
+
+/// Runs a program on packets that reach all of it.
+fn exercise(pipeline: Pipeline) {
+    let mut switch = Switch::new(Arc::new(pipeline));
+    let mut outputs = Outputs::new();
+    for sent in [Sent::gradient(0, 2, 1, values(1)), Sent::result(1, 2)] {
+        for port in [0, 1, UP, 510] {
+            outputs.clear();
+            switch.process(port, &sent.frame(), &mut outputs);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_program_is_refused_or_runs(damage in prop::collection::vec((any::<Index>(), replacement()), 1..4)) {
+        let mut document = DOCUMENT.clone();
+        for (place, value) in damage {
+            if let Some(part) = document.pointer_mut(some_place(&place)) {
+                *part = value;
+            }
+        }
+        if let Ok(pipeline) = load(&document.to_string()) {
+            exercise(pipeline);
+        }
+    }
+
+    #[test]
+    fn parts_of_a_program_in_each_others_place_are_refused_or_run(swaps in prop::collection::vec(any::<[Index; 2]>(), 1..4)) {
+        let mut document = DOCUMENT.clone();
+        for [from, to] in swaps {
+            let part = DOCUMENT.pointer(some_place(&from)).cloned().unwrap_or_default();
+            // The whole in place of a part would only be slow.
+            if let (Some(place), true) = (document.pointer_mut(some_place(&to)), part.to_string().len() < 5000) {
+                *place = part;
+            }
+        }
+        if let Ok(pipeline) = load(&document.to_string()) {
+            exercise(pipeline);
+        }
+    }
+
+    #[test]
+    fn a_program_that_ends_early_is_refused(len in any::<Index>()) {
+        let len = len.index(JSON.len());
+        prop_assert!(load(JSON.get(..len).unwrap_or_default()).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(port in 0_u16..520, frame in prop::collection::vec(any::<u8>(), 0..1300)) {
+        let mut rig = Rig::aggregating(2);
+        rig.send(port, &frame);
+    }
+
+    #[test]
+    fn damaged_packets_are_survived(
+        child in 0_u8..3,
+        damage in prop::collection::vec((any::<Index>(), any::<u8>()), 0..6),
+        keep in any::<Index>(),
+        cut in any::<bool>(),
+    ) {
+        let mut rig = Rig::aggregating(2);
+        let mut frame = Sent::gradient(child, 2, 1, values(1)).frame();
+        for (at, byte) in damage {
+            // Headers and the first values: behind them there is nothing to decide.
+            frame[at.index(100)] = byte;
+        }
+        if cut {
+            frame.truncate(keep.index(frame.len()));
+        }
+        for port in [1, 2, UP, 510] {
+            rig.send(port, &frame);
+        }
+    }
+}
