@@ -21,10 +21,11 @@ const GOLDEN: u32 = 0x9e37_79b9;
 /// Fraction bits of √2, odd as well.
 const ROOT: u32 = 0x6a09_e667;
 
-/// Starting points of the three hashes.
+/// Starting points of the hashes.
 const MEANING: u32 = 1;
 const RANK: u32 = 2;
 const SEQ: u32 = 3;
+const LOT: u32 = 4;
 
 /// Spreads every bit of `word` over the result. Each step can be undone, so no two words collide.
 fn mix(word: u32) -> u32 {
@@ -45,6 +46,11 @@ fn rank_hash(rank: Rank) -> u32 {
 /// Odd, so that multiplying by it loses nothing.
 fn seq_hash(seq: Seq) -> u32 {
     hash(SEQ, &[seq.0]) | 1
+}
+
+/// Any number, but another one for each rank, slice and attempt.
+pub(crate) fn lot(rank: Rank, seq: Seq, attempt: u32) -> u32 {
+    hash(LOT, &[rank.get().into(), seq.0, attempt])
 }
 
 /// What a slice is: members whose values mean different things must not be added up.

@@ -56,8 +56,8 @@ pub enum Downlink {
     Unicast,
 }
 
-/// When a worker asks again, how often, and for how much. The defaults were chosen in the simulator;
-/// `sim/README.md` has the measurements.
+/// When a worker asks again, and for how much. The defaults were chosen in the simulator; `sim/README.md` has the
+/// measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
     /// Retransmission timeout while no round trip has been measured.
@@ -66,9 +66,12 @@ pub struct Timers {
     pub min_timeout: Duration,
     /// Most that repeated timeouts back off to.
     pub max_timeout: Duration,
-    /// Slices, the oldest ones, that the first timeout after a success asks for.
+    /// Least silence before the first question, which is for one slice only and comes before the
+    /// retransmission timeout when round trips are short.
+    pub early: Duration,
+    /// Slices, the oldest ones, that one timeout asks for at most.
     pub asks: u32,
-    /// A slice counts as lost when the result of one sent this many transmissions later has come.
+    /// A slice is missing when the result of one sent this many transmissions later has come.
     pub gap: u32,
 }
 
@@ -78,8 +81,9 @@ impl Default for Timers {
             initial_timeout: Duration::from_millis(50),
             min_timeout: Duration::from_millis(10),
             max_timeout: Duration::from_secs(1),
-            asks: 4,
-            gap: 8,
+            early: Duration::from_millis(3),
+            asks: 8,
+            gap: 4,
         }
     }
 }

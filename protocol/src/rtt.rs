@@ -4,10 +4,16 @@ use std::time::Duration;
 
 use crate::config::Timers;
 
+/// Of this many measurements the shortest counts: most of the others have waited for some member that was
+/// asking again for something it had lost, and a timeout that grew with such waits would make them longer.
+const ROUND: u32 = 8;
+
 /// Smoothed round trip and its variation, after RFC 6298 section 2.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
     estimate: Option<Estimate>,
+    /// The shortest measurement of this round, and how many there were.
+    round: Option<(Duration, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +26,19 @@ impl RoundTrip {
     /// Takes in one measurement. The caller leaves out those that a retransmission (Karn's rule) or the wait for
     /// a slow member has blurred.
     pub(crate) fn sample(&mut self, sample: Duration) {
-        self.estimate = Some(match self.estimate {
-            None => Estimate { smoothed: sample, variation: sample / 2 },
-            Some(Estimate { smoothed, variation }) => Estimate {
-                variation: (variation * 3 + smoothed.abs_diff(sample)) / 4,
-                smoothed: (smoothed * 7 + sample) / 8,
-            },
-        });
+        let (shortest, count) = self.round.unwrap_or((sample, 0));
+        let shortest = shortest.min(sample);
+        match self.estimate {
+            None => self.estimate = Some(Estimate { smoothed: sample, variation: sample / 2 }),
+            Some(_) if count + 1 < ROUND => self.round = Some((shortest, count + 1)),
+            Some(Estimate { smoothed, variation }) => {
+                self.round = None;
+                self.estimate = Some(Estimate {
+                    variation: (variation * 3 + smoothed.abs_diff(shortest)) / 4,
+                    smoothed: (smoothed * 7 + shortest) / 8,
+                });
+            }
+        }
     }
 
     /// The smoothed round trip, once there was a measurement.
@@ -59,12 +71,17 @@ mod tests {
         assert_eq!(RoundTrip::default().timeout(&timers()), 70 * MS);
     }
 
+    /// Rounds of measurements that are all the same.
+    fn rounds(rtt: &mut RoundTrip, each: impl IntoIterator<Item = Duration>) {
+        for sample in each {
+            (0..ROUND).for_each(|_| rtt.sample(sample));
+        }
+    }
+
     #[test]
     fn steady_round_trips_bring_the_timeout_close_to_them() {
         let mut rtt = RoundTrip::default();
-        for _ in 0..100 {
-            rtt.sample(20 * MS);
-        }
+        rounds(&mut rtt, [20 * MS; 50]);
         assert_eq!(rtt.smoothed(), Some(20 * MS));
         assert!(rtt.timeout(&timers()) < 21 * MS);
     }
@@ -72,20 +89,26 @@ mod tests {
     #[test]
     fn varying_round_trips_keep_it_away() {
         let mut rtt = RoundTrip::default();
-        for i in 0..100 {
-            rtt.sample(if i % 2 == 0 { 10 * MS } else { 30 * MS });
-        }
+        rtt.sample(20 * MS);
+        rounds(&mut rtt, [10 * MS, 30 * MS].repeat(25));
         assert!(rtt.timeout(&timers()) > 45 * MS);
+    }
+
+    #[test]
+    fn waits_for_members_that_ask_again_do_not_count() {
+        let mut rtt = RoundTrip::default();
+        for i in 0..400 {
+            rtt.sample(if i % 4 == 0 { 10 * MS } else { 40 * MS });
+        }
+        assert!(rtt.timeout(&timers()) < 12 * MS);
     }
 
     #[test]
     fn stays_within_its_limits() {
         let mut rtt = RoundTrip::default();
-        for _ in 0..100 {
-            rtt.sample(MS / 100);
-        }
+        rounds(&mut rtt, [MS / 100; 50]);
         assert_eq!(rtt.timeout(&timers()), 2 * MS);
-        rtt.sample(Duration::from_secs(9));
+        rounds(&mut rtt, [Duration::from_secs(9); 2]);
         assert_eq!(rtt.timeout(&timers()), 300 * MS);
     }
 }

@@ -10,12 +10,13 @@ use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
 
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::time::Time;
-use slot::{Answer, Contribution, Slot};
+use slot::{Answer, Answers, Contribution, Slot};
 
-/// How long an answer counts as on its way while no round trip has been measured.
+/// The round trip while none has been measured.
 const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// The longest: a worker may be slow, but one that asks after this long has lost the answer.
-const MAX_ROUND_TRIP: Duration = Duration::from_millis(50);
+/// An answer counts as on its way for twice the shortest round trip, but not longer than this: where the
+/// window is wide, even the shortest measurement holds a worker's wait for its turn to send.
+const LONGEST_WAY: Duration = Duration::from_millis(5);
 
 /// Whom a result goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,7 +64,7 @@ pub struct ServerStats {
     pub answers_to_all: u64,
     /// Questions left unanswered because an answer was on its way already.
     pub suppressed: u64,
-    /// From a result to the first slice that it let a worker send, once one was measured.
+    /// The shortest time from a result to the first slice that it let a worker send, once one was measured.
     pub round_trip: Option<Duration>,
 }
 
@@ -141,13 +142,14 @@ impl Server {
             return;
         };
         if slot.is_empty() && !header.retransmit {
-            let sample = slot.answers.last_to_all().map(|sent| now - sent);
-            self.round_trip = shorter(self.round_trip, sample);
+            let sample = slot.answers.only_sent().map(|sent| now - sent);
+            self.round_trip = self.round_trip.into_iter().chain(sample).min();
         }
         match slot.contribute(header, values, hop.child, fan_in, window) {
             Contribution::Duplicate => self.stats.duplicates += 1,
             Contribution::Added => self.stats.contributions += 1,
             Contribution::Finished => {
+                slot.answers = Answers::default();
                 slot.answers.sent_to_all(now);
                 self.stats.contributions += 1;
                 self.stats.completed += 1;
@@ -194,6 +196,8 @@ impl Server {
         self.members = check_members(members.to_vec())?;
         self.fan_in = fan_in;
         self.job = job;
+        // The new tree's ways may be longer.
+        self.round_trip = None;
         self.slots.iter_mut().for_each(Slot::restart);
         Ok(())
     }
@@ -218,7 +222,7 @@ impl Server {
 
     /// Answers a worker that has sent a finished slice again.
     fn answer(&mut self, now: Time, header: &Header) {
-        let round_trip = self.round_trip.unwrap_or(INITIAL_ROUND_TRIP).min(MAX_ROUND_TRIP);
+        let on_its_way = self.round_trip.unwrap_or(INITIAL_ROUND_TRIP).saturating_mul(2).min(LONGEST_WAY);
         let multicast = self.downlink == Downlink::Multicast;
         if self.members.binary_search(&header.rank).is_err() {
             self.stats.rejected += 1;
@@ -229,7 +233,7 @@ impl Server {
             self.stats.stale += 1;
             return;
         }
-        match slot.answers.decide(now, header.rank, round_trip, multicast) {
+        match slot.answers.decide(now, header.rank, on_its_way, multicast) {
             Answer::Wait => self.stats.suppressed += 1,
             Answer::One => {
                 self.stats.answers += 1;
@@ -250,13 +254,4 @@ fn index_of(slots: &[Slot], seq: Seq) -> usize {
 fn slot_of(slots: &mut [Slot], seq: Seq) -> Option<&mut Slot> {
     let index = index_of(slots, seq);
     slots.get_mut(index)
-}
-
-/// Follows the shortest samples down at once and longer ones up slowly: a sample holds the workers' waits as
-/// well as the way, and an answer must be repeated as soon as it can have been lost.
-fn shorter(estimate: Option<Duration>, sample: Option<Duration>) -> Option<Duration> {
-    match (estimate, sample) {
-        (Some(estimate), Some(sample)) => Some(sample.min(estimate + estimate / 64)),
-        (estimate, sample) => estimate.or(sample),
-    }
 }

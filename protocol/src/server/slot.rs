@@ -1,5 +1,7 @@
 //! One slot of the server: the slice that is being added up, and the finished one before it.
 
+use std::time::Duration;
+
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Header, Operator, Rank, Seq, Tally, ValuesView};
 
@@ -120,6 +122,8 @@ pub(super) struct Answers {
     to_all: Option<Time>,
     /// Ranks that asked since, and when they were answered.
     to_one: Vec<(Rank, Time)>,
+    /// Somebody has asked.
+    asked: bool,
 }
 
 /// How to answer a question for a finished slice.
@@ -140,24 +144,19 @@ impl Answers {
         self.to_one.clear();
     }
 
-    /// When it went to everyone last.
-    pub(super) fn last_to_all(&self) -> Option<Time> {
-        self.to_all
+    /// When it went to everyone, if that was enough for everyone.
+    pub(super) fn only_sent(&self) -> Option<Time> {
+        self.to_all.filter(|_| !self.asked)
     }
 
     /// Decides about a question by `rank`, and takes note of the decision. What was sent less than
-    /// `round_trip` ago may have crossed the question.
-    pub(super) fn decide(
-        &mut self,
-        now: Time,
-        rank: Rank,
-        round_trip: std::time::Duration,
-        multicast: bool,
-    ) -> Answer {
-        if self.to_all.is_some_and(|sent| now - sent < round_trip) {
+    /// `on_its_way` ago may have crossed the question.
+    pub(super) fn decide(&mut self, now: Time, rank: Rank, on_its_way: Duration, multicast: bool) -> Answer {
+        self.asked = true;
+        if self.to_all.is_some_and(|sent| now - sent < on_its_way) {
             return Answer::Wait;
         }
-        self.to_one.retain(|&(_, sent)| now - sent < round_trip);
+        self.to_one.retain(|&(_, sent)| now - sent < on_its_way);
         if self.to_one.iter().any(|&(to, _)| to == rank) {
             return Answer::Wait;
         }

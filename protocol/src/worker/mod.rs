@@ -2,6 +2,7 @@
 
 mod events;
 mod operation;
+mod pace;
 mod recovery;
 mod slots;
 
@@ -20,7 +21,8 @@ use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::time::Time;
 pub use events::{OperationId, Outgoing, WorkerEvent, WorkerStats};
 use operation::Operation;
-use recovery::Recovery;
+use pace::Pace;
+use recovery::{Recovery, Transmission, lot};
 use slots::{Flight, Slots, State};
 
 /// One member of a job: sends slices, verifies results, asks again.
@@ -46,7 +48,10 @@ pub struct Worker {
     queue: BinaryHeap<Reverse<u64>>,
     /// Slices in [`State::Sent`].
     in_flight: u64,
+    /// Slices in [`State::Sent`] or [`State::Missing`].
+    unanswered: u64,
     recovery: Recovery,
+    pace: Pace,
     events: VecDeque<WorkerEvent>,
     stats: WorkerStats,
     /// The packet that was polled last.
@@ -71,7 +76,9 @@ impl Worker {
             next_position: 0,
             queue: BinaryHeap::new(),
             in_flight: 0,
+            unanswered: 0,
             recovery: Recovery::new(timers),
+            pace: Pace::new(window),
             events: VecDeque::new(),
             stats: WorkerStats::default(),
             values: Box::new([0; VALUES_PER_SLICE]),
@@ -129,15 +136,18 @@ impl Worker {
         };
         let operation = operation.id;
         self.events.extend(failure.map(|error| WorkerEvent::Failed { operation, error }));
-        self.recovery.answered(now, &flight);
+        let in_use = self.in_flight >= self.pace.limit();
+        if let Some(sample) = self.recovery.answered(now, &flight) {
+            self.pace.sample(sample, in_use);
+        }
         self.finish_slice(position);
-        self.ask_for_gaps();
+        self.uncover_gaps();
+        self.ask_for_missing(now);
     }
 
     /// The next packet to send now, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing<'_>> {
         let position = self.next_to_send()?;
-        let number = self.recovery.sent(now, position, self.in_flight == 0);
         let slot = self.slots.at(position)?;
         let generation = self.memberships.len() - 1;
         let mut flight = match slot.state {
@@ -145,9 +155,11 @@ impl Worker {
             _ => Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false },
         };
         let retransmit = flight.attempts > 0;
+        let number = self.recovery.sent(now, position, retransmit, self.unanswered == 0);
         flight = Flight { sent: now, transmission: number, attempts: flight.attempts + 1, ..flight };
         slot.state = State::Sent(flight);
         self.in_flight += 1;
+        self.unanswered += 1;
         if retransmit {
             self.stats.retransmitted += 1;
         } else {
@@ -164,18 +176,19 @@ impl Worker {
     /// When to call [`handle_timeout`](Self::handle_timeout), unless something else happens first. `None`
     /// while nothing is awaited.
     pub fn poll_timeout(&self) -> Option<Time> {
-        (self.in_flight > 0).then(|| self.recovery.deadline())
+        let silence = (self.unanswered > 0).then(|| self.recovery.deadline());
+        silence.into_iter().chain(self.recovery.next_due_at()).min()
     }
 
-    /// Lets time pass: asks again for the oldest slices if there was silence for too long. Harmless when
-    /// called early.
+    /// Lets time pass: asks again for what is overdue. Harmless when called early.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+        self.ask_for_missing(now);
+        if self.unanswered == 0 || now < self.recovery.deadline() {
             return;
         }
         self.stats.timeouts += 1;
         let asks = self.recovery.timed_out(now) as usize;
-        let mut oldest: Vec<u64> = self.slots.sent().collect();
+        let mut oldest: Vec<u64> = self.slots.unanswered().collect();
         if asks < oldest.len() {
             oldest.select_nth_unstable(asks);
             oldest.truncate(asks);
@@ -199,7 +212,7 @@ impl Worker {
         self.memberships.push(membership_of(self.rank, members.to_vec())?);
         self.job = job;
         self.recovery.restart(now);
-        let unanswered: Vec<u64> = self.slots.sent().collect();
+        let unanswered: Vec<u64> = self.slots.unanswered().collect();
         for position in unanswered {
             self.ask_again(position, |_| {});
         }
@@ -240,7 +253,8 @@ impl Worker {
 
     /// The oldest slice that is to be sent.
     fn next_to_send(&mut self) -> Option<u64> {
-        while let Some(Reverse(position)) = self.queue.pop() {
+        while self.in_flight < self.pace.limit() {
+            let Reverse(position) = self.queue.pop()?;
             let state = self.slots.at(position).map(|slot| slot.state);
             if matches!(state, Some(State::Ready | State::Lost(_))) {
                 return Some(position);
@@ -253,22 +267,53 @@ impl Worker {
     fn ask_again(&mut self, position: u64, note: impl FnOnce(&mut Flight)) {
         let Some(slot) = self.slots.at(position) else { return };
         match &mut slot.state {
-            State::Sent(flight) => {
-                note(flight);
-                slot.state = State::Lost(*flight);
-                self.in_flight -= 1;
-                self.queue.push(Reverse(position));
-            }
-            State::Lost(flight) => note(flight),
-            State::Idle | State::Ready => {}
+            State::Sent(flight) | State::Missing(flight) => note(flight),
+            State::Lost(flight) => return note(flight),
+            State::Idle | State::Ready => return,
+        }
+        self.leave(position);
+        if let Some(slot) = self.slots.at(position)
+            && let State::Sent(flight) | State::Missing(flight) = slot.state
+        {
+            slot.state = State::Lost(flight);
+            self.queue.push(Reverse(position));
         }
     }
 
-    fn ask_for_gaps(&mut self) {
-        while let Some((number, position)) = self.recovery.next_gap() {
-            let state = self.slots.at(position).map(|slot| slot.state);
-            if matches!(state, Some(State::Sent(flight)) if flight.transmission == number) {
+    /// The slice at `position` is about to leave [`State::Sent`] or [`State::Missing`].
+    fn leave(&mut self, position: u64) {
+        match self.slots.at(position).map(|slot| slot.state) {
+            Some(State::Sent(_)) => {
+                self.in_flight -= 1;
+                self.unanswered -= 1;
+            }
+            Some(State::Missing(_)) => self.unanswered -= 1,
+            _ => {}
+        }
+    }
+
+    /// Takes slices that others have overtaken out of flight: they hold nothing up while it shows whether they
+    /// are lost.
+    fn uncover_gaps(&mut self) {
+        while let Some(Transmission { number, position }) = self.recovery.next_overtaken() {
+            let busy = !self.queue.is_empty() || self.in_flight * 2 > self.pace.limit();
+            let seq = self.slots.seq(position);
+            let Some(slot) = self.slots.at(position) else { continue };
+            if let State::Sent(flight) = slot.state
+                && flight.transmission == number
+            {
+                slot.state = State::Missing(flight);
+                self.in_flight -= 1;
                 self.stats.gaps += 1;
+                self.recovery.miss(&flight, position, lot(self.rank, seq, flight.attempts), busy);
+            }
+        }
+    }
+
+    fn ask_for_missing(&mut self, now: Time) {
+        while let Some(Transmission { number, position }) = self.recovery.next_due(now) {
+            let state = self.slots.at(position).map(|slot| slot.state);
+            if matches!(state, Some(State::Missing(flight)) if flight.transmission == number) {
                 self.ask_again(position, |_| {});
             }
         }
@@ -277,11 +322,7 @@ impl Worker {
     /// The slice's result is settled: its slot, and the slices that waited for it, go on.
     fn finish_slice(&mut self, position: u64) {
         self.stats.results += 1;
-        if let Some(slot) = self.slots.at(position)
-            && matches!(slot.state, State::Sent(_))
-        {
-            self.in_flight -= 1;
-        }
+        self.leave(position);
         let next = self.slots.advance(position);
         if let Some(operation) = operation_at(&mut self.operations, position) {
             let known = operation.made_known_by(position);

@@ -1,35 +1,64 @@
 //! When to believe that a slice, or its result, was lost.
+//!
+//! There are two signs. *Gaps*: all packets of a job take the same ways, so when results of slices that were sent
+//! later have come, an older slice is missing. *Silence*: nothing at all has come for a while. Neither is
+//! proof: a member that has to ask for something itself is late with one slice, a slow one with all. So
+//! missing slices are given time, and silence is answered with few questions, for the oldest slices, and
+//! ever less often.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
+
+use tributary_wire::Seq;
 
 use super::slots::Flight;
 use crate::config::Timers;
 use crate::rtt::RoundTrip;
 use crate::time::Time;
 
-/// Two signs of a loss. *Gaps*: all packets of a job take the same ways, so when results of slices that
-/// were sent later have come, an older slice was probably lost. It costs about a round trip. *Silence*: when
-/// nothing at all has come for a timeout. A slow member looks the same, so only the oldest slices are asked for,
-/// and ever less often.
+/// Round trips that a missing slice is given while there is other work: a member that has lost a result needs
+/// two to get it and a third for the slot's next slice, for which the others must not ask meanwhile.
+const PATIENCE: f64 = 3.0;
+/// Round trips over which the members' questions for one slice are spread. Mostly one member's slice was
+/// lost on its way up, and only that member's retransmission helps; the later others ask, the more of them need not.
+const SPREAD: f64 = 4.0;
+/// Round trips that a missing slice is given when nothing else is left to do.
+const IMPATIENCE: f64 = 1.5;
+/// Round trips of silence before the first, single question.
+const SILENCE: u32 = 2;
+
+/// One transmission of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Transmission {
+    /// Counts all of a worker's transmissions.
+    pub(crate) number: u64,
+    /// The slice.
+    pub(crate) position: u64,
+}
+
+/// Watches what is sent and answered for signs of losses.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     timers: Timers,
     round_trip: RoundTrip,
-    next_transmission: u64,
-    /// The newest transmission that is known to have been answered.
-    newest_answered: u64,
-    /// Transmissions that a gap may still uncover, oldest first: number and position.
-    transmissions: VecDeque<(u64, u64)>,
+    transmitted: u64,
+    /// What a gap may still uncover, oldest first. A result does not tell which transmission it answers, so slices
+    /// that were sent again are kept apart: their results uncover nothing but one another.
+    firsts: VecDeque<Transmission>,
+    repeats: VecDeque<Transmission>,
+    /// The newest transmissions of either kind that were answered.
+    newest_first: u64,
+    newest_repeat: u64,
+    /// Missing slices, and when to send them again.
+    missing: BinaryHeap<Reverse<(Time, Transmission)>>,
     /// Since when there is silence: the last result, timeout, or first slice after a pause.
     silent_since: Time,
     last_timeout: Option<Time>,
     /// Timeouts since the last result.
     backoff: u32,
-    /// Slices that the next timeout asks for.
-    asks: u32,
-    /// A slice that was sent again has got its result since the last timeout.
-    asking_helps: bool,
+    /// Timeouts since a result came without having been asked for.
+    streak: u32,
 }
 
 impl Recovery {
@@ -37,76 +66,118 @@ impl Recovery {
         Self {
             timers,
             round_trip: RoundTrip::default(),
-            next_transmission: 1,
-            newest_answered: 0,
-            transmissions: VecDeque::new(),
+            transmitted: 0,
+            firsts: VecDeque::new(),
+            repeats: VecDeque::new(),
+            newest_first: 0,
+            newest_repeat: 0,
+            missing: BinaryHeap::new(),
             silent_since: Time::ZERO,
             last_timeout: None,
             backoff: 0,
-            asks: timers.asks,
-            asking_helps: false,
+            streak: 0,
         }
     }
 
-    /// A slice goes out; `alone` when nothing else is awaited. Returns the transmission's number.
-    pub(crate) fn sent(&mut self, now: Time, position: u64, alone: bool) -> u64 {
+    /// A slice goes out, for the first time or again; `alone` when nothing else is awaited. Returns the
+    /// transmission's number.
+    pub(crate) fn sent(&mut self, now: Time, position: u64, again: bool, alone: bool) -> u64 {
         if alone {
             self.silent_since = now;
         }
-        let number = self.next_transmission;
-        self.next_transmission += 1;
-        self.transmissions.push_back((number, position));
+        self.transmitted += 1;
+        let number = self.transmitted;
+        let queue = if again { &mut self.repeats } else { &mut self.firsts };
+        queue.push_back(Transmission { number, position });
         number
     }
 
-    /// A result has come for a slice in `flight`.
-    pub(crate) fn answered(&mut self, now: Time, flight: &Flight) {
+    /// A result has come for a slice in `flight`. Returns the round trip, if it tells one.
+    pub(crate) fn answered(&mut self, now: Time, flight: &Flight) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
+        let round_trip = now - flight.sent;
         if flight.attempts > 1 {
-            // Nobody knows which of the transmissions it answers: neither a round trip nor a gap follows.
-            self.asking_helps = true;
-            return;
+            // Too early for an answer to the last transmission? Then it is one to an earlier transmission.
+            if self.round_trip.smoothed().is_some_and(|smoothed| round_trip >= smoothed / 2) {
+                self.newest_repeat = self.newest_repeat.max(flight.transmission);
+            }
+            return None;
         }
-        self.asks = self.timers.asks;
-        self.newest_answered = self.newest_answered.max(flight.transmission);
-        // What was out when a timeout fired has waited for a slow member, or was queued behind a stall.
-        if self.last_timeout.is_none_or(|timeout| flight.sent > timeout) {
-            self.round_trip.sample(now - flight.sent);
+        self.streak = 0;
+        self.newest_first = self.newest_first.max(flight.transmission);
+        // What was out when a timeout fired has waited for a slow member, or behind a stall.
+        if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
+            return None;
         }
+        self.round_trip.sample(round_trip);
+        Some(round_trip)
     }
 
-    /// The next transmission (number and position) that a gap gives up for lost, if the slice is still
-    /// waiting for it.
-    pub(crate) fn next_gap(&mut self) -> Option<(u64, u64)> {
-        let &(number, _) = self.transmissions.front()?;
-        let passed = number + u64::from(self.timers.gap) <= self.newest_answered;
-        if passed { self.transmissions.pop_front() } else { None }
+    /// The next transmission that others have overtaken. Its slice is missing if it still waits for it.
+    pub(crate) fn next_overtaken(&mut self) -> Option<Transmission> {
+        let gap = u64::from(self.timers.gap);
+        let overtaken = |queue: &mut VecDeque<Transmission>, newest: u64| {
+            queue.pop_front_if(|transmission| transmission.number + gap <= newest)
+        };
+        overtaken(&mut self.firsts, self.newest_first)
+            .or_else(|| overtaken(&mut self.repeats, self.newest_first.max(self.newest_repeat)))
     }
 
-    /// When silence will have lasted too long.
+    /// A slice is missing: it will be [due](Self::next_due) when it has been given time. `lot`, in 0..1, places
+    /// this worker among the others; `busy` says whether there is other work meanwhile.
+    pub(crate) fn miss(&mut self, flight: &Flight, position: u64, lot: f64, busy: bool) {
+        let round_trip = self.round_trip.smoothed().unwrap_or(self.timers.initial_timeout);
+        let patience = if busy { PATIENCE + SPREAD * lot } else { IMPATIENCE };
+        let due = flight.sent + round_trip.mul_f64(patience).min(self.timers.max_timeout);
+        self.missing.push(Reverse((due, Transmission { number: flight.transmission, position })));
+    }
+
+    /// The next missing slice that was given enough time.
+    pub(crate) fn next_due(&mut self, now: Time) -> Option<Transmission> {
+        let &Reverse((due, transmission)) = self.missing.peek()?;
+        if due > now {
+            return None;
+        }
+        self.missing.pop();
+        Some(transmission)
+    }
+
+    /// When the next missing slice will have been given enough time.
+    pub(crate) fn next_due_at(&self) -> Option<Time> {
+        self.missing.peek().map(|&Reverse((due, _))| due)
+    }
+
+    /// When silence will have lasted too long. The first question is a single one, so it may come early; then comes
+    /// the retransmission timeout, which doubles.
     pub(crate) fn deadline(&self) -> Time {
-        let doubled = self.timeout().saturating_mul(1 << self.backoff.min(16));
-        self.silent_since + doubled.min(self.timers.max_timeout)
+        let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
+            (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
+            (None, None) => self.timeout(),
+            (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
+        };
+        self.silent_since + wait.min(self.timers.max_timeout)
     }
 
-    /// Silence has lasted too long: how many slices to ask for.
+    /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
+    /// while only what was asked for comes back.
     pub(crate) fn timed_out(&mut self, now: Time) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
+        let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.timers.asks);
+        self.streak += 1;
         self.backoff += 1;
-        self.asks = if self.asking_helps { self.asks.saturating_mul(2) } else { self.timers.asks };
-        self.asking_helps = false;
-        self.asks
+        asks
     }
 
     /// Everything that is out was sent under a job id that is no more.
     pub(crate) fn restart(&mut self, now: Time) {
-        self.transmissions.clear();
+        self.firsts.clear();
+        self.repeats.clear();
+        self.missing.clear();
         self.silent_since = now;
         self.backoff = 0;
-        self.asks = self.timers.asks;
-        self.asking_helps = false;
+        self.streak = 0;
     }
 
     pub(crate) fn smoothed_round_trip(&self) -> Option<Duration> {
@@ -116,5 +187,89 @@ impl Recovery {
     /// The retransmission timeout before back-off.
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout(&self.timers)
+    }
+}
+
+/// A worker's place among those that ask for `seq`: in 0..1, another one for each rank, slice and attempt.
+pub(crate) fn lot(rank: tributary_wire::Rank, seq: Seq, attempt: u32) -> f64 {
+    f64::from(crate::check::lot(rank, seq, attempt)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u32) -> Time {
+        Time::ZERO + MS * ms
+    }
+
+    fn timers() -> Timers {
+        Timers {
+            initial_timeout: 50 * MS,
+            min_timeout: 10 * MS,
+            max_timeout: 100 * MS,
+            early: 3 * MS,
+            asks: 4,
+            gap: 2,
+        }
+    }
+
+    fn flight(sent: Time, transmission: u64, attempts: u32) -> Flight {
+        Flight { sent, transmission, attempts, generation: 0, mismatched: false }
+    }
+
+    #[test]
+    fn later_results_uncover_earlier_slices() {
+        let mut recovery = Recovery::new(timers());
+        for position in 0..4 {
+            recovery.sent(at(0), position, false, position == 0);
+        }
+        recovery.answered(at(2), &flight(at(0), 2, 1));
+        assert_eq!(recovery.next_overtaken(), None);
+        recovery.answered(at(2), &flight(at(0), 3, 1));
+        assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 1, position: 0 }));
+        assert_eq!(recovery.next_overtaken(), None);
+    }
+
+    #[test]
+    fn results_of_retransmissions_uncover_only_retransmissions() {
+        let mut recovery = Recovery::new(timers());
+        recovery.sent(at(0), 0, false, true);
+        recovery.answered(at(2), &flight(at(0), 1, 1));
+        recovery.sent(at(2), 1, false, true);
+        for position in 2..5 {
+            recovery.sent(at(3), position, true, false);
+        }
+        recovery.answered(at(5), &flight(at(3), 5, 2));
+        assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 3, position: 2 }));
+        assert_eq!(recovery.next_overtaken(), None);
+    }
+
+    #[test]
+    fn silence_is_asked_into_ever_less_often() {
+        let mut recovery = Recovery::new(timers());
+        recovery.sent(at(0), 0, false, true);
+        assert_eq!(recovery.deadline(), at(50));
+        recovery.answered(at(2), &flight(at(0), 1, 1));
+        let mut waits = Vec::new();
+        let mut now = at(2);
+        for _ in 0..7 {
+            waits.push((recovery.deadline() - now).as_millis());
+            now = recovery.deadline();
+            waits.push(recovery.timed_out(now).into());
+        }
+        assert_eq!(waits, [4, 1, 10, 2, 20, 4, 40, 4, 80, 4, 100, 4, 100, 4]);
+    }
+
+    #[test]
+    fn a_wait_for_a_slow_member_is_no_round_trip() {
+        let mut recovery = Recovery::new(timers());
+        recovery.sent(at(0), 0, false, true);
+        recovery.sent(at(0), 1, false, false);
+        recovery.timed_out(at(50));
+        assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1)), None);
+        assert_eq!(recovery.timeout(), 50 * MS);
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum State {
     Ready,
     /// Was sent; the result is awaited.
     Sent(Flight),
+    /// Was sent, but results of later ones came first: no longer in flight, one way or the other.
+    Missing(Flight),
     /// Was sent and probably lost; waits to be sent again.
     Lost(Flight),
 }
@@ -81,7 +83,9 @@ impl Slots {
     pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
         let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
         match slot.state {
-            State::Sent(flight) | State::Lost(flight) => Some((slot.position, flight)),
+            State::Sent(flight) | State::Missing(flight) | State::Lost(flight) => {
+                Some((slot.position, flight))
+            }
             State::Idle | State::Ready => None,
         }
     }
@@ -96,7 +100,8 @@ impl Slots {
     }
 
     /// Slices whose results are awaited and that are not to be sent again anyway.
-    pub(crate) fn sent(&self) -> impl Iterator<Item = u64> {
-        self.slots.iter().filter(|slot| matches!(slot.state, State::Sent(_))).map(|slot| slot.position)
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = u64> {
+        let unanswered = |slot: &&Slot| matches!(slot.state, State::Sent(_) | State::Missing(_));
+        self.slots.iter().filter(unanswered).map(|slot| slot.position)
     }
 }

@@ -160,7 +160,7 @@ impl Fabric {
                 let hop = stack.remove(0);
                 let switch = &mut self.switches[usize::from(hop.node.get()) - 1];
                 match values {
-                    Some(values) if hop.aggregate => aggregate(switch, self.window, header, hop, values)
+                    Some(values) if hop.aggregate => aggregate(switch, self.window, header, hop, &values)
                         .map(|(header, values)| Packet::Up { header, stack, values }),
                     values => Some(Packet::Up { header, stack, values }),
                 }
@@ -175,7 +175,7 @@ fn aggregate(
     window: u32,
     header: Header,
     hop: Hop,
-    values: Values,
+    values: &Values,
 ) -> Option<(Header, Option<Values>)> {
     let bit = 1u64 << hop.child;
     let fresh = Slot {
