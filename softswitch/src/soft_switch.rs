@@ -9,9 +9,10 @@ use crate::engine::{Control, Engine};
 use crate::error::SwitchError;
 use crate::server::RunningServer;
 
-/// The P4Runtime device id of a switch that is alone in its process.
-const DEVICE_ID: u64 = 1;
-/// The port to the controller in our program (`CPU_PORT` in `p4/include/constants.p4`).
+/// The P4Runtime device id of a switch that nobody gave another one, as with simple_switch_grpc.
+const DEVICE_ID: u64 = 0;
+/// The port to the controller in our program: `CPU_PORT` in `p4/include/constants.p4`, as
+/// `tests/cpu_port.rs` checks.
 const CPU_PORT: u16 = 510;
 
 /// What a switch is to be.
@@ -29,7 +30,7 @@ pub struct SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// A switch of device id 1 with the CPU port of our program.
+    /// A switch of device id 0 with the CPU port of our program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
         Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT }
     }

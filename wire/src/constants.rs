@@ -26,6 +26,8 @@ pub const NO_NODE: u16 = 0;
 pub const VALUES_PER_BLOCK: u16 = 32;
 /// Blocks in one slice that carries values.
 pub const BLOCKS: u8 = 8;
+/// The switches' port to their controller.
+pub const CPU_PORT: u16 = 510;
 /// The most hop entries a packet can carry.
 pub const MAX_HOPS: u8 = 8;
 /// Length of the INA header in bytes.

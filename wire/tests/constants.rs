@@ -39,6 +39,7 @@ fn every_constant_has_the_value_it_has_in_p4() {
         ("NO_NODE", wire::NO_NODE.into()),
         ("VALUES_PER_BLOCK", wire::VALUES_PER_BLOCK.into()),
         ("BLOCKS", wire::BLOCKS.into()),
+        ("CPU_PORT", wire::CPU_PORT.into()),
         ("MAX_HOPS", wire::MAX_HOPS.into()),
         ("INA_HEADER_BYTES", wire::INA_HEADER_BYTES as u64),
         ("HOP_BYTES", wire::HOP_BYTES as u64),
