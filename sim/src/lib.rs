@@ -1,1 +1,23 @@
 //! A discrete-event simulation of the protocol on a virtual clock.
+//!
+//! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the real
+//! ones; switches are a model of their slots, and links have a rate, a delay, a bounded queue and losses.
+//! Nothing depends on the machine's speed: the same [`Scenario`] has the same [`Outcome`] every time.
+
+mod link;
+mod outcome;
+mod packet;
+mod run;
+mod scenario;
+mod sweep;
+mod switch;
+mod table;
+mod tree;
+
+pub use link::Carried;
+pub use outcome::Outcome;
+pub use run::{SimError, run};
+pub use scenario::{Host, Link, Scenario};
+pub use sweep::{Row, Sweep, sweep};
+pub use table::table;
+pub use tree::Tree;

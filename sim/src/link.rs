@@ -1,0 +1,84 @@
+//! One direction of a link: a queue, a rate, a delay, losses.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tributary_protocol::Time;
+
+use crate::scenario::Link;
+
+/// What one direction of a link has carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Carried {
+    /// Packets sent, those that were then lost included.
+    pub packets: u64,
+    /// Their bytes, frames and all.
+    pub bytes: u64,
+    /// Packets lost on the way.
+    pub lost: u64,
+    /// Packets that found the queue full, and were not sent.
+    pub dropped: u64,
+}
+
+/// One direction of a link at work.
+#[derive(Debug)]
+pub(crate) struct Line {
+    link: Link,
+    /// When each packet that is queued or being sent will have left.
+    departures: VecDeque<Time>,
+    pub(crate) carried: Carried,
+}
+
+impl Line {
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link, departures: VecDeque::new(), carried: Carried::default() }
+    }
+
+    /// Sends a packet: when it arrives, unless it is dropped or lost.
+    pub(crate) fn send(&mut self, now: Time, bytes: u64, rng: &mut ChaCha8Rng) -> Option<Time> {
+        while self.departures.front().is_some_and(|&departure| departure <= now) {
+            self.departures.pop_front();
+        }
+        // The packet that is being sent no longer waits.
+        if self.departures.len() > self.link.queue {
+            self.carried.dropped += 1;
+            return None;
+        }
+        let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.link.rate.max(1));
+        let sending = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let departure = self.departures.back().copied().unwrap_or(now) + sending;
+        self.departures.push_back(departure);
+        self.carried.packets += 1;
+        self.carried.bytes += bytes;
+        if self.link.loss > 0.0 && rng.random_bool(self.link.loss.min(1.0)) {
+            self.carried.lost += 1;
+            return None;
+        }
+        Some(departure + self.link.delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn a_full_queue_drops_and_an_emptied_one_does_not() {
+        let link = Link { rate: 8_000_000, delay: Duration::from_micros(7), queue: 2, loss: 0.0 };
+        let (mut line, mut rng) = (Line::new(link), ChaCha8Rng::seed_from_u64(0));
+        let micros = |us: u64| Time::from_nanos(us * 1000);
+        // 100 bytes take 100 µs.
+        assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(107)));
+        assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(207)));
+        assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(307)));
+        assert_eq!(line.send(micros(99), 100, &mut rng), None);
+        assert_eq!(line.send(micros(100), 100, &mut rng), Some(micros(407)));
+        assert_eq!(line.send(micros(1000), 100, &mut rng), Some(micros(1107)));
+        assert_eq!(line.carried, Carried { packets: 5, bytes: 500, lost: 0, dropped: 1 });
+    }
+}

@@ -1,0 +1,49 @@
+//! Packets as the simulated network carries them.
+
+use std::rc::Rc;
+
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::frame::ENCAPSULATION_BYTES;
+use tributary_wire::message::message_len;
+use tributary_wire::{Header, Hop, ValuesView};
+
+/// The values of a slice as they travel: big-endian.
+pub(crate) type Values = Rc<[u8; VALUES_BYTES]>;
+
+/// A packet; copies share their values.
+#[derive(Debug, Clone)]
+pub(crate) struct Packet {
+    pub(crate) header: Header,
+    /// On the way up: the worker's whole stack. Empty on the way down, where the tree tells the way.
+    pub(crate) stack: Rc<[Hop]>,
+    /// Entries on the stack.
+    pub(crate) hops: usize,
+    /// `None` in a PROBE.
+    pub(crate) values: Option<Values>,
+}
+
+impl Packet {
+    /// Length of the frame.
+    pub(crate) fn bytes(&self) -> u64 {
+        (ENCAPSULATION_BYTES + message_len(self.hops, self.values.is_some())) as u64
+    }
+
+    /// The entry for the node that has the packet.
+    pub(crate) fn hop(&self) -> Option<Hop> {
+        self.stack.get(self.stack.len().checked_sub(self.hops)?).copied()
+    }
+}
+
+/// `values` as they travel.
+pub(crate) fn encode(values: &[i32; VALUES_PER_SLICE]) -> Values {
+    let mut bytes = [0; VALUES_BYTES];
+    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        *to = value.to_be_bytes();
+    }
+    Rc::new(bytes)
+}
+
+/// `values` as a receiver reads them.
+pub(crate) fn view(values: &Values) -> ValuesView<'_> {
+    ValuesView::new(values)
+}

@@ -1,0 +1,406 @@
+//! The simulation itself: events on a virtual clock.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use thiserror::Error;
+use tributary_protocol::{
+    AllReduce, CollectiveError, ConfigError, GradientData, Recipient, Reduced, Server, ServerConfig,
+    StartError, Sums, Time, Worker, WorkerConfig, WorkerEvent,
+};
+use tributary_wire::{Hop, JobId, Kind, Rank, Seq};
+
+use crate::link::Line;
+use crate::outcome::Outcome;
+use crate::packet::{Packet, encode, view};
+use crate::scenario::Scenario;
+use crate::switch::Switch;
+use crate::tree::Child;
+
+/// Virtual time after which a simulation counts as stuck.
+const TOO_LONG: Duration = Duration::from_secs(3600);
+
+/// Why a simulation has no outcome. All but the first would be errors of the protocol.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SimError {
+    /// The scenario cannot be set up.
+    #[error("the scenario cannot be simulated: {0}")]
+    Config(#[from] ConfigError),
+    /// A worker refused to start.
+    #[error("a simulated worker refused its operation: {0}")]
+    Start(#[from] StartError),
+    /// A worker's operation failed.
+    #[error("a simulated operation failed: {0}")]
+    Collective(#[from] CollectiveError),
+    /// A worker got a wrong sum.
+    #[error("a simulated worker has a wrong sum in element {element}: {got} instead of {expected}")]
+    WrongSum {
+        /// Which element.
+        element: usize,
+        /// What it should be.
+        expected: f64,
+        /// What it is.
+        got: f64,
+    },
+    /// The workers' results differ.
+    #[error("simulated workers have different results of the same operation")]
+    Differ,
+    /// Nothing more happens, or it takes for ever.
+    #[error(
+        "the simulation is stuck: {unfinished} workers have not finished after {seconds} virtual seconds"
+    )]
+    Stuck {
+        /// Workers that still wait.
+        unfinished: usize,
+        /// When it was given up.
+        seconds: u64,
+    },
+}
+
+/// A node of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Worker(usize),
+    Switch(usize),
+    Server,
+}
+
+enum Event {
+    /// A packet has arrived, and the node has got round to it.
+    Packet(Node, Packet),
+    /// A worker starts an operation.
+    Start(usize),
+    /// A worker may have a timeout.
+    Timer(usize),
+}
+
+struct Scheduled {
+    at: Time,
+    /// Events at the same instant happen in the order in which they were scheduled.
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+struct SimWorker {
+    worker: Worker,
+    stack: Rc<[Hop]>,
+    up: Line,
+    down: Line,
+    free_at: Time,
+    /// The instant of the earliest timer event that is scheduled.
+    timer: Option<Time>,
+    to_start: u32,
+    finished_at: Option<Time>,
+}
+
+struct SimSwitch {
+    slots: Switch,
+    children: Vec<Child>,
+    /// To and from the node above.
+    up: Line,
+    down: Line,
+}
+
+struct Simulation<'a> {
+    scenario: &'a Scenario,
+    rng: ChaCha8Rng,
+    now: Time,
+    events: BinaryHeap<Reverse<Scheduled>>,
+    scheduled: u64,
+    workers: Vec<SimWorker>,
+    switches: Vec<SimSwitch>,
+    server: Server,
+    server_free_at: Time,
+    /// Results of the first worker to finish each operation.
+    results: Vec<Reduced>,
+}
+
+/// Simulates a scenario to its end.
+///
+/// # Errors
+/// [`SimError`]: besides a scenario that makes no sense, whatever would be an error of the protocol.
+pub fn run(scenario: &Scenario) -> Result<Outcome, SimError> {
+    let mut simulation = Simulation::new(scenario)?;
+    simulation.run()?;
+    Ok(simulation.outcome())
+}
+
+impl<'a> Simulation<'a> {
+    fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
+        let Some(job) = JobId::new(1) else { return Err(ConfigError::NoMembers.into()) };
+        let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
+        let (start, downlink) = (Seq::FIRST, scenario.downlink);
+        let line = || Line::new(scenario.link);
+        let server = ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink };
+        let worker = |&rank: &Rank| {
+            let (members, timers) = (members.clone(), scenario.timers);
+            Ok(SimWorker {
+                worker: Worker::new(WorkerConfig { job, rank, members, window, start, timers })?,
+                stack: tree.stack(rank.get().into()).into(),
+                up: line(),
+                down: line(),
+                free_at: Time::ZERO,
+                timer: None,
+                to_start: scenario.operations,
+                finished_at: None,
+            })
+        };
+        let switch = |at| SimSwitch {
+            slots: Switch::new(window),
+            children: tree.children(at),
+            up: line(),
+            down: line(),
+        };
+        Ok(Self {
+            scenario,
+            rng: ChaCha8Rng::seed_from_u64(scenario.seed),
+            now: Time::ZERO,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            server: Server::new(server)?,
+            workers: members.iter().map(worker).collect::<Result<_, ConfigError>>()?,
+            switches: (0..tree.switches()).map(switch).collect(),
+            server_free_at: Time::ZERO,
+            results: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), SimError> {
+        for at in 0..self.workers.len() {
+            let late =
+                self.scenario.stragglers.iter().filter(|&&(rank, _)| rank == at).map(|&(_, by)| by).sum();
+            self.schedule(Time::ZERO + late, Event::Start(at));
+        }
+        while let Some(Reverse(next)) = self.events.pop() {
+            self.now = next.at;
+            if self.now - Time::ZERO > TOO_LONG {
+                break;
+            }
+            match next.event {
+                Event::Packet(Node::Worker(at), packet) => self.at_worker(at, &packet)?,
+                Event::Packet(Node::Switch(at), packet) => self.at_switch(at, packet),
+                Event::Packet(Node::Server, packet) => self.at_server(&packet),
+                Event::Start(at) => self.start(at)?,
+                Event::Timer(at) => self.timer(at)?,
+            }
+        }
+        let unfinished = self.workers.iter().filter(|worker| worker.finished_at.is_none()).count();
+        let seconds = (self.now - Time::ZERO).as_secs();
+        if unfinished > 0 { Err(SimError::Stuck { unfinished, seconds }) } else { Ok(()) }
+    }
+
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
+    }
+
+    /// Sends a packet over one direction of the link to or from the node `below`.
+    fn send(&mut self, below: Node, up: bool, packet: Packet) {
+        let (lines, above) = match below {
+            Node::Worker(at) => {
+                let Some(worker) = self.workers.get_mut(at) else { return };
+                ((&mut worker.up, &mut worker.down), Node::Switch(self.scenario.tree.home(at)))
+            }
+            Node::Switch(at) => {
+                let Some(switch) = self.switches.get_mut(at) else { return };
+                let above = self.scenario.tree.parent(at).map_or(Node::Server, Node::Switch);
+                ((&mut switch.up, &mut switch.down), above)
+            }
+            Node::Server => return,
+        };
+        let (line, to) = if up { (lines.0, above) } else { (lines.1, below) };
+        let Some(arrival) = line.send(self.now, packet.bytes(), &mut self.rng) else { return };
+        let handled = self.handled(to, arrival);
+        self.schedule(handled, Event::Packet(to, packet));
+    }
+
+    /// When a node gets round to a packet that arrives at `arrival`.
+    fn handled(&mut self, node: Node, arrival: Time) -> Time {
+        let host = self.scenario.host;
+        let free_at = match node {
+            Node::Switch(_) => return arrival + self.scenario.switch_delay,
+            Node::Server => &mut self.server_free_at,
+            Node::Worker(at) => match self.workers.get_mut(at) {
+                Some(worker) => &mut worker.free_at,
+                None => return arrival,
+            },
+        };
+        let mut begin = arrival.max(*free_at);
+        if host.pauses > 0.0 && self.rng.random_bool(host.pauses) {
+            begin = begin + host.pause.mul_f64(self.rng.random());
+        }
+        *free_at = begin + host.turn_around;
+        *free_at
+    }
+
+    fn at_switch(&mut self, at: usize, packet: Packet) {
+        let Some(switch) = self.switches.get_mut(at) else { return };
+        if packet.header.kind == Kind::Gradient {
+            if let Some(packet) = switch.slots.gradient(packet) {
+                self.send(Node::Switch(at), true, packet);
+            }
+            return;
+        }
+        switch.slots.release(&packet);
+        let hops = packet.hops.saturating_sub(1);
+        let to = packet.header.rank;
+        for child in switch.children.clone() {
+            let wanted = to == Rank::ALL || self.leads_to(child, to.get().into());
+            if wanted {
+                let below = match child {
+                    Child::Switch(below) => Node::Switch(below),
+                    Child::Worker(below) => Node::Worker(below),
+                };
+                self.send(below, false, Packet { hops, ..packet.clone() });
+            }
+        }
+    }
+
+    fn leads_to(&self, child: Child, worker: usize) -> bool {
+        match child {
+            Child::Worker(at) => at == worker,
+            Child::Switch(at) => self.scenario.tree.path(worker).contains(&at),
+        }
+    }
+
+    fn at_server(&mut self, packet: &Packet) {
+        let Some(hop) = packet.hop() else { return };
+        self.server.handle_gradient(self.now, &packet.header, &hop, packet.values.as_ref().map(view));
+        while let Some(out) = self.server.poll_transmit() {
+            let hops = match out.to {
+                Recipient::All => 0,
+                Recipient::Rank(rank) => self.scenario.tree.path(rank.get().into()).len(),
+            };
+            let (header, values) = (out.header, Some(encode(out.values)));
+            self.send(Node::Switch(0), false, Packet { header, stack: Rc::new([]), hops, values });
+        }
+    }
+
+    fn at_worker(&mut self, at: usize, packet: &Packet) -> Result<(), SimError> {
+        if let (Some(sim), Some(values)) = (self.workers.get_mut(at), &packet.values) {
+            sim.worker.handle_result(self.now, &packet.header, view(values));
+        }
+        self.after(at)
+    }
+
+    fn start(&mut self, at: usize) -> Result<(), SimError> {
+        let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
+        sim.to_start -= 1;
+        let elements = 0..self.scenario.elements;
+        let data = elements.map(|element| gradient(at, element)).collect();
+        let operation = AllReduce { name: "gradient".to_owned(), data: GradientData::F32(data), weight: 1 };
+        sim.worker.start_all_reduce(operation)?;
+        self.after(at)
+    }
+
+    fn timer(&mut self, at: usize) -> Result<(), SimError> {
+        if let Some(sim) = self.workers.get_mut(at) {
+            sim.timer = None;
+            sim.worker.handle_timeout(self.now);
+        }
+        self.after(at)
+    }
+
+    /// What a worker's caller does after each call.
+    fn after(&mut self, at: usize) -> Result<(), SimError> {
+        loop {
+            let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
+            let Some(out) = sim.worker.poll_transmit(self.now) else { break };
+            let (header, values) = (out.header, Some(encode(out.values)));
+            let packet = Packet { header, stack: sim.stack.clone(), hops: sim.stack.len(), values };
+            self.send(Node::Worker(at), true, packet);
+        }
+        let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
+        while let Some(event) = sim.worker.poll_event() {
+            let (operation, reduced) = match event {
+                WorkerEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
+                WorkerEvent::Failed { error, .. } => return Err(error.into()),
+            };
+            match self.results.get(operation) {
+                Some(first) if *first != reduced => return Err(SimError::Differ),
+                Some(_) => {}
+                None => {
+                    assert_right(&reduced, self.scenario.tree.workers())?;
+                    self.results.push(reduced);
+                }
+            }
+            if sim.to_start == 0 {
+                sim.finished_at = Some(self.now);
+            } else {
+                let now = self.now;
+                self.schedule(now, Event::Start(at));
+                break;
+            }
+        }
+        self.set_timer(at);
+        Ok(())
+    }
+
+    fn set_timer(&mut self, at: usize) {
+        let Some(sim) = self.workers.get_mut(at) else { return };
+        let Some(deadline) = sim.worker.poll_timeout() else { return };
+        if sim.timer.is_none_or(|timer| deadline < timer) {
+            sim.timer = Some(deadline);
+            self.schedule(deadline, Event::Timer(at));
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let up =
+            self.switches.iter().map(|switch| &switch.up).chain(self.workers.iter().map(|worker| &worker.up));
+        let down = self
+            .switches
+            .iter()
+            .map(|switch| &switch.down)
+            .chain(self.workers.iter().map(|worker| &worker.down));
+        let finished =
+            self.workers.iter().filter_map(|worker| worker.finished_at).max().unwrap_or(Time::ZERO);
+        Outcome {
+            duration: finished - Time::ZERO,
+            up: up.map(|line| line.carried).collect(),
+            down: down.map(|line| line.carried).collect(),
+            workers: self.workers.iter().map(|worker| worker.worker.stats()).collect(),
+            server: self.server.stats(),
+        }
+    }
+}
+
+/// What `worker` contributes to an element: different magnitudes in different slices, different values everywhere.
+fn gradient(worker: usize, element: usize) -> f32 {
+    let magnitude = 1.0 / (1 + element / 5000 % 7) as f32;
+    let wave = (element.wrapping_mul(2_654_435_761) >> 8) as u16;
+    (f32::from(wave) / 65536.0 - 0.5) * magnitude * (worker + 1) as f32
+}
+
+fn assert_right(reduced: &Reduced, workers: usize) -> Result<(), SimError> {
+    let Sums::F32(sums) = &reduced.sums else { return Err(SimError::Differ) };
+    for (element, &sum) in sums.iter().enumerate() {
+        let expected: f64 = (0..workers).map(|worker| f64::from(gradient(worker, element))).sum();
+        let got = f64::from(sum);
+        if (got - expected).abs() > 1e-6 * workers as f64 {
+            return Err(SimError::WrongSum { element, expected, got });
+        }
+    }
+    Ok(())
+}

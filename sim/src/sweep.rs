@@ -1,0 +1,170 @@
+//! Many simulations, and the table of what came of them.
+
+use std::sync::Mutex;
+use std::thread;
+
+use serde::Serialize;
+use tributary_protocol::Downlink;
+
+use crate::outcome::Outcome;
+use crate::run::{SimError, run};
+use crate::scenario::Scenario;
+
+/// Which scenarios a sweep goes through: every combination.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// What all of them share.
+    pub base: Scenario,
+    /// Probabilities of loss on every link.
+    pub losses: Vec<f64>,
+    /// Windows.
+    pub windows: Vec<u32>,
+    /// Ways down.
+    pub downlinks: Vec<Downlink>,
+    /// How late one worker starts, in milliseconds.
+    pub late_ms: Vec<u64>,
+    /// Seeds for each combination; a row holds the means.
+    pub seeds: u64,
+}
+
+impl Default for Sweep {
+    /// Losses up to 5 % with the default window: a few seconds' work in a release build.
+    fn default() -> Self {
+        let base = Scenario::default();
+        Self {
+            losses: vec![0.0, 0.001, 0.005, 0.01, 0.02, 0.05],
+            windows: vec![base.window],
+            downlinks: vec![base.downlink],
+            late_ms: vec![0],
+            seeds: 3,
+            base,
+        }
+    }
+}
+
+/// One combination of a sweep, means over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Probability of loss on every link, both directions.
+    pub loss: f64,
+    /// Slices that the job may have under way.
+    pub window: u32,
+    /// "multicast" or "unicast".
+    pub downlink: &'static str,
+    /// How late one worker starts, in milliseconds.
+    pub late_ms: u64,
+    /// Until the last worker has the last result.
+    pub seconds: f64,
+    /// Relative to the same without losses and delays.
+    pub to_lossless: f64,
+    /// Relative to the bare gradient at the links' rate.
+    pub to_ideal: f64,
+    /// Bytes on the link into the server.
+    pub bytes_into_server: f64,
+    /// Bytes on the link out of the server.
+    pub bytes_out_of_server: f64,
+    /// Bytes on all links, both directions.
+    pub bytes_on_all_links: f64,
+    /// Slices sent again by all workers.
+    pub retransmissions: f64,
+    /// The same, relative to slices sent for the first time.
+    pub retransmitted: f64,
+    /// Times that any worker asked into silence.
+    pub timeouts: f64,
+    /// Packets that found a full queue.
+    pub dropped: f64,
+}
+
+/// Runs every combination of a sweep, several at a time. Rows come in the order of the sweep's lists, the last of
+/// which varies fastest: windows, downlinks, delays, losses.
+///
+/// # Errors
+/// The first [`SimError`] of any run.
+pub fn sweep(sweep: &Sweep) -> Result<Vec<Row>, SimError> {
+    let cases = combinations(sweep);
+    let scenarios: Vec<Scenario> = cases
+        .iter()
+        .flat_map(|case| {
+            (0..sweep.seeds).map(|seed| Scenario { seed: sweep.base.seed + seed, ..case.clone() })
+        })
+        .collect();
+    let outcomes: Vec<Outcome> = run_all(&scenarios).into_iter().collect::<Result<_, _>>()?;
+    let outcomes: Vec<&[Outcome]> = outcomes.chunks(sweep.seeds.max(1) as usize).collect();
+    let rows = cases.iter().zip(&outcomes).map(|(case, of_case)| {
+        let undisturbed = cases.iter().position(|other| {
+            (other.window, other.downlink) == (case.window, case.downlink) && is_undisturbed(other)
+        });
+        row(case, of_case, undisturbed.and_then(|at| outcomes.get(at)).copied())
+    });
+    Ok(rows.collect())
+}
+
+fn is_undisturbed(scenario: &Scenario) -> bool {
+    scenario.link.loss == 0.0 && scenario.stragglers.iter().all(|(_, late)| late.is_zero())
+}
+
+fn combinations(sweep: &Sweep) -> Vec<Scenario> {
+    let mut cases = Vec::new();
+    for &window in &sweep.windows {
+        for &downlink in &sweep.downlinks {
+            for &late in &sweep.late_ms {
+                for &loss in &sweep.losses {
+                    let mut case = Scenario { window, downlink, ..sweep.base.clone() };
+                    case.link.loss = loss;
+                    case.stragglers.push((0, std::time::Duration::from_millis(late)));
+                    cases.push(case);
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Runs scenarios on as many threads as there are cores.
+fn run_all(scenarios: &[Scenario]) -> Vec<Result<Outcome, SimError>> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let next = Mutex::new(scenarios.iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads.min(scenarios.len()) {
+            scope.spawn(|| {
+                while let Some((at, scenario)) = next.lock().ok().and_then(|mut next| next.next()) {
+                    let outcome = run(scenario);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((at, outcome));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn row(case: &Scenario, outcomes: &[Outcome], undisturbed: Option<&[Outcome]>) -> Row {
+    let mean = |outcomes: &[Outcome], of: &dyn Fn(&Outcome) -> f64| {
+        outcomes.iter().map(of).sum::<f64>() / outcomes.len().max(1) as f64
+    };
+    let seconds_of = |outcome: &Outcome| outcome.duration.as_secs_f64();
+    let seconds = mean(outcomes, &seconds_of);
+    Row {
+        loss: case.link.loss,
+        window: case.window,
+        downlink: match case.downlink {
+            Downlink::Multicast => "multicast",
+            Downlink::Unicast => "unicast",
+        },
+        late_ms: case.stragglers.iter().map(|(_, late)| late.as_millis() as u64).sum(),
+        seconds,
+        to_lossless: undisturbed.map_or(f64::NAN, |outcomes| seconds / mean(outcomes, &seconds_of)),
+        to_ideal: seconds / case.ideal().as_secs_f64(),
+        bytes_into_server: mean(outcomes, &|outcome| outcome.bytes_into_server() as f64),
+        bytes_out_of_server: mean(outcomes, &|outcome| outcome.bytes_out_of_server() as f64),
+        bytes_on_all_links: mean(outcomes, &|outcome| outcome.bytes_on_all_links() as f64),
+        retransmissions: mean(outcomes, &|outcome| outcome.retransmitted() as f64),
+        retransmitted: mean(outcomes, &|outcome| outcome.retransmitted() as f64 / outcome.sent() as f64),
+        timeouts: mean(outcomes, &|outcome| outcome.timeouts() as f64),
+        dropped: mean(outcomes, &|outcome| outcome.dropped() as f64),
+    }
+}

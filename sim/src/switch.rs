@@ -1,0 +1,98 @@
+//! A switch's slots: the table of DESIGN.md section 3. The program that this is a model of is `p4/`.
+
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Hop, JobId, Operator, Seq, Tally};
+
+use crate::packet::{Packet, Values, encode, view};
+
+#[derive(Debug, Clone)]
+struct Slot {
+    job: Option<JobId>,
+    cur: Seq,
+    bitmap: u64,
+    tally: Tally,
+    values: Box<[i32; VALUES_PER_SLICE]>,
+}
+
+/// The slots that the simulated job has on one switch.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    slots: Vec<Slot>,
+}
+
+impl Switch {
+    pub(crate) fn new(window: u32) -> Self {
+        let empty = Slot {
+            job: None,
+            cur: Seq(0),
+            bitmap: 0,
+            tally: Tally::default(),
+            values: Box::new([0; VALUES_PER_SLICE]),
+        };
+        Self { slots: vec![empty; window as usize] }
+    }
+
+    fn slot(&mut self, seq: Seq) -> Option<&mut Slot> {
+        let index = seq.0 as usize & (self.slots.len() - 1);
+        self.slots.get_mut(index)
+    }
+
+    /// A GRADIENT passes: what goes on towards the server, if anything.
+    pub(crate) fn gradient(&mut self, mut packet: Packet) -> Option<Packet> {
+        let hop = packet.hop()?;
+        packet.hops -= 1;
+        let Some(values) = packet.values.take() else { return Some(packet) };
+        let header = packet.header;
+        let slot = self.slot(header.seq)?;
+        let ours = slot.job == Some(header.job);
+        if ours && slot.cur.is_newer_than(header.seq) {
+            return Some(packet);
+        }
+        if !ours || header.seq.is_newer_than(slot.cur) || slot.bitmap == 0 {
+            slot.take_over(&packet, hop, &values);
+        } else if slot.bitmap & (1 << hop.child) == 0 {
+            slot.add(&packet, hop, &values);
+        }
+        if slot.bitmap.count_ones() == u32::from(hop.fan_in) {
+            packet.header.tally = slot.tally;
+            packet.values = Some(encode(&slot.values));
+            return Some(packet);
+        }
+        header.retransmit.then_some(packet)
+    }
+
+    /// A RESULT passes.
+    pub(crate) fn release(&mut self, packet: &Packet) {
+        let (header, window) = (packet.header, self.slots.len() as u32);
+        if let Some(slot) = self.slot(header.seq)
+            && (slot.job, slot.cur) == (Some(header.job), header.seq)
+        {
+            slot.cur = header.seq.plus(window);
+            slot.bitmap = 0;
+        }
+    }
+}
+
+impl Slot {
+    fn take_over(&mut self, packet: &Packet, hop: Hop, values: &Values) {
+        let header = packet.header;
+        (self.job, self.cur, self.bitmap, self.tally) =
+            (Some(header.job), header.seq, 1 << hop.child, header.tally);
+        for (to, value) in self.values.iter_mut().zip(view(values).iter()) {
+            *to = value;
+        }
+    }
+
+    fn add(&mut self, packet: &Packet, hop: Hop, values: &Values) {
+        let tally = packet.header.tally;
+        self.bitmap |= 1 << hop.child;
+        self.tally.contributors = self.tally.contributors.wrapping_add(tally.contributors);
+        self.tally.weight = self.tally.weight.wrapping_add(tally.weight);
+        self.tally.check = self.tally.check.wrapping_add(tally.check);
+        let pairs = self.values.iter_mut().zip(view(values).iter());
+        match packet.header.operator {
+            Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),
+            Operator::Max => pairs.for_each(|(most, value)| *most = (*most & i32::MAX).max(value & i32::MAX)),
+        }
+    }
+}
