@@ -1,5 +1,6 @@
 //! The `tributary` command line: argument parsing and wiring only.
 
+mod bench;
 mod demo;
 mod options;
 mod plan;
@@ -19,6 +20,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
     Plan(plan::PlanArgs),
 }
@@ -26,6 +28,7 @@ enum Command {
 /// Exit status 2 is clap's, for wrong use; 1 says that something failed.
 fn main() -> ExitCode {
     let done = match &Cli::parse().command {
+        Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Plan(args) => plan::run(args),
     };

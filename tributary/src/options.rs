@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use bytesize::ByteSize;
 use clap::ValueEnum;
 use tributary_api::v1;
 use tributary_planner as planner;
+use tributary_protocol as protocol;
 use tributary_topology::{Topology, TopologyError};
 
 const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml");
@@ -15,6 +17,23 @@ pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyErr
     match file {
         Some(file) => Topology::load(file),
         None => Topology::parse(DEFAULT_TOPOLOGY, DEFAULT_TOPOLOGY_NAME),
+    }
+}
+
+/// Parses the probability that a link loses a frame.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // With every frame lost nothing would ever finish.
+        Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
+        _ => Err("a probability from 0 to 0.5 is needed".to_owned()),
+    }
+}
+
+/// Parses a gradient's size.
+pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > 0 => Ok(size),
+        _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
     }
 }
 
@@ -76,6 +95,15 @@ impl From<Downlink> for planner::Downlink {
 }
 
 impl From<Downlink> for v1::Downlink {
+    fn from(option: Downlink) -> Self {
+        match option {
+            Downlink::Multicast => Self::Multicast,
+            Downlink::Unicast => Self::Unicast,
+        }
+    }
+}
+
+impl From<Downlink> for protocol::Downlink {
     fn from(option: Downlink) -> Self {
         match option {
             Downlink::Multicast => Self::Multicast,

@@ -7,7 +7,7 @@ use clap::Args;
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_trainer::Training;
 
-use crate::options::{Aggregation, Downlink, window};
+use crate::options::{Aggregation, Downlink, probability, window};
 
 /// Trains a small network over a multi-hop aggregation tree, all in this process: embedded switches that
 /// run the compiled P4 program, the controller that sets them up over P4Runtime, the aggregation server
@@ -53,12 +53,4 @@ pub(crate) struct DemoArgs {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        // With every frame lost nothing would ever finish.
-        Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
-        _ => Err("a probability from 0 to 0.5 is needed".to_owned()),
-    }
 }

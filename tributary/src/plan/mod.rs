@@ -17,7 +17,7 @@ use tributary_planner::{FabricState, JobRequest, Plan, plan};
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
 
-use crate::options::{Aggregation, Downlink, load_topology, window};
+use crate::options::{Aggregation, Downlink, load_topology, size, window};
 
 pub(crate) use drawing::drawing;
 
@@ -86,11 +86,4 @@ fn text(topology: &Topology, plan: &Plan) -> String {
     let (headline, tree) = (table::headline(topology, plan), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
     format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))
-}
-
-fn size(text: &str) -> Result<ByteSize, String> {
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > 0 => Ok(size),
-        _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
-    }
 }

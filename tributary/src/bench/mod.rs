@@ -1,0 +1,28 @@
+//! `tributary bench`: what to expect, in numbers.
+
+mod simulate;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Measures the protocol.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    Simulate(simulate::SimulateArgs),
+}
+
+/// Runs the measurement that was asked for.
+///
+/// # Errors
+/// Those of the measurement.
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    match &args.what {
+        What::Simulate(args) => simulate::run(args),
+    }
+}
