@@ -1,4 +1,5 @@
 //! A network namespace for one test thread; it is gone when the thread and its sockets are.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::process::Command;
 
@@ -8,6 +9,17 @@ use rustix::thread::UnshareFlags;
 /// Where that is not possible it says why and returns `false`.
 #[must_use]
 pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
+    let entered = enter();
+    if entered {
+        connect(left, right);
+    }
+    entered
+}
+
+/// Moves the calling thread into a new and empty network namespace, and the threads and processes with it
+/// that it starts from now on. Where that is not possible it says why and returns `false`.
+#[must_use]
+pub(crate) fn enter() -> bool {
     // SAFETY: a new network namespace changes nothing about memory or file descriptors of other threads.
     #[allow(unsafe_code)]
     let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) };
@@ -19,10 +31,14 @@ pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
         eprintln!("skipped: there is no `ip`: install iproute2");
         return false;
     }
+    true
+}
+
+/// Makes two connected interfaces in the calling thread's namespace, both up.
+pub(crate) fn connect(left: &str, right: &str) {
     ip(&format!("link add {left} type veth peer name {right}"));
     ip(&format!("link set {left} up"));
     ip(&format!("link set {right} up"));
-    true
 }
 
 /// Runs `ip` in the calling thread's namespace.
