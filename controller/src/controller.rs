@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
 
 use crate::book::Book;
+use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::manager::Manager;
@@ -77,8 +78,8 @@ impl Controller {
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
         let book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
-        let election_id = election_id();
-        let switch = |target| Switch::start(target, pipeline.clone(), election_id, config.switch_patience);
+        let elections = Elections::now();
+        let switch = |target| Switch::start(target, pipeline.clone(), elections, config.switch_patience);
         let switches = targets.into_iter().map(|(key, target)| (key, switch(target))).collect();
         let manager = Arc::new(Manager::new(topology, book, switches));
         manager.converge_all().await?;
@@ -164,9 +165,4 @@ fn targets(
         }
     }
     Ok(targets)
-}
-
-/// Larger than that of any controller before: switches obey the largest.
-fn election_id() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_micros().max(1))
 }

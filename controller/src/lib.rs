@@ -11,6 +11,7 @@
 mod answer;
 mod book;
 mod controller;
+mod election;
 mod error;
 mod forwarding;
 mod ids;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tributary_p4runtime::session::Mastership;
 use tributary_p4runtime::{Session, Target};
 
+use crate::election::Elections;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 use crate::state::SwitchState;
@@ -55,12 +56,12 @@ impl Switch {
     pub(crate) fn start(
         target: Target,
         pipeline: Arc<Pipeline>,
-        election_id: u128,
+        elections: Elections,
         patience: Duration,
     ) -> Self {
         let name = target.name.clone();
         let (orders, inbox) = mpsc::unbounded_channel();
-        let driver = Driver { target, pipeline, election_id, patience, session: None, want: None };
+        let driver = Driver { target, pipeline, elections, patience, session: None, want: None };
         Self { name, orders, task: tokio::spawn(driver.run(inbox)) }
     }
 
@@ -101,7 +102,7 @@ impl Drop for Switch {
 struct Driver {
     target: Target,
     pipeline: Arc<Pipeline>,
-    election_id: u128,
+    elections: Elections,
     patience: Duration,
     session: Option<Session>,
     /// What the switch was last ordered to hold.
@@ -161,9 +162,10 @@ impl Driver {
     }
 
     /// A session with a switch that runs our program.
-    async fn connect(&self) -> Result<Session, SwitchError> {
+    async fn connect(&mut self) -> Result<Session, SwitchError> {
         let deadline = Instant::now() + self.patience;
-        let session = Session::connect(self.target.clone(), self.election_id, deadline).await?;
+        let election_id = self.elections.next();
+        let session = Session::connect(self.target.clone(), election_id, deadline).await?;
         match tokio::time::timeout_at(deadline, session.primary()).await {
             Ok(primary) => primary?,
             Err(_) => {

@@ -1,0 +1,42 @@
+//! Election ids: which of several controllers a switch obeys.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The election ids of one controller at one switch; switches obey the largest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Elections {
+    /// When the controller was started, in microseconds: the upper half of each id.
+    started: u64,
+    /// How many ids there were: the lower half.
+    count: u64,
+}
+
+impl Elections {
+    /// Those of a controller that starts now.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started: u64::try_from(since.as_micros()).unwrap_or(u64::MAX), count: 0 }
+    }
+
+    /// The next one: below those of any controller that was started later, and above this controller's own.
+    /// A switch may not have noticed yet that the session before is over; under the same id the next one
+    /// would be refused.
+    pub(crate) fn next(&mut self) -> u128 {
+        self.count += 1;
+        u128::from(self.started) << 64 | u128::from(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_session_wins_and_a_later_controller_wins_over_any() {
+        let mut old = Elections { started: 1, count: u64::MAX - 2 };
+        let mut new = Elections { started: 2, count: 0 };
+        let ids = [old.next(), old.next(), new.next(), new.next()];
+        assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+        assert!(Elections::now().next() > ids[3]);
+    }
+}
