@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -51,6 +52,11 @@ impl Switches {
         switches
     }
 
+    /// Those that run outside of this process, to look into them.
+    pub fn elsewhere(addresses: BTreeMap<String, (SocketAddr, u64)>) -> Self {
+        Self { program: super::common::root().join("p4/build"), running: BTreeMap::new(), addresses }
+    }
+
     /// Where they listen, for a controller.
     pub fn addresses(&self) -> BTreeMap<String, SwitchAddress> {
         let address = |(name, (address, device_id)): (&String, &(SocketAddr, u64))| {
@@ -90,7 +96,10 @@ impl Switches {
     async fn session(&self, name: &str) -> Result<Session, tributary_p4runtime::SessionError> {
         let (address, device_id) = self.addresses[name];
         let target = Target { name: name.to_owned(), address: address.to_string(), device_id };
-        Session::connect(target, 1, Instant::now() + PATIENCE).await
+        // A switch may not have noticed yet that the one before is over; an id is no other session's.
+        static SESSIONS: AtomicU32 = AtomicU32::new(1);
+        let election_id = SESSIONS.fetch_add(1, Ordering::Relaxed).into();
+        Session::connect(target, election_id, Instant::now() + PATIENCE).await
     }
 
     fn p4info(&self) -> P4Info {

@@ -1,0 +1,100 @@
+//! All-reduces of real agents through BMv2.
+
+use tributary_api::v1;
+use tributary_wire::constants::VALUES_PER_SLICE;
+
+use crate::common::{Client, job, shipped, start};
+use crate::fabric::{Fabric, in_namespace};
+use crate::switches::eventually;
+use crate::team::Team;
+
+/// Half of what a BMv2 queue holds (64 packets a port), so that what is sent again finds room, too.
+const WINDOW: u32 = 32;
+/// The last slice is not full.
+const LEN: usize = 100 * VALUES_PER_SLICE - 1;
+
+fn windowed(name: &str, window: u32) -> v1::CreateJobRequest {
+    v1::CreateJobRequest { window, ..job(name) }
+}
+
+/// Values that differ from worker to worker and do not overflow when they are added.
+fn values(rank: u16, len: usize) -> Vec<i32> {
+    (0..len).map(|index| (index as i32 - 1000).wrapping_mul(i32::from(rank) + 1)).collect()
+}
+
+fn assert_sums(sums: &[Vec<i32>], len: usize) {
+    let mut expected = vec![0; len];
+    for rank in 0..sums.len() {
+        expected.iter_mut().zip(values(rank as u16, len)).for_each(|(sum, value)| *sum += value);
+    }
+    for (rank, got) in sums.iter().enumerate() {
+        assert!(*got == expected, "rank {rank}");
+    }
+}
+
+/// Packets that a switch has counted for a job.
+async fn counted(client: &Client, switch: &str, job: &str, reason: &str) -> u64 {
+    let request = v1::GetCountersRequest { switches: vec![switch.into()] };
+    let switches = client.clone().get_counters(request).await.unwrap().into_inner().switches;
+    let mut counters = switches[0].jobs.iter();
+    counters.find(|counter| counter.job == job && counter.reason == reason).unwrap().packets
+}
+
+#[test]
+fn four_workers_reduce_over_two_levels_and_a_plain_switch() {
+    in_namespace(async || {
+        let topology = shipped("plain-middle-4.toml");
+        let fabric = Fabric::start(&topology);
+        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
+        for downlink in [v1::Downlink::Multicast, v1::Downlink::Unicast] {
+            let name = format!("{downlink:?}");
+            let request = v1::CreateJobRequest { downlink: downlink.into(), ..windowed(&name, WINDOW) };
+            let team = Team::start(&controller, &mut client, request).await;
+            assert_sums(&team.all_reduce(|rank| values(rank, LEN)).await, LEN);
+
+            // Each slice once from each child, however often it was sent; and each slice is let go of.
+            let slices = team.stats()[0].sent;
+            assert!(slices >= 100);
+            for (switch, children) in [("leaf0", 2), ("leaf1", 2), ("root", 2)] {
+                assert_eq!(
+                    counted(&client, switch, &name, "contributed").await,
+                    children * slices,
+                    "{switch}"
+                );
+                assert_eq!(counted(&client, switch, &name, "completed").await, slices, "{switch}");
+                assert_eq!(counted(&client, switch, &name, "released").await, slices, "{switch}");
+            }
+        }
+        controller.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn a_window_beyond_the_queues_costs_retransmissions_but_no_sum() {
+    in_namespace(async || {
+        let topology = shipped("two-workers.toml");
+        let fabric = Fabric::start(&topology);
+        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
+        let len = 1000 * VALUES_PER_SLICE;
+        let team = Team::start(&controller, &mut client, windowed("wide", 512)).await;
+        assert_sums(&team.all_reduce(|rank| values(rank, len)).await, len);
+        controller.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn a_bmv2_that_restarts_in_the_middle_costs_time_only() {
+    in_namespace(async || {
+        let topology = shipped("two-workers.toml");
+        let mut fabric = Fabric::start(&topology);
+        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
+        let team = Team::start(&controller, &mut client, windowed("long", WINDOW)).await;
+        let len = 4000 * VALUES_PER_SLICE;
+        let (sums, ()) = tokio::join!(team.all_reduce(|rank| values(rank, len)), async {
+            eventually(async || team.stats()[0].sent > 100).await;
+            fabric.switch("leaf").restart();
+        });
+        assert_sums(&sums, len);
+        controller.shutdown().await.unwrap();
+    });
+}

@@ -1,0 +1,66 @@
+//! A topology of BMv2 switches and veth pairs, in a network namespace of the test's own.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+
+use tributary_topology::{End, NodeKey, Topology};
+
+use crate::netns;
+use crate::simple_switch::{self, SimpleSwitch};
+use crate::switches::Switches;
+
+/// Runs a test in a network namespace of its own, or says why it cannot.
+pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    if !simple_switch::is_installed() || !netns::enter() {
+        return;
+    }
+    netns::ip("link set lo up");
+    // Interfaces would announce themselves to each other. A kernel without IPv6 has no such files.
+    for interfaces in ["all", "default"] {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6"), "1");
+    }
+    // Its threads are in the namespace, too: they are this thread's children.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(test());
+}
+
+/// The switches, by name. Each host's interface has the host's name.
+pub(crate) struct Fabric {
+    switches: BTreeMap<String, SimpleSwitch>,
+}
+
+impl Fabric {
+    pub(crate) fn start(topology: &Topology) -> Self {
+        let mut ports: BTreeMap<NodeKey, Vec<(u16, String)>> = BTreeMap::new();
+        for (_, link) in topology.links() {
+            let [left, right] = link.ends.map(|end| interface(topology, end));
+            netns::connect(&left, &right);
+            for (End { node, port }, interface) in link.ends.into_iter().zip([left, right]) {
+                ports.entry(node).or_default().push((port, interface));
+            }
+        }
+        let switches = topology.switches().map(|(key, node, _)| {
+            (node.name.clone(), SimpleSwitch::start(node.id.get().into(), &ports[&key]))
+        });
+        Self { switches: switches.collect() }
+    }
+
+    /// Where they serve P4Runtime, to look into them and for a controller.
+    pub(crate) fn look(&self) -> Switches {
+        let address = |(name, switch): (&String, &SimpleSwitch)| {
+            let address: (SocketAddr, u64) = (switch.address(), switch.device_id());
+            (name.clone(), address)
+        };
+        Switches::elsewhere(self.switches.iter().map(address).collect())
+    }
+
+    pub(crate) fn switch(&mut self, name: &str) -> &mut SimpleSwitch {
+        self.switches.get_mut(name).unwrap()
+    }
+}
+
+fn interface(topology: &Topology, end: End) -> String {
+    let node = &topology[end.node];
+    if node.host().is_some() { node.name.clone() } else { format!("{}-{}", node.name, end.port) }
+}

@@ -1,0 +1,109 @@
+//! The members of a job, each with an agent on its host's interface.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tonic::transport::Endpoint;
+use tributary_api::{Role, v1};
+use tributary_controller::RunningController;
+use tributary_host_agent::{HostPort, JobEvent, JobMember, Membership, ServerAgent, WorkerAgent};
+use tributary_protocol::{AllReduce, GradientData, Sums, Timers, WorkerStats};
+
+use crate::common::{self, Client};
+
+/// Far more than anything here takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running job.
+pub(crate) struct Team {
+    /// By rank.
+    workers: BTreeMap<u16, Arc<WorkerAgent>>,
+    _server: ServerAgent,
+    _memberships: Vec<Membership>,
+}
+
+enum Agent {
+    Worker(u16, WorkerAgent),
+    Server(ServerAgent),
+}
+
+impl Team {
+    /// Creates a job and starts all of its members.
+    pub(crate) async fn start(
+        controller: &RunningController,
+        client: &mut Client,
+        request: v1::CreateJobRequest,
+    ) -> Self {
+        let job = request.name.clone();
+        let (token, plan) = common::create(client, request).await.unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{}", controller.api_addr())).unwrap();
+        let mut joining = JoinSet::new();
+        for host in plan.workers.into_iter().chain([plan.server]) {
+            let member = JobMember { job: job.clone(), token: token.clone(), host };
+            joining.spawn(join(endpoint.clone(), member));
+        }
+        let mut workers = BTreeMap::new();
+        let mut server = None;
+        let mut memberships = Vec::new();
+        for (agent, membership) in joining.join_all().await {
+            match agent {
+                Agent::Worker(rank, agent) => drop(workers.insert(rank, Arc::new(agent))),
+                Agent::Server(agent) => server = Some(agent),
+            }
+            memberships.push(membership);
+        }
+        Self { workers, _server: server.unwrap(), _memberships: memberships }
+    }
+
+    /// Lets every worker reduce its values, and gives back what each of them got, by rank.
+    pub(crate) async fn all_reduce(&self, values: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<i32>> {
+        let mut results = Vec::new();
+        for (rank, agent) in &self.workers {
+            let (agent, data) = (Arc::clone(agent), GradientData::I32(values(*rank)));
+            let operation = AllReduce { name: "gradient".into(), data, weight: 1 };
+            results.push(tokio::task::spawn_blocking(move || agent.all_reduce(operation)));
+        }
+        let all = async {
+            let mut sums = Vec::new();
+            for result in results {
+                match result.await.unwrap().unwrap().sums {
+                    Sums::I32(values) => sums.push(values),
+                    Sums::F32(_) => panic!("integers were to be reduced"),
+                }
+            }
+            sums
+        };
+        match tokio::time::timeout(PATIENCE, all).await {
+            Ok(sums) => sums,
+            Err(_) => {
+                // They would keep the test from ending.
+                self.workers.values().for_each(|agent| agent.end("too slow"));
+                panic!("not reduced within {PATIENCE:?}: {:?}", self.stats());
+            }
+        }
+    }
+
+    /// What the workers have counted.
+    pub(crate) fn stats(&self) -> Vec<WorkerStats> {
+        self.workers.values().filter_map(|agent| Some(agent.stats().ok()?.protocol)).collect()
+    }
+}
+
+async fn join(controller: Endpoint, member: JobMember) -> (Agent, Membership) {
+    let interface = member.host.clone();
+    let mut membership = Membership::join(&controller, member).await.unwrap();
+    let config = match membership.next_event().await.unwrap() {
+        JobEvent::Start(config) => config,
+        other => panic!("{interface}: {other:?}"),
+    };
+    let port = Box::new(HostPort::open(&interface).unwrap());
+    let agent = match &config.role {
+        Role::Worker { rank, .. } => {
+            Agent::Worker(rank.get(), WorkerAgent::start(&config, Timers::default(), port).unwrap())
+        }
+        Role::Server { .. } => Agent::Server(ServerAgent::start(&config, port).unwrap()),
+    };
+    (agent, membership)
+}

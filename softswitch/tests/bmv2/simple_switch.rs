@@ -1,0 +1,107 @@
+//! BMv2's `simple_switch_grpc` as a child process.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests may unwrap, and each uses its part"
+)]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+const PROGRAM: &str = "simple_switch_grpc";
+/// The port to the controller in our program (`CPU_PORT` in `p4/include/constants.p4`).
+const CPU_PORT: &str = "510";
+/// First TCP port of this process's switches.
+const FIRST_TCP_PORT: u16 = 9559;
+
+/// Is BMv2 on the PATH? Where it is not, says so.
+#[must_use]
+pub fn is_installed() -> bool {
+    let found = Command::new(PROGRAM).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no `{PROGRAM}` on the PATH: install BMv2 (docs/bmv2.md)");
+    }
+    found
+}
+
+/// An address that no other process uses: most of 127.0.0.0/8 is this machine's, and has room for process ids.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(FIRST_TCP_PORT);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let host = Ipv4Addr::new(127, high | 0x80, middle, low);
+    (host, NEXT.fetch_add(1, Ordering::Relaxed)).into()
+}
+
+/// A switch that waits for a controller, as people start it with `--no-p4`. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct SimpleSwitch {
+    arguments: Vec<String>,
+    process: Child,
+    address: SocketAddr,
+    device_id: u64,
+}
+
+impl SimpleSwitch {
+    /// With network interfaces as ports.
+    pub fn start(device_id: u64, interfaces: &[(u16, String)]) -> Self {
+        let mut switch_options = Vec::new();
+        for (port, interface) in interfaces {
+            switch_options.extend(["--interface".to_owned(), format!("{port}@{interface}")]);
+        }
+        Self::with_options(device_id, switch_options, &[])
+    }
+
+    /// With a gRPC service at the second value in place of interfaces, for any port.
+    pub fn start_with_packet_stream(device_id: u64) -> (Self, SocketAddr) {
+        let packets = own_address();
+        let option = ["--dp-grpc-server-addr".to_owned(), packets.to_string()];
+        (Self::with_options(device_id, Vec::new(), &option), packets)
+    }
+
+    fn with_options(device_id: u64, switch_options: Vec<String>, target_options: &[String]) -> Self {
+        let address = own_address();
+        // Its other control port is open to everyone and 9090 unless told otherwise: a second switch would end.
+        let mut arguments = ["--no-p4", "--thrift-port", "0", "--device-id"].map(str::to_owned).to_vec();
+        arguments.push(device_id.to_string());
+        arguments.extend(switch_options);
+        arguments.extend(["--", "--cpu-port", CPU_PORT, "--grpc-server-addr"].map(str::to_owned));
+        arguments.push(address.to_string());
+        arguments.extend_from_slice(target_options);
+        Self { process: spawn(&arguments), arguments, address, device_id }
+    }
+
+    /// Where it serves P4Runtime, once it is up.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its P4Runtime device id.
+    pub fn device_id(&self) -> u64 {
+        self.device_id
+    }
+
+    /// Ends it, as a power cut would.
+    pub fn stop(&mut self) {
+        // An error means that it has ended by itself.
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it once more, with nothing in its memory, where it was before.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.process = spawn(&self.arguments);
+    }
+}
+
+impl Drop for SimpleSwitch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(arguments: &[String]) -> Child {
+    Command::new(PROGRAM).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
