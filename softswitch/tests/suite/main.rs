@@ -1,6 +1,7 @@
 //! The switch running the real program, driven with frames.
 
 mod admission;
+mod constructs;
 mod gradients;
 mod model;
 mod plain;
