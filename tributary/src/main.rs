@@ -1,13 +1,25 @@
 //! The `tributary` command line: argument parsing and wiring only.
 
+mod agent;
+mod allreduce;
 mod bench;
+mod controller;
+mod counters;
+mod daemon;
 mod demo;
+mod jobs;
+mod named;
 mod options;
+mod output;
 mod plan;
+mod remote;
+mod server;
+mod switch;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use daemon::{DaemonArgs, WrongUse};
 
 /// In-network gradient aggregation: programmable switches add up the gradients of distributed training
 /// while they travel.
@@ -20,23 +32,43 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the agent of a host: it takes part in jobs for the training processes there
+    Agent(DaemonArgs<agent::Settings>),
+    Allreduce(allreduce::AllReduceArgs),
     Bench(bench::BenchArgs),
+    /// Run the controller: it plans jobs and sets up the switches for them
+    Controller(DaemonArgs<controller::Settings>),
+    Counters(counters::CountersArgs),
     Demo(demo::DemoArgs),
+    Jobs(jobs::JobsArgs),
     Plan(plan::PlanArgs),
+    /// Run the aggregation server of one or more jobs
+    Server(DaemonArgs<server::Settings>),
+    /// Run an embedded switch between network interfaces
+    Switch(DaemonArgs<switch::Settings>),
 }
 
-/// Exit status 2 is clap's, for wrong use; 1 says that something failed.
+/// The exit status that clap has for wrong use, too; 1 says that something failed.
+const WRONG_USE: u8 = 2;
+
 fn main() -> ExitCode {
     let done = match &Cli::parse().command {
+        Command::Agent(args) => agent::run(args),
+        Command::Allreduce(args) => allreduce::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Controller(args) => controller::run(args),
+        Command::Counters(args) => counters::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Jobs(args) => jobs::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Server(args) => server::run(args),
+        Command::Switch(args) => switch::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<WrongUse>() { ExitCode::from(WRONG_USE) } else { ExitCode::FAILURE }
         }
     }
 }

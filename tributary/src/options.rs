@@ -12,6 +12,9 @@ use tributary_topology::{Topology, TopologyError};
 const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml");
 const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 
+/// Where the agent of this host listens for training processes.
+pub(crate) const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
+
 /// The topology in `file`, or the built-in one.
 pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
     match file {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::{Endpoint, Server};
@@ -52,7 +52,8 @@ pub struct AgentDaemon;
 pub struct RunningAgent {
     jobs: Arc<Jobs>,
     stop: Option<oneshot::Sender<()>>,
-    server: JoinHandle<Result<(), tonic::transport::Error>>,
+    server: JoinHandle<()>,
+    failure: watch::Receiver<Option<String>>,
     /// Removed when the agent is dropped.
     _socket: SocketFile,
 }
@@ -74,11 +75,26 @@ impl AgentDaemon {
                 let _ = stopped.await;
             },
         );
-        Ok(RunningAgent { jobs, stop: Some(stop), server: tokio::spawn(serving), _socket: socket })
+        let (failed, failure) = watch::channel(None);
+        let server = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                failed.send_replace(Some(error.to_string()));
+            }
+        });
+        Ok(RunningAgent { jobs, stop: Some(stop), server, failure, _socket: socket })
     }
 }
 
 impl RunningAgent {
+    /// Waits until processes cannot be served any more, which happens when the socket fails, and says why.
+    pub async fn failed(&self) -> String {
+        self.failure
+            .clone()
+            .wait_for(Option::is_some)
+            .await
+            .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
+    }
+
     /// Leaves all jobs, which fail for that, and stops.
     pub async fn shutdown(mut self) {
         self.jobs.leave_all("its agent was shut down").await;

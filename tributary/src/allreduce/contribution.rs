@@ -1,0 +1,121 @@
+//! What each rank contributes, so that every rank knows the sum.
+//!
+//! All contributions are integers that each type holds exactly, and so are the sums before they are rounded
+//! to the type: a right result has the expected bits, not just nearly.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use tributary_client::Element;
+
+/// Contributions are -128 to 127: what bf16, with 8 significant bits, holds exactly.
+const HALF_RANGE: i64 = 128;
+
+/// An element that can be made from an integer.
+pub(super) trait Number: Element + PartialEq + fmt::Display {
+    /// The value nearest to `integer`.
+    fn from_integer(integer: i64) -> Self;
+}
+
+impl Number for f32 {
+    fn from_integer(integer: i64) -> Self {
+        integer as Self
+    }
+}
+
+impl Number for i32 {
+    fn from_integer(integer: i64) -> Self {
+        integer as Self
+    }
+}
+
+impl Number for f16 {
+    fn from_integer(integer: i64) -> Self {
+        Self::from_f32(integer as f32)
+    }
+}
+
+impl Number for bf16 {
+    fn from_integer(integer: i64) -> Self {
+        Self::from_f32(integer as f32)
+    }
+}
+
+/// A sum that is not what it has to be.
+#[derive(Debug, PartialEq)]
+pub(super) struct Wrong<T> {
+    element: usize,
+    sum: T,
+    expected: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Wrong<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the sum of element {} is {}, not {}", self.element, self.sum, self.expected)
+    }
+}
+
+/// Puts in what `rank` contributes.
+pub(super) fn fill<T: Number>(elements: &mut [T], rank: u32, iteration: u32) {
+    for (index, element) in elements.iter_mut().enumerate() {
+        *element = T::from_integer(value(index, rank, iteration));
+    }
+}
+
+/// The first sum that is not that of all ranks' contributions.
+pub(super) fn find_wrong<T: Number>(sums: &[T], ranks: &[u32], iteration: u32) -> Option<Wrong<T>> {
+    sums.iter().enumerate().find_map(|(element, sum)| {
+        let expected = ranks.iter().map(|rank| value(element, *rank, iteration)).sum();
+        let expected = T::from_integer(expected);
+        (*sum != expected).then_some(Wrong { element, sum: *sum, expected })
+    })
+}
+
+/// Another value for every element, rank and iteration, so that nothing can be mistaken for anything else:
+/// the upper bits of a multiplicative hash.
+fn value(index: usize, rank: u32, iteration: u32) -> i64 {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let place = (index as u64) ^ (u64::from(rank) << 40) ^ (u64::from(iteration) << 52);
+    let hash = place.wrapping_add(1).wrapping_mul(GOLDEN);
+    let hash = (hash ^ (hash >> 32)).wrapping_mul(GOLDEN);
+    i64::from((hash >> 56) as u8) - HALF_RANGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums<T: Number>(len: usize, ranks: &[u32], iteration: u32) -> Vec<T> {
+        let sum = |index| ranks.iter().map(|rank| value(index, *rank, iteration)).sum();
+        (0..len).map(|index| T::from_integer(sum(index))).collect()
+    }
+
+    #[test]
+    fn the_right_sum_passes_and_one_wrong_element_is_found() {
+        let ranks: Vec<u32> = (0..8).collect();
+        assert_eq!(find_wrong(&sums::<f32>(1000, &ranks, 3), &ranks, 3), None);
+        assert_eq!(find_wrong(&sums::<bf16>(1000, &ranks, 3), &ranks, 3), None);
+        let mut wrong = sums::<i32>(1000, &ranks, 3);
+        wrong[777] += 1;
+        let found = find_wrong(&wrong, &ranks, 3).unwrap();
+        assert_eq!((found.element, found.sum), (777, found.expected + 1));
+    }
+
+    #[test]
+    fn a_missing_rank_a_swapped_slice_and_an_old_result_are_wrong() {
+        let ranks: Vec<u32> = (0..4).collect();
+        assert!(find_wrong(&sums::<f32>(256, &ranks[1..], 0), &ranks, 0).is_some());
+        assert!(find_wrong(&sums::<f32>(256, &ranks, 0), &ranks, 1).is_some());
+        let mut swapped = sums::<f32>(512, &ranks, 0);
+        swapped.rotate_left(256);
+        assert!(find_wrong(&swapped, &ranks, 0).is_some());
+    }
+
+    #[test]
+    fn every_type_holds_every_contribution_exactly() {
+        for integer in -HALF_RANGE..HALF_RANGE {
+            assert_eq!(f16::from_integer(integer).to_f64(), integer as f64);
+            assert_eq!(bf16::from_integer(integer).to_f64(), integer as f64);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What was measured.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bytesize::ByteSize;
+use serde_json::json;
+
+/// All-reduces of one rank.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) host: String,
+    pub(super) rank: u32,
+    pub(super) workers: usize,
+    /// Of the tensor.
+    pub(super) bytes: u64,
+    pub(super) elements: usize,
+    pub(super) dtype: &'static str,
+    /// Whether every sum was compared with what it has to be.
+    pub(super) checked: bool,
+    /// Slices that this rank sent again.
+    pub(super) retransmissions: u64,
+    /// One for each iteration; at least one.
+    pub(super) times: Vec<Duration>,
+}
+
+impl Report {
+    pub(super) fn print(&self, json: bool) -> Result<()> {
+        if json {
+            println!("{}", serde_json::to_string(&self.json())?);
+        } else {
+            println!("{}", self.text());
+        }
+        Ok(())
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut seconds: Vec<f64> = self.times.iter().map(Duration::as_secs_f64).collect();
+        seconds.sort_by(f64::total_cmp);
+        seconds
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let sorted = self.sorted();
+        json!({
+            "host": self.host,
+            "rank": self.rank,
+            "workers": self.workers,
+            "bytes": self.bytes,
+            "elements": self.elements,
+            "dtype": self.dtype,
+            "iterations": self.times.len(),
+            "seconds": {
+                "median": median(&sorted),
+                "min": sorted.first(),
+                "max": sorted.last(),
+            },
+            "algorithm_bandwidth_bits_per_second": self.bandwidth(median(&sorted)),
+            "retransmissions": self.retransmissions,
+            "checked": self.checked,
+        })
+    }
+
+    fn text(&self) -> String {
+        let sorted = self.sorted();
+        let median = median(&sorted);
+        let range = |place: Option<&f64>| place.copied().unwrap_or(median) * 1e3;
+        format!(
+            "rank {} of {} on {}: all-reduce of {} ({} {} elements), {} times\n\
+             time       {:.1} ms (median), {:.1} to {:.1} ms\n\
+             bandwidth  {:.1} Mbit/s (tensor's bits / median time)\n\
+             {} retransmissions; {}",
+            self.rank,
+            self.workers,
+            self.host,
+            ByteSize(self.bytes),
+            self.elements,
+            self.dtype,
+            self.times.len(),
+            median * 1e3,
+            range(sorted.first()),
+            range(sorted.last()),
+            self.bandwidth(median) / 1e6,
+            self.retransmissions,
+            if self.checked { "every sum is right" } else { "sums were not checked (--check does)" },
+        )
+    }
+
+    /// Algorithm bandwidth: the tensor's size over the time, whatever the links carry for it.
+    fn bandwidth(&self, seconds: f64) -> f64 {
+        self.bytes as f64 * 8.0 / seconds
+    }
+}
+
+/// Of numbers in ascending order.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    let half = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        (middle(half.saturating_sub(1)) + middle(half)) / 2.0
+    } else {
+        middle(half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            host: "w1".into(),
+            rank: 1,
+            workers: 2,
+            bytes: 1_000_000,
+            elements: 250_000,
+            dtype: "f32",
+            checked: true,
+            retransmissions: 3,
+            times: [40, 10, 30, 20].map(Duration::from_millis).to_vec(),
+        }
+    }
+
+    #[test]
+    fn bandwidth_is_the_tensors_bits_over_the_median_time() {
+        let json = report().json();
+        assert_eq!(json["seconds"]["median"], 0.025);
+        assert_eq!((&json["seconds"]["min"], &json["seconds"]["max"]), (&json!(0.01), &json!(0.04)));
+        let bandwidth = json["algorithm_bandwidth_bits_per_second"].as_f64().unwrap();
+        assert!((bandwidth / 320e6 - 1.0).abs() < 1e-12);
+        let text = report().text();
+        assert!(text.contains("320.0 Mbit/s") && text.contains("rank 1 of 2 on w1"), "{text}");
+    }
+
+    #[test]
+    fn the_median_of_an_odd_number_is_the_middle_one() {
+        assert_eq!(median(&[1.0, 2.0, 7.0]), 2.0);
+        assert_eq!(median(&[5.0]), 5.0);
+    }
+}

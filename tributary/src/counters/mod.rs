@@ -1,0 +1,103 @@
+//! `tributary counters`: what the switches have counted.
+
+mod reading;
+mod table;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use tokio::runtime;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tonic::transport::Channel;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+
+use reading::Reading;
+
+use crate::remote::{self, DEFAULT_CONTROLLER, refused};
+
+/// Shows the switches' counters: packets of each job by what became of them, and frames of each port
+#[derive(Debug, Args)]
+pub(crate) struct CountersArgs {
+    /// The controller's address
+    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_CONTROLLER)]
+    controller: String,
+
+    /// Only this switch; may be given often
+    #[arg(long, value_name = "NAME")]
+    switch: Vec<String>,
+
+    /// Only this job, and no ports
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+
+    /// Show how fast they grow, again and again until interrupted
+    #[arg(long)]
+    watch: bool,
+
+    /// Seconds between two looks with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+
+    /// Print one JSON object a look instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads and prints.
+///
+/// # Errors
+/// No controller, its refusal, or a job that nothing was counted of.
+pub(crate) fn run(args: &CountersArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut client = remote::connect(&args.controller).await?;
+        if args.watch {
+            watch(&mut client, args).await
+        } else {
+            let reading = read(&mut client, args).await?;
+            print(args, &reading, None);
+            Ok(())
+        }
+    })
+}
+
+/// Prints a first look as totals and each later one as rates, on and on.
+async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<()> {
+    let mut looks = interval(Duration::from_secs(args.interval));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before: Option<(Instant, Reading)> = None;
+    loop {
+        looks.tick().await;
+        let reading = read(client, args).await?;
+        let now = Instant::now();
+        let rates = before.map(|(then, before)| reading.rates_since(&before, now - then));
+        print(args, &reading, rates.as_ref());
+        before = Some((now, reading));
+    }
+}
+
+async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<Reading> {
+    let request = v1::GetCountersRequest { switches: args.switch.clone() };
+    let mut switches = client.get_counters(request).await.map_err(refused)?.into_inner().switches;
+    if let Some(job) = &args.job {
+        for switch in &mut switches {
+            switch.jobs.retain(|counter| counter.job == *job);
+            switch.ports.clear();
+        }
+        switches.retain(|switch| !switch.jobs.is_empty());
+        if switches.is_empty() {
+            bail!("no counters of a job {job:?}: `tributary jobs list` shows the jobs");
+        }
+    }
+    Ok(Reading::new(&switches))
+}
+
+fn print(args: &CountersArgs, reading: &Reading, rates: Option<&Reading>) {
+    if args.json {
+        println!("{}", reading.json(rates));
+    } else {
+        println!("{}", table::text(rates.unwrap_or(reading), rates.is_some()));
+    }
+}

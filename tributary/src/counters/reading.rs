@@ -1,0 +1,152 @@
+//! Counters at one time, or their growth in a second.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tributary_api::v1;
+
+/// Packets and bytes: so many, or so many a second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Count {
+    pub(super) packets: f64,
+    pub(super) bytes: f64,
+}
+
+/// Counters by what is counted: a reason or a kind.
+pub(super) type Counts = BTreeMap<String, Count>;
+
+/// One switch's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct SwitchReading {
+    pub(super) name: String,
+    /// By job, by reason.
+    pub(super) jobs: BTreeMap<String, Counts>,
+    /// By port, by kind.
+    pub(super) ports: BTreeMap<u32, Counts>,
+}
+
+/// All that was read, in the topology's order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Reading {
+    pub(super) switches: Vec<SwitchReading>,
+}
+
+impl Reading {
+    pub(super) fn new(switches: &[v1::SwitchCounters]) -> Self {
+        Self { switches: switches.iter().map(switch).collect() }
+    }
+
+    /// How much a second each counter has grown. One that has become smaller was cleared meanwhile, and has
+    /// grown from zero.
+    pub(super) fn rates_since(&self, before: &Self, elapsed: Duration) -> Self {
+        let seconds = elapsed.as_secs_f64();
+        let switch = |now: &SwitchReading| {
+            let old = before.switches.iter().find(|old| old.name == now.name);
+            SwitchReading {
+                name: now.name.clone(),
+                jobs: grown(&now.jobs, old.map(|old| &old.jobs), seconds),
+                ports: grown(&now.ports, old.map(|old| &old.ports), seconds),
+            }
+        };
+        Self { switches: self.switches.iter().map(switch).collect() }
+    }
+
+    /// For programs: totals, and the rates where there are some.
+    pub(super) fn json(&self, rates: Option<&Self>) -> Value {
+        let switches = |reading: &Self| reading.switches.iter().map(switch_json).collect::<Vec<_>>();
+        match rates {
+            None => json!({ "switches": switches(self) }),
+            Some(rates) => json!({ "switches": switches(self), "per_second": switches(rates) }),
+        }
+    }
+}
+
+fn switch(counters: &v1::SwitchCounters) -> SwitchReading {
+    let mut reading = SwitchReading { name: counters.name.clone(), ..SwitchReading::default() };
+    let count = |packets, bytes| Count { packets: packets as f64, bytes: bytes as f64 };
+    for v1::JobCounter { job, reason, packets, bytes } in &counters.jobs {
+        reading.jobs.entry(job.clone()).or_default().insert(reason.clone(), count(*packets, *bytes));
+    }
+    for v1::PortCounter { port, kind, packets, bytes } in &counters.ports {
+        reading.ports.entry(*port).or_default().insert(kind.clone(), count(*packets, *bytes));
+    }
+    reading
+}
+
+fn grown<K: Ord + Clone>(
+    now: &BTreeMap<K, Counts>,
+    before: Option<&BTreeMap<K, Counts>>,
+    seconds: f64,
+) -> BTreeMap<K, Counts> {
+    let rate = |now: f64, before: f64| if now < before { now / seconds } else { (now - before) / seconds };
+    let counts = |key: &K, counts: &Counts| {
+        let old = before.and_then(|before| before.get(key));
+        let count = |(what, count): (&String, &Count)| {
+            let old = old.and_then(|old| old.get(what)).copied().unwrap_or_default();
+            let packets = rate(count.packets, old.packets);
+            (what.clone(), Count { packets, bytes: rate(count.bytes, old.bytes) })
+        };
+        counts.iter().map(count).collect()
+    };
+    now.iter().map(|(key, value)| (key.clone(), counts(key, value))).collect()
+}
+
+fn switch_json(switch: &SwitchReading) -> Value {
+    let jobs: Map<String, Value> =
+        switch.jobs.iter().map(|(job, counts)| (job.clone(), counts_json(counts))).collect();
+    let ports: Map<String, Value> =
+        switch.ports.iter().map(|(port, counts)| (port.to_string(), counts_json(counts))).collect();
+    json!({ "name": switch.name, "jobs": jobs, "ports": ports })
+}
+
+fn counts_json(counts: &Counts) -> Value {
+    // Totals are whole numbers, and stay so in JSON.
+    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
+    let count = |count: &Count| json!({ "packets": number(count.packets), "bytes": number(count.bytes) });
+    counts.iter().map(|(what, value)| (what.clone(), count(value))).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(packets: u64) -> Reading {
+        let job = |packets| v1::JobCounter {
+            job: "a".into(),
+            reason: "received".into(),
+            packets,
+            bytes: 10 * packets,
+        };
+        let port = |packets| v1::PortCounter { port: 2, kind: "egress".into(), packets, bytes: 7 };
+        let counters =
+            v1::SwitchCounters { name: "leaf".into(), jobs: vec![job(packets)], ports: vec![port(packets)] };
+        Reading::new(&[counters])
+    }
+
+    #[test]
+    fn rates_are_the_growth_over_the_time() {
+        let rates = reading(300).rates_since(&reading(100), Duration::from_secs(4));
+        let job = rates.switches[0].jobs["a"]["received"];
+        assert_eq!(job, Count { packets: 50.0, bytes: 500.0 });
+        assert_eq!(rates.switches[0].ports[&2]["egress"], Count { packets: 50.0, bytes: 0.0 });
+    }
+
+    #[test]
+    fn what_was_cleared_or_is_new_has_grown_from_zero() {
+        let second = Duration::from_secs(1);
+        let cleared = reading(30).rates_since(&reading(100), second);
+        assert_eq!(cleared.switches[0].jobs["a"]["received"].packets, 30.0);
+        let new = reading(30).rates_since(&Reading::default(), second);
+        assert_eq!(new.switches[0].jobs["a"]["received"].packets, 30.0);
+    }
+
+    #[test]
+    fn programs_get_whole_numbers_by_name() {
+        let json = reading(3).json(None);
+        assert_eq!(json["switches"][0]["jobs"]["a"]["received"]["bytes"], 30);
+        assert_eq!(json["switches"][0]["ports"]["2"]["egress"]["packets"], 3);
+        assert!(json.get("per_second").is_none());
+        assert_eq!(reading(3).json(Some(&reading(3)))["per_second"][0]["name"], "leaf");
+    }
+}

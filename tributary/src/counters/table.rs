@@ -1,0 +1,124 @@
+//! Counters for people.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::reading::{Count, Counts, Reading};
+use crate::output::number_table;
+
+/// What becomes of a job's packet, in the order of its way through a switch; what else is counted follows.
+const ORDER: [&str; 8] =
+    ["received", "contributed", "completed", "consumed", "duplicate", "stale", "probe", "forwarded"];
+const PORT_KINDS: [&str; 3] = ["ingress", "egress", "rejected"];
+
+/// Two tables: jobs, and ports. `rates`: the numbers are a second's.
+pub(super) fn text(reading: &Reading, rates: bool) -> String {
+    let mut text = String::new();
+    let per_second = if rates { " a second" } else { "" };
+    if reading.switches.iter().any(|switch| !switch.jobs.is_empty()) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "packets{per_second}\n{}", jobs(reading));
+    }
+    if reading.switches.iter().any(|switch| !switch.ports.is_empty()) {
+        let _ = writeln!(text, "frames and bytes{per_second}\n{}", ports(reading));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn jobs(reading: &Reading) -> comfy_table::Table {
+    let reasons = reasons(reading);
+    let mut header = vec!["switch", "job"];
+    header.extend(reasons.iter().copied());
+    let mut table = number_table(&header);
+    for switch in &reading.switches {
+        for (job, counts) in &switch.jobs {
+            let mut row = vec![switch.name.clone(), job.clone()];
+            row.extend(reasons.iter().map(|reason| number(get(counts, reason).packets)));
+            table.add_row(row);
+        }
+    }
+    table
+}
+
+fn ports(reading: &Reading) -> comfy_table::Table {
+    let mut header = vec!["switch", "port"];
+    header.extend(["frames in", "bytes in", "frames out", "bytes out", "rejected"]);
+    let mut table = number_table(&header);
+    for switch in &reading.switches {
+        for (port, counts) in &switch.ports {
+            let [ingress, egress, rejected] = PORT_KINDS.map(|kind| get(counts, kind));
+            table.add_row([
+                switch.name.clone(),
+                port.to_string(),
+                number(ingress.packets),
+                bytes(ingress.bytes),
+                number(egress.packets),
+                bytes(egress.bytes),
+                number(rejected.packets),
+            ]);
+        }
+    }
+    table
+}
+
+/// All reasons that occur, the usual ones first.
+fn reasons(reading: &Reading) -> Vec<&str> {
+    let jobs = reading.switches.iter().flat_map(|switch| switch.jobs.values());
+    let occur: BTreeSet<&str> = jobs.flat_map(|counts| counts.keys().map(String::as_str)).collect();
+    let usual = ORDER.iter().copied().filter(|reason| occur.contains(reason));
+    let others = occur.iter().copied().filter(|reason| !ORDER.contains(reason));
+    usual.chain(others).collect()
+}
+
+fn get(counts: &Counts, what: &str) -> Count {
+    counts.get(what).copied().unwrap_or_default()
+}
+
+fn number(value: f64) -> String {
+    HumanCount(value.round() as u64).to_string()
+}
+
+fn bytes(value: f64) -> String {
+    HumanBytes(value.round() as u64).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_api::v1;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_column_and_every_switch_a_row() {
+        let counter = |reason: &str, packets| v1::JobCounter {
+            job: "a".into(),
+            reason: reason.into(),
+            packets,
+            bytes: 0,
+        };
+        let switch = |name: &str| v1::SwitchCounters {
+            name: name.into(),
+            jobs: vec![counter("result", 7), counter("received", 12_345)],
+            ports: vec![v1::PortCounter { port: 3, kind: "egress".into(), packets: 9, bytes: 2048 }],
+        };
+        let text = text(&Reading::new(&[switch("leaf0"), switch("root")]), false);
+        for part in ["leaf0", "root", "12,345", "result", "2.00 KiB"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(text.find("received") < text.find("result"));
+    }
+
+    #[test]
+    fn without_jobs_only_ports_are_shown() {
+        let switch = v1::SwitchCounters {
+            name: "leaf".into(),
+            jobs: Vec::new(),
+            ports: vec![v1::PortCounter { port: 1, kind: "ingress".into(), packets: 1, bytes: 1 }],
+        };
+        let text = text(&Reading::new(&[switch]), true);
+        assert!(text.starts_with("frames and bytes a second"), "{text}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Structured logs, on standard error.
+
+use std::io;
+
+use anyhow::{Result, anyhow};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+use super::WrongUse;
+
+const DEFAULT_LEVEL: &str = "info";
+
+/// What is logged, and how.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct LogArgs {
+    /// What to log: error, warn, info, debug, trace, or a filter such as "info,tributary_controller=debug"
+    /// [default: info]
+    #[arg(long, value_name = "LEVEL", env = "TRIBUTARY_LOG")]
+    log: Option<String>,
+
+    /// How to log [default: human]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+/// The form of a line of the log.
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LogFormat {
+    /// For people
+    Human,
+    /// One JSON object a line
+    Json,
+}
+
+/// Logs from now on.
+///
+/// # Errors
+/// [`WrongUse`]: the filter makes no sense.
+pub(crate) fn start(args: &LogArgs) -> Result<()> {
+    let level = args.log.as_deref().unwrap_or(DEFAULT_LEVEL);
+    let filter = EnvFilter::try_new(level);
+    let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let started = match args.log_format {
+        Some(LogFormat::Json) => log.json().flatten_event(true).try_init(),
+        Some(LogFormat::Human) | None => {
+            log.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).with_target(false).try_init()
+        }
+    };
+    started.map_err(|error| anyhow!("cannot start the log: {error}"))
+}

@@ -1,0 +1,70 @@
+//! What all daemons have in common: settings from flags and a file, logs, the end by a signal.
+
+mod log;
+mod settings;
+mod stop;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
+
+use log::LogArgs;
+use settings::SettingsFile;
+pub(crate) use settings::WrongUse;
+pub(crate) use stop::Stop;
+
+/// The keys in a settings file that every daemon has: the fields of [`LogArgs`].
+const LOG_KEYS: [&str; 2] = ["log", "log-format"];
+
+/// The options of a daemon: those of its own, and those that all have.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs<S: Args> {
+    /// TOML file with settings: every option is a key of the same name, and options win over the file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    log: LogArgs,
+
+    #[command(flatten)]
+    own: S,
+}
+
+/// Runs a daemon until `work` is done; it has to be when its [`Stop`] says so.
+///
+/// # Errors
+/// Settings that make no sense, and what `work` fails with.
+pub(crate) fn run<S, W>(args: &DaemonArgs<S>, work: W) -> Result<()>
+where
+    S: Args + Serialize + DeserializeOwned,
+    W: AsyncFnOnce(S, Stop) -> Result<()>,
+{
+    let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();
+    let (common, own) = file.split(&LOG_KEYS);
+    log::start(&common.merge(&args.log)?)?;
+    let settings = own.merge(&args.own)?;
+    let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
+    runtime.block_on(async { work(settings, Stop::new()?).await })
+}
+
+/// Says that the daemon does its work from now on, in the log and to systemd.
+pub(crate) fn ready() {
+    tracing::info!("ready");
+    // Where systemd does not wait for it there is nobody to tell.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "cannot tell systemd");
+    }
+}
+
+/// A setting that has no default.
+///
+/// # Errors
+/// [`WrongUse`] when it was given neither as an option nor in the file.
+pub(crate) fn required<T>(setting: Option<T>, name: &str) -> Result<T> {
+    let missing = || WrongUse(format!("--{name} is needed: give it, or `{name}` in the --config file"));
+    Ok(setting.ok_or_else(missing)?)
+}

@@ -1,0 +1,133 @@
+//! Settings that come from options and from a file.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::Table;
+
+/// The command was given what it cannot work with: exit status 2.
+#[derive(Debug)]
+pub(crate) struct WrongUse(pub(crate) String);
+
+impl fmt::Display for WrongUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUse {}
+
+/// What a settings file says, or none.
+#[derive(Debug, Default)]
+pub(crate) struct SettingsFile {
+    path: Option<PathBuf>,
+    table: Table,
+}
+
+impl SettingsFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not TOML: with the line.
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        Ok(Self { path: Some(path.into()), table })
+    }
+
+    /// The part with these keys, and the rest.
+    pub(crate) fn split(self, keys: &[&str]) -> (Self, Self) {
+        let (part, rest) = self.table.into_iter().partition(|(key, _)| keys.contains(&key.as_str()));
+        (Self { path: self.path.clone(), table: part }, Self { path: self.path, table: rest })
+    }
+
+    /// The settings with the options that were given in the place of what the file says.
+    ///
+    /// # Errors
+    /// [`WrongUse`]: the file has a key that is none of `S`, or a value of the wrong kind.
+    pub(crate) fn merge<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
+        // Once without the options, so that what is wrong in the file is found even where an option wins.
+        let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&error))?;
+        let mut table = self.table.clone();
+        table.extend(Table::try_from(options)?);
+        table.try_into().map_err(|error| self.wrong(&error))
+    }
+
+    fn wrong(&self, error: &toml::de::Error) -> anyhow::Error {
+        let error = error.to_string();
+        match &self.path {
+            Some(path) => WrongUse(format!("{}: {}", path.display(), error.trim())).into(),
+            None => WrongUse(error).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+    struct Settings {
+        device_id: Option<u64>,
+        name: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        port: Vec<String>,
+    }
+
+    fn file(text: &str) -> SettingsFile {
+        SettingsFile { path: Some("switch.toml".into()), table: text.parse().unwrap() }
+    }
+
+    #[test]
+    fn options_win_over_the_file_and_the_file_over_nothing() {
+        let text = "device-id = 7\nname = \"root\"\nport = [\"1=a\", \"2=b\"]";
+        let none = Settings::default();
+        let from_file = file(text).merge(&none).unwrap();
+        let ports = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let expected =
+            Settings { device_id: Some(7), name: Some("root".into()), port: ports(&["1=a", "2=b"]) };
+        assert_eq!(from_file, expected);
+        let options = Settings { device_id: Some(8), name: None, port: ports(&["3=c"]) };
+        let merged = file(text).merge(&options).unwrap();
+        assert_eq!(merged, Settings { name: Some("root".into()), ..options });
+        assert_eq!(SettingsFile::default().merge(&expected).unwrap(), expected);
+    }
+
+    #[test]
+    fn unknown_keys_and_wrong_kinds_are_refused_with_the_file() {
+        let wrong = |text: &str| {
+            let error = file(text).merge(&Settings { device_id: Some(1), ..Settings::default() });
+            let error = error.unwrap_err();
+            assert!(error.is::<WrongUse>());
+            error.to_string()
+        };
+        let unknown = wrong("devise-id = 7");
+        assert!(unknown.contains("switch.toml") && unknown.contains("devise-id"), "{unknown}");
+        let kind = wrong("device-id = \"seven\"");
+        assert!(kind.contains("device-id"), "an option hides what is wrong in the file: {kind}");
+    }
+
+    #[test]
+    fn what_is_not_toml_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bad.toml");
+        fs::write(&path, "name = \"a\"\nport = [").unwrap();
+        let error = SettingsFile::load(&path).unwrap_err().to_string();
+        assert!(error.contains("bad.toml") && error.contains("line 2"), "{error}");
+        assert!(SettingsFile::load(&folder.path().join("none.toml")).is_err());
+    }
+
+    #[test]
+    fn keys_that_all_daemons_have_are_taken_out() {
+        let (log, own) = file("log = \"debug\"\nname = \"root\"").split(&["log"]);
+        assert_eq!(log.table.len(), 1);
+        assert_eq!(own.merge(&Settings::default()).unwrap().name.as_deref(), Some("root"));
+    }
+}

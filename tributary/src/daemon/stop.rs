@@ -1,0 +1,27 @@
+//! The end of a daemon by a signal.
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Waits for SIGTERM or SIGINT. From the time that this exists neither ends the process by itself.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    pub(super) fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// Returns when the daemon is to end.
+    pub(crate) async fn requested(&mut self) {
+        let signal = tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        };
+        tracing::info!(signal, "stopping");
+    }
+}

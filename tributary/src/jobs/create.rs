@@ -1,0 +1,133 @@
+//! `tributary jobs create`.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use bytesize::ByteSize;
+use clap::Args;
+use serde_json::json;
+use tributary_api::v1;
+
+use super::list::plan_json;
+use crate::options::{Aggregation, Downlink, window};
+use crate::remote::{self, refused};
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// The job's name: 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'
+    name: String,
+
+    /// File for the job's token, which everyone who acts for the job needs; only this user may read it
+    #[arg(long, value_name = "FILE")]
+    token_out: PathBuf,
+
+    /// Hosts that train, rank 0 first [default: the topology's workers]
+    #[arg(long, value_name = "HOST,HOST,…", value_delimiter = ',')]
+    workers: Vec<String>,
+
+    /// Host of the aggregation server [default: the topology's]
+    #[arg(long, value_name = "HOST")]
+    server: Option<String>,
+
+    /// Where gradients are added up on their way
+    #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
+    aggregation: Aggregation,
+
+    /// How results come back
+    #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
+    downlink: Downlink,
+
+    /// Slices under way at once, a power of two: the slots that the job owns on each switch
+    /// [default: the controller's]
+    #[arg(long, value_name = "SLOTS", value_parser = window)]
+    window: Option<u32>,
+
+    /// One worker's gradient: what the expected speed-ups are of [default: the controller's]
+    #[arg(long, value_name = "BYTES")]
+    gradient: Option<ByteSize>,
+}
+
+pub(super) async fn run(controller: &str, args: &CreateArgs, json: bool) -> Result<()> {
+    let mut client = remote::connect(controller).await?;
+    let request = v1::CreateJobRequest {
+        name: args.name.clone(),
+        workers: args.workers.clone(),
+        server: args.server.clone().unwrap_or_default(),
+        aggregation: v1::Aggregation::from(args.aggregation).into(),
+        downlink: v1::Downlink::from(args.downlink).into(),
+        window: args.window.unwrap_or_default(),
+        gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
+    };
+    let created = client.create_job(request).await.map_err(refused)?.into_inner();
+    if let Err(error) = write_token(&args.token_out, &created.token) {
+        // Without its token nobody could ever end it.
+        let end = v1::EndJobRequest { job: args.name.clone(), token: created.token };
+        client.end_job(end).await.map_err(refused)?;
+        return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
+    }
+    print(args, created.plan.unwrap_or_default(), json);
+    Ok(())
+}
+
+/// Readable for this user alone from the first byte on.
+fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = folder.join(format!(".{name}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .and_then(|mut file| writeln!(file, "{}", hex::encode(token)))
+        .and_then(|()| std::fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
+}
+
+fn print(args: &CreateArgs, plan: v1::PlanSummary, json: bool) {
+    if json {
+        println!("{}", json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(&plan) }));
+        return;
+    }
+    println!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server);
+    println!("its token is in {}", args.token_out.display());
+    let adding: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
+    let adding: Vec<_> = adding.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
+    match adding.is_empty() {
+        true => println!("no switch adds up its gradients"),
+        false => println!("added up in (children): {}", adding.join(", ")),
+    }
+    let speedup = |speedup: f64, over: &str| println!("expected speed-up over {over}: {speedup:.2}");
+    if let Some(over_ring) = plan.speedup_over_ring {
+        speedup(over_ring, "ring all-reduce");
+    }
+    speedup(plan.speedup_over_parameter_server, "a plain parameter server");
+    for note in &plan.notes {
+        println!("note: {note}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_readable_for_its_user_alone_and_replaces_an_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.token");
+        std::fs::write(&path, "old").unwrap();
+        write_token(&path, &[1, 2, 255]).unwrap();
+        assert_eq!(crate::remote::read_token(&path).unwrap(), [1, 2, 255]);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(write_token(&folder.path().join("none/job.token"), &[1]).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,113 @@
+//! `tributary jobs list`.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tributary_api::v1;
+
+use crate::output;
+use crate::remote::{self, refused};
+
+pub(super) async fn run(controller: &str, json: bool) -> Result<()> {
+    let request = v1::ListJobsRequest {};
+    let jobs =
+        remote::connect(controller).await?.list_jobs(request).await.map_err(refused)?.into_inner().jobs;
+    if json {
+        println!("{}", json!({ "jobs": jobs.iter().map(job_json).collect::<Vec<_>>() }));
+    } else if jobs.is_empty() {
+        println!("there are no jobs");
+    } else {
+        println!("{}", table(&jobs));
+    }
+    Ok(())
+}
+
+fn table(jobs: &[v1::Job]) -> comfy_table::Table {
+    let mut table = output::table(&["job", "state", "workers", "server", "added up in", "remarks"]);
+    for job in jobs {
+        let plan = job.plan.clone().unwrap_or_default();
+        let adding = plan.switches.iter().filter(|switch| switch.aggregates);
+        let adding: Vec<_> = adding.map(|switch| switch.name.as_str()).collect();
+        let remarks = match state(job) {
+            "created" => format!("waits for {}", job.waiting_for.join(", ")),
+            _ => job.reason.clone(),
+        };
+        table.add_row([
+            job.name.clone(),
+            state(job).to_owned(),
+            plan.workers.join(", "),
+            plan.server,
+            adding.join(", "),
+            remarks,
+        ]);
+    }
+    table
+}
+
+fn state(job: &v1::Job) -> &'static str {
+    match job.state() {
+        v1::JobState::Unspecified => "unknown",
+        v1::JobState::Created => "created",
+        v1::JobState::Installing => "installing",
+        v1::JobState::Running => "running",
+        v1::JobState::Ended => "ended",
+        v1::JobState::Failed => "failed",
+    }
+}
+
+fn job_json(job: &v1::Job) -> Value {
+    json!({
+        "job": job.name,
+        "state": state(job),
+        "job_id": job.job_id,
+        "job_index": job.job_index,
+        "reason": job.reason,
+        "waiting_for": job.waiting_for,
+        "plan": job.plan.as_ref().map(plan_json),
+    })
+}
+
+/// A plan, for programs.
+pub(super) fn plan_json(plan: &v1::PlanSummary) -> Value {
+    let switch = |switch: &v1::TreeSwitch| {
+        json!({
+            "name": switch.name,
+            "node": switch.node,
+            "aggregates": switch.aggregates,
+            "fan_in": switch.fan_in,
+        })
+    };
+    json!({
+        "workers": plan.workers,
+        "server": plan.server,
+        "server_fan_in": plan.server_fan_in,
+        "window": plan.window,
+        "switches": plan.switches.iter().map(switch).collect::<Vec<_>>(),
+        "speedup_over_ring": plan.speedup_over_ring,
+        "speedup_over_parameter_server": plan.speedup_over_parameter_server,
+        "notes": plan.notes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_says_whom_it_waits_for_or_why_it_failed() {
+        let waiting = v1::Job {
+            name: "a".into(),
+            state: v1::JobState::Created.into(),
+            waiting_for: vec!["w0".into(), "ps".into()],
+            ..v1::Job::default()
+        };
+        let failed = v1::Job {
+            name: "b".into(),
+            state: v1::JobState::Failed.into(),
+            reason: "host \"w1\" left".into(),
+            ..v1::Job::default()
+        };
+        let text = table(&[waiting.clone(), failed]).to_string();
+        assert!(text.contains("waits for w0, ps") && text.contains("host \"w1\" left"), "{text}");
+        assert_eq!(job_json(&waiting)["state"], "created");
+    }
+}

@@ -1,0 +1,75 @@
+//! `tributary jobs`: creates, lists and ends jobs at the controller.
+
+mod create;
+mod list;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use tokio::runtime;
+use tributary_api::v1;
+
+use crate::remote::{self, DEFAULT_CONTROLLER, read_token, refused};
+
+/// Jobs of the fabric: create one, list them, end one
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// The controller's address
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = DEFAULT_CONTROLLER)]
+    controller: String,
+
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: JobsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum JobsCommand {
+    /// Plan a job and take its slots; it starts when all of its members have joined
+    Create(create::CreateArgs),
+    /// Show the jobs that are alive, and the last ones that were
+    List,
+    /// End a job and withdraw its tables
+    End(EndArgs),
+}
+
+#[derive(Debug, Args)]
+struct EndArgs {
+    /// The job's name
+    name: String,
+
+    /// File with the job's token
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+}
+
+/// Does what the subcommand says.
+///
+/// # Errors
+/// No controller, or its refusal.
+pub(crate) fn run(args: &JobsArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &args.command {
+            JobsCommand::Create(create) => create::run(&args.controller, create, args.json).await,
+            JobsCommand::List => list::run(&args.controller, args.json).await,
+            JobsCommand::End(end) => run_end(&args.controller, end, args.json).await,
+        }
+    })
+}
+
+async fn run_end(controller: &str, args: &EndArgs, json: bool) -> Result<()> {
+    let token = read_token(&args.token_file)?;
+    let request = v1::EndJobRequest { job: args.name.clone(), token };
+    remote::connect(controller).await?.end_job(request).await.map_err(refused)?;
+    if json {
+        println!("{}", serde_json::json!({ "job": args.name, "state": "ended" }));
+    } else {
+        println!("job {} has ended", args.name);
+    }
+    Ok(())
+}
