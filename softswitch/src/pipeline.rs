@@ -1,5 +1,7 @@
 //! A program that was loaded: compiled, and checked against its P4Info.
 
+use std::fmt;
+
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::config::v1 as message;
 
@@ -10,11 +12,22 @@ use crate::json::Document;
 use crate::program::Program;
 
 /// A compiled program; immutable, and shared by whoever runs or describes it.
-#[derive(Debug)]
 pub struct Pipeline {
     info: P4Info,
     pub(crate) program: Program,
     pub(crate) directory: Directory,
+}
+
+impl fmt::Debug for Pipeline {
+    /// Sizes only: a whole program fills many screens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = &self.program;
+        f.debug_struct("Pipeline")
+            .field("instructions", &program.code.len())
+            .field("headers", &program.headers.len())
+            .field("tables", &program.tables.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pipeline {

@@ -162,10 +162,10 @@ impl Term {
                 left.bound.join(right.bound).wider_by(1)
             }
             Binary::Sub => Bound::signed(left.bound.bits.max(right.bound.bits).saturating_add(1)),
-            Binary::Mul => {
-                let joined = left.bound.join(right.bound);
-                joined.wider_by(left.bound.signed_bits().max(right.bound.signed_bits()))
+            Binary::Mul if left.bound.signed || right.bound.signed => {
+                Bound::signed(left.bound.signed_bits().saturating_add(right.bound.signed_bits()))
             }
+            Binary::Mul => left.bound.wider_by(right.bound.bits),
             Binary::And => match (left.bound.signed, right.bound.signed) {
                 (false, false) => Bound::unsigned(left.bound.bits.min(right.bound.bits)),
                 (false, true) => left.bound,

@@ -2,9 +2,11 @@
 
 mod admission;
 mod constructs;
+mod control;
 mod gradients;
 mod model;
 mod plain;
+mod refusal;
 mod results;
 mod robustness;
 mod support;

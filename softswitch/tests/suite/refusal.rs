@@ -1,0 +1,174 @@
+//! Programs that are not taken: the reason names what, and where.
+
+use serde_json::{Value, json};
+use tributary_softswitch::{LoadError, Pipeline};
+
+use crate::support::p4_build;
+
+fn document() -> Value {
+    serde_json::from_str(&p4_build("tributary.json")).unwrap()
+}
+
+fn load(document: &Value) -> Result<Pipeline, LoadError> {
+    Pipeline::load_text(&document.to_string(), &p4_build("tributary.p4info.txtpb"))
+}
+
+/// Puts a value somewhere in the real program, and returns why it is refused.
+fn why(place: &str, value: Value) -> String {
+    let mut document = document();
+    *document.pointer_mut(place).unwrap_or_else(|| panic!("no {place}")) = value;
+    load(&document).expect_err(place).to_string()
+}
+
+/// The index of something by its name.
+fn index(list: &str, name: &str) -> usize {
+    let document = document();
+    let list = document.pointer(list).unwrap().as_array().unwrap();
+    list.iter().position(|item| item["name"] == name).unwrap()
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn primitives_that_are_not_known_are_named_with_their_action() {
+    let action = index("/actions", "SwitchIngress.gradients.pass_probe");
+    for primitive in [
+        "clone_ingress_pkt_to_egress",
+        "resubmit",
+        "recirculate",
+        "generate_digest",
+        "truncate",
+        "execute_meter",
+        "modify_field_with_hash_based_offset",
+        "modify_field_rng_uniform",
+    ] {
+        let text = why(&format!("/actions/{action}/primitives/0/op"), json!(primitive));
+        says(&text, &["action SwitchIngress.gradients.pass_probe", primitive, "not supported"]);
+    }
+}
+
+#[test]
+fn whole_kinds_of_objects_are_refused() {
+    for (kind, what) in [
+        ("meter_arrays", "meter"),
+        ("header_unions", "header union"),
+        ("parse_vsets", "parser value set"),
+        ("extern_instances", "extern instance"),
+    ] {
+        says(
+            &why(&format!("/{kind}"), json!([{ "name": "some.thing" }])),
+            &[what, "some.thing", "not supported"],
+        );
+    }
+}
+
+#[test]
+fn operations_that_are_not_known_are_named() {
+    let action = index("/actions", "SwitchIngress.admission.admit");
+    let place = format!("/actions/{action}/primitives/1/parameters/1/value/value/op");
+    says(&why(&place, json!("/")), &["action SwitchIngress.admission.admit", "'/'"]);
+    let place = format!("/actions/{action}/primitives/1/parameters/1");
+    let product = json!({ "type": "expression", "value": { "op": "*",
+        "left": { "type": "field", "value": ["values", "lanes_0"] },
+        "right": { "type": "field", "value": ["values", "lanes_1"] } } });
+    let compare = json!({ "type": "expression", "value": { "op": "==", "left": product,
+        "right": { "type": "hexstr", "value": "0x00" } } });
+    says(&why(&place, compare), &["action SwitchIngress.admission.admit", "product of more than 64 bits"]);
+}
+
+#[test]
+fn fields_that_the_switch_has_not_got_are_named() {
+    let fields = index("/header_types", "udp_t");
+    let place = format!("/header_types/{fields}/fields/0");
+    says(&why(&place, json!(["src_port", "*"])), &["header type udp_t", "src_port", "variable length"]);
+    says(&why(&place, json!(["src_port", 16, true])), &["header type udp_t", "src_port", "signed"]);
+    says(&why(&place, json!(["src_port", 15])), &["header type udp_t", "inside a byte"]);
+    let place = format!("/header_types/{fields}/fields/2");
+    says(&why(&place, json!(["size", 16])), &["header udp has no field length"]);
+    let action = index("/actions", "SwitchEgress.leave");
+    let place = format!("/actions/{action}/primitives/3/parameters/1");
+    let queue = json!({ "type": "field", "value": ["standard_metadata", "deq_qdepth"] });
+    says(
+        &why(&place, queue),
+        &["action SwitchEgress.leave", "standard_metadata.deq_qdepth", "not supported"],
+    );
+}
+
+#[test]
+fn loops_are_refused() {
+    let action = index("/actions", "SwitchIngress.gradients.slot.aggregate");
+    let place = format!("/actions/{action}/primitives/9/parameters/0/value");
+    says(&why(&place, json!("0x1")), &["SwitchIngress.gradients.slot.aggregate", "jump backwards"]);
+    says(&why(&place, json!("0x7fffffff")), &["SwitchIngress.gradients.slot.aggregate", "beyond"]);
+    let condition = index("/pipelines/0/conditionals", "node_7");
+    let place = format!("/pipelines/0/conditionals/{condition}/true_next");
+    says(&why(&place, json!("node_2")), &["pipeline ingress", "comes after itself"]);
+    says(&why(&place, json!("node_999")), &["pipeline ingress", "no node node_999"]);
+}
+
+#[test]
+fn a_parser_that_goes_round_for_ever_is_stopped() {
+    let state = index("/parsers/0/parse_states", "parse_fabric_0");
+    let mut document = document();
+    let next =
+        document.pointer_mut(&format!("/parsers/0/parse_states/{state}/transitions/0/next_state")).unwrap();
+    *next = json!("parse_fabric_0");
+    let mut switch = tributary_softswitch::Switch::new(std::sync::Arc::new(load(&document).unwrap()));
+    let mut outputs = tributary_softswitch::Outputs::new();
+    switch.process(1, &[0; 64], &mut outputs);
+    assert!(outputs.is_empty());
+}
+
+#[test]
+fn other_formats_and_texts_are_refused() {
+    says(&why("/__meta__/version", json!([3, 0])), &["__meta__", "version 3.0"]);
+    for text in ["", "{}", "[]", "null", "{\"__meta__\": {}}"] {
+        let error = Pipeline::load_text(text, &p4_build("tributary.p4info.txtpb")).unwrap_err();
+        assert!(matches!(error, LoadError::Json(_)), "{error}");
+    }
+    let error = Pipeline::load_text(&p4_build("tributary.json"), "tables { preamble { id: }").unwrap_err();
+    assert!(matches!(error, LoadError::P4Info(_)), "{error}");
+}
+
+#[test]
+fn a_json_of_another_program_says_what_differs() {
+    let table = index("/pipelines/0/tables", "SwitchIngress.admission.admission");
+    let place = |rest: &str| format!("/pipelines/0/tables/{table}/{rest}");
+    let name = "table SwitchIngress.admission.admission";
+    let why = |at: &str, value| {
+        let text = why(at, value);
+        says(&text, &["the BMv2 JSON and the P4Info differ"]);
+        text
+    };
+    says(&why(&place("max_size"), json!(4095)), &["size", name, "4095", "4096"]);
+    says(&why(&place("key/0/name"), json!("task")), &["name", name, "task", "job"]);
+    says(&why(&place("key/0/target/1"), json!("seq")), &["width", name, "32", "16"]);
+    says(&why(&place("key/0/match_type"), json!("lpm")), &["kind", name, "Lpm", "Exact"]);
+    says(&why(&place("with_counters"), json!(true)), &["direct counter", name]);
+    says(&why("/counter_arrays/0/size", json!(255)), &["size of counter job_received", "255", "256"]);
+    says(&why("/register_arrays/0/size", json!(8)), &["size of register slot_job", "8", "4096"]);
+}
+
+#[test]
+fn objects_that_only_one_file_has_are_named() {
+    let mut renamed = p4_build("tributary.json");
+    renamed = renamed.replace("SwitchIngress.forwarding.mac_forward", "SwitchIngress.forwarding.mac_table");
+    let error = Pipeline::load_text(&renamed, &p4_build("tributary.p4info.txtpb")).unwrap_err();
+    says(&error.to_string(), &["table SwitchIngress.forwarding.mac_forward is only in the P4Info"]);
+    let info = p4_build("tributary.p4info.txtpb");
+    for (from, to, expected) in [
+        ("name: \"job_probe\"", "name: \"job_question\"", "counter job_question is only in the P4Info"),
+        ("name: \"slot_check\"", "name: \"slot_sum\"", "register slot_sum is only in the P4Info"),
+        ("name: \"SwitchIngress.admission.admit\"", "name: \"let_in\"", "SwitchIngress.admission.admit"),
+        ("name: \"slot_base\"", "name: \"slot_top\"", "slot_top"),
+    ] {
+        assert!(info.contains(from), "{from}");
+        let error = Pipeline::load_text(&p4_build("tributary.json"), &info.replace(from, to)).unwrap_err();
+        says(&error.to_string(), &[expected]);
+    }
+}
