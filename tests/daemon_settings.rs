@@ -1,0 +1,52 @@
+//! Settings of daemons, from flags and files, where nothing needs root.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+
+use support::refused;
+
+#[test]
+fn what_is_missing_is_named() {
+    refused(&["agent"], 2, &["--interface", "--config"]);
+    refused(&["switch", "--name", "s"], 2, &["--p4runtime"]);
+    refused(&["switch", "--name", "s", "--p4runtime", "127.0.0.1:0"], 2, &["--port"]);
+    refused(&["controller"], 2, &["--topology"]);
+    refused(&["server", "--host", "ps", "--job", "a"], 2, &["1 --job", "0 --token-file"]);
+    refused(&["allreduce", "--job", "a"], 2, &["--token-file"]);
+    refused(&["jobs", "create", "a"], 2, &["--token-out"]);
+}
+
+#[test]
+fn a_file_is_read_flags_win_and_unknown_keys_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("switch.toml");
+    let path = file.to_str().unwrap();
+    let text = "name = \"root\"\np4runtime = \"127.0.0.1:0\"\nport = [\"1=no-such-if\"]\nlog = \"warn\"\n";
+    fs::write(&file, text).unwrap();
+    refused(&["switch", "--config", path], 1, &["port 1", "no-such-if"]);
+    refused(&["switch", "--config", path, "--port", "2=other-if"], 1, &["port 2", "other-if"]);
+    fs::write(&file, format!("{text}interfaces = 3\n")).unwrap();
+    refused(&["switch", "--config", path], 2, &["switch.toml", "interfaces"]);
+    fs::write(&file, text.replace("log = \"warn\"", "log = 3")).unwrap();
+    refused(&["switch", "--config", path], 2, &["switch.toml", "log"]);
+    refused(&["switch", "--config", "no-such-file.toml"], 1, &["no-such-file.toml"]);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    refused(&["switch", "--port", "eth0"], 2, &["--port", "NUMBER=INTERFACE"]);
+    refused(&["controller", "--switch", "leaf0"], 2, &["--switch", "NAME=HOST:PORT"]);
+    refused(&["agent", "--log-format", "xml"], 2, &["human", "json"]);
+    refused(&["allreduce", "--job", "a", "--token-file", "t", "--iterations", "0"], 2, &["--iterations"]);
+    refused(&["allreduce", "--job", "a", "--token-file", "t", "--size", "7"], 1, &["--size 7"]);
+    refused(&["jobs", "create", "a", "--token-out", "t", "--window", "100"], 2, &["power of two"]);
+}
+
+#[test]
+fn nobody_there_is_said_with_the_address() {
+    refused(&["jobs", "list", "--controller", "127.0.0.1:1"], 1, &["no controller at 127.0.0.1:1"]);
+    refused(&["counters", "--controller", "127.0.0.1:1"], 1, &["no controller at 127.0.0.1:1"]);
+}

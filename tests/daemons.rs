@@ -1,0 +1,179 @@
+//! The daemons on network namespaces and veth interfaces, as on real hosts. Needs root; says so where it is
+//! not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use network::{Daemon, Network};
+use serde_json::Value;
+use support::stderr;
+
+const TOPOLOGY: &str = "two-workers.toml";
+
+/// Every rank checked every sum and found it right.
+fn assert_all_right(outputs: &[Output]) -> Vec<Value> {
+    let report = |output: &Output| {
+        assert!(output.status.success(), "{}", stderr(output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["checked"], true);
+        report
+    };
+    outputs.iter().map(report).collect()
+}
+
+fn assert_clean_end(daemons: impl IntoIterator<Item = Daemon>) {
+    for daemon in daemons {
+        let (status, log) = daemon.terminate();
+        assert_eq!(status.code(), Some(0), "{log}");
+    }
+}
+
+/// Names of shared memory that stay: another test's have one for moments only, until its agent has opened it.
+fn left_shared_memory() -> Vec<String> {
+    let now = || -> BTreeSet<String> {
+        let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with("tributary-"))
+            .collect()
+    };
+    let mut left = now();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !left.is_empty() && Instant::now() < deadline {
+        left = left.intersection(&now()).cloned().collect();
+    }
+    left.into_iter().collect()
+}
+
+/// It must refuse with exit status 1 and say each of `words`.
+fn assert_refused(output: &Output, words: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn an_all_reduce_over_real_interfaces_is_right_and_leaves_nothing_behind() {
+    let Some(network) = Network::up("reduce", TOPOLOGY) else { return };
+    // Twice: everything that one run leaves behind would be in the way of the next.
+    for run in 0..2 {
+        let switches = network.start_switches();
+        let controller = Daemon::start(network.controller_command());
+        let agents = network.start_agents();
+        let job = format!("job{run}");
+        network.create_job(&job);
+        let server = Daemon::start(network.server_command(&job));
+        for dtype in ["f32", "i32", "f16", "bf16"] {
+            let outputs =
+                network.allreduce(&job, &["--size", "300KiB", "--dtype", dtype, "--iterations", "3"]);
+            let reports = assert_all_right(&outputs);
+            let ranks: Vec<_> = reports.iter().map(|report| report["rank"].as_u64().unwrap()).collect();
+            assert_eq!(ranks, [0, 1]);
+        }
+        assert_eq!(network.job(&job).0, "running");
+        let counters = network.ask(&["counters", "--job", &job]);
+        let received = &counters["switches"][0]["jobs"][&job]["received"]["packets"];
+        assert!(received.as_u64().unwrap() > 0, "{counters}");
+        network.ask(&["jobs", "end", &job, "--token-file", &network.token(&job)]);
+        let (status, log) = server.end();
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert_clean_end(agents);
+        assert_clean_end([controller]);
+        assert_clean_end(switches);
+        assert!(network.workers().iter().all(|host| !network.socket(host).exists()));
+        assert_eq!(left_shared_memory(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn whoever_goes_is_noticed_by_everyone_and_the_others_go_on() {
+    let Some(network) = Network::up("goes", TOPOLOGY) else { return };
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    let mut agents = network.start_agents();
+
+    network.create_job("client-killed");
+    let client = Daemon::spawn(network.allreduce_command("w0", "client-killed", &[]));
+    agents[0].wait_for_line("joined");
+    client.kill();
+    let reason = network.wait_for_job("client-killed", "failed");
+    assert!(reason.contains("\"w0\"") && reason.contains("training process is gone"), "{reason}");
+
+    network.create_job("agent-stopped");
+    let client = Daemon::spawn(network.allreduce_command("w1", "agent-stopped", &[]));
+    agents[1].wait_for_line("joined");
+    assert_clean_end(agents.pop());
+    let reason = network.wait_for_job("agent-stopped", "failed");
+    assert!(reason.contains("\"w1\"") && reason.contains("shut down"), "{reason}");
+    let (status, log) = client.end();
+    assert_eq!(status.code(), Some(1), "{log}");
+
+    agents.push(Daemon::start(network.agent_command("w1")));
+    network.create_job("server-stopped");
+    let server = Daemon::start(network.server_command("server-stopped"));
+    let clients: Vec<_> = network
+        .workers()
+        .iter()
+        .map(|host| {
+            Daemon::spawn(network.allreduce_command(host, "server-stopped", &["--iterations", "100000"]))
+        })
+        .collect();
+    network.wait_for_job("server-stopped", "running");
+    assert_clean_end([server]);
+    let reason = network.wait_for_job("server-stopped", "failed");
+    assert!(reason.contains("\"ps\"") && reason.contains("shut down"), "{reason}");
+    for client in clients {
+        let (status, log) = client.end();
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains("\"ps\""), "{log}");
+    }
+
+    // All of this has left the agents able to work.
+    network.create_job("last");
+    let _server = Daemon::start(network.server_command("last"));
+    assert_all_right(&network.allreduce("last", &["--size", "4KiB", "--iterations", "2"]));
+}
+
+#[test]
+fn what_cannot_work_is_refused_clearly() {
+    let Some(network) = Network::up("refuse", TOPOLOGY) else { return };
+    let agent = Daemon::start(network.agent_command("w0"));
+    fs::write(network.token("nobody"), "00").unwrap();
+    let reduce = |job: &str| network.allreduce_command("w0", job, &[]).output().unwrap();
+    assert_refused(&reduce("nobody"), &["no controller at"]);
+    assert_refused(&network.controller_command().output().unwrap(), &["leaf"]);
+
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    assert_refused(&reduce("nobody"), &["nobody"]);
+    assert_refused(&network.controller_command().output().unwrap(), &["cannot listen", "29810"]);
+    network.create_job("real");
+    fs::write(network.token("real"), "00ff").unwrap();
+    assert_refused(&reduce("real"), &["token", "real"]);
+    fs::write(network.token("real"), "not hexadecimal").unwrap();
+    assert_refused(&reduce("real"), &["real.token", "no token"]);
+
+    assert_refused(&network.agent_command("w0").output().unwrap(), &["another agent listens on", "w0.sock"]);
+    agent.kill();
+    assert!(network.socket("w0").exists(), "a killed agent cannot clean up");
+    assert_refused(&reduce("real"), &["no token"]);
+    let again = Daemon::start(network.agent_command("w0"));
+    assert_clean_end([again]);
+    assert!(!network.socket("w0").exists());
+    let no_agent = network.allreduce_command("w0", "nobody", &[]).output().unwrap();
+    assert_refused(&no_agent, &["no agent at", "w0.sock"]);
+
+    let mut no_interface = network.command("w0", &["agent", "--host", "w0", "--interface", "eth9"]);
+    no_interface.args(network.controller()).arg("--socket").arg(network.socket("w0"));
+    assert_refused(&no_interface.output().unwrap(), &["no network interface eth9"]);
+}

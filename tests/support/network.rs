@@ -1,0 +1,259 @@
+//! Daemons in a lab: the real binary in network namespaces, on veth interfaces.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions};
+use tributary_topology::Topology;
+
+use crate::support::{root, stderr};
+
+/// A daemon that takes longer for anything has a defect.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A lab with a topology's network, and a folder for sockets and tokens.
+pub(crate) struct Network {
+    pub(crate) topology: Topology,
+    folder: TempDir,
+    lab: Lab,
+}
+
+impl Network {
+    /// `None`, and says so, where this process may not make one.
+    pub(crate) fn up(name: &str, topology: &str) -> Option<Self> {
+        let topology = Topology::load(&root().join("topologies").join(topology)).unwrap();
+        let name = format!("{name}-{}", std::process::id());
+        match Lab::up(&topology, &LabOptions::new(name)) {
+            Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),
+            Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
+                eprintln!("SKIPPED: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A file of this test's own.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn socket(&self, host: &str) -> PathBuf {
+        self.folder.path().join(format!("{host}.sock"))
+    }
+
+    /// `tributary` with these arguments at a station.
+    pub(crate) fn command(&self, station: &str, arguments: &[&str]) -> Command {
+        let mut command = self.lab.command(station, env!("CARGO_BIN_EXE_tributary")).unwrap();
+        command.args(arguments).current_dir(root());
+        command
+    }
+
+    /// The controller's address, as flags.
+    pub(crate) fn controller(&self) -> [String; 2] {
+        let address = self.lab.management_address(CONTROLLER).unwrap();
+        ["--controller".to_owned(), format!("{address}:29810")]
+    }
+
+    pub(crate) fn interface(&self, host: &str) -> String {
+        self.lab.interfaces(host).unwrap()[0].name.clone()
+    }
+
+    pub(crate) fn start_switches(&self) -> Vec<Daemon> {
+        let start = |name: &str, node: u16| {
+            let address = self.lab.management_address(name).unwrap();
+            let mut command = self.command(name, &["switch", "--name", name]);
+            command.args(["--device-id", &node.to_string(), "--p4runtime", &format!("{address}:9559")]);
+            for interface in self.lab.interfaces(name).unwrap() {
+                command.args(["--port", &format!("{}={}", interface.port, interface.name)]);
+            }
+            Daemon::start(command)
+        };
+        self.topology.switches().map(|(_, node, _)| start(&node.name, node.id.get())).collect()
+    }
+
+    pub(crate) fn controller_command(&self) -> Command {
+        let file = self.file("topology.toml");
+        if !Path::new(&file).exists() {
+            let name = format!("topologies/{}.toml", self.topology.name());
+            fs::copy(root().join(name), &file).unwrap();
+        }
+        let listen = format!("{}:29810", self.lab.management_address(CONTROLLER).unwrap());
+        let mut command = self.command(CONTROLLER, &["controller", "--topology", &file, "--listen", &listen]);
+        for (_, node, _) in self.topology.switches() {
+            let address = self.lab.management_address(&node.name).unwrap();
+            command.args(["--switch", &format!("{}={address}:9559", node.name)]);
+        }
+        command
+    }
+
+    pub(crate) fn agent_command(&self, host: &str) -> Command {
+        let mut command = self.command(host, &["agent", "--host", host]);
+        command.args(["--interface", &self.interface(host)]).args(self.controller());
+        command.arg("--socket").arg(self.socket(host));
+        command
+    }
+
+    pub(crate) fn start_agents(&self) -> Vec<Daemon> {
+        self.workers().iter().map(|host| Daemon::start(self.agent_command(host))).collect()
+    }
+
+    pub(crate) fn workers(&self) -> Vec<String> {
+        self.topology.workers().iter().map(|key| self.topology[*key].name.clone()).collect()
+    }
+
+    pub(crate) fn server_command(&self, job: &str) -> Command {
+        let server = self.topology[self.topology.servers()[0]].name.clone();
+        let mut command = self.command(&server, &["server", "--host", &server, "--job", job]);
+        command.args(["--interface", &self.interface(&server)]).args(self.controller());
+        command.args(["--token-file", &self.token(job)]);
+        command
+    }
+
+    pub(crate) fn token(&self, job: &str) -> String {
+        self.file(&format!("{job}.token"))
+    }
+
+    /// Runs `tributary` beside the controller; it must succeed and print one JSON object.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
+        let mut command = self.command(CONTROLLER, arguments);
+        let output = command.args(self.controller()).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub(crate) fn create_job(&self, job: &str) -> Value {
+        self.ask(&["jobs", "create", job, "--token-out", &self.token(job)])
+    }
+
+    pub(crate) fn allreduce_command(&self, host: &str, job: &str, options: &[&str]) -> Command {
+        let mut command = self.command(host, &["allreduce", "--job", job, "--json", "--check"]);
+        command.arg("--socket").arg(self.socket(host));
+        command.args(["--token-file", &self.token(job)]).args(options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Reduces on all workers at once.
+    pub(crate) fn allreduce(&self, job: &str, options: &[&str]) -> Vec<Output> {
+        let start = |host: &String| self.allreduce_command(host, job, options).spawn().unwrap();
+        let children: Vec<Child> = self.workers().iter().map(start).collect();
+        children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
+    }
+
+    /// The state of a job, and why it failed.
+    pub(crate) fn job(&self, job: &str) -> (String, String) {
+        let jobs = self.ask(&["jobs", "list"]);
+        let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
+        let text = |key: &str| found.unwrap()[key].as_str().unwrap().to_owned();
+        (text("state"), text("reason"))
+    }
+
+    /// Waits until a job is in `state` and says why.
+    pub(crate) fn wait_for_job(&self, job: &str, state: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (now, reason) = self.job(job);
+            if now == state {
+                return reason;
+            }
+            assert!(Instant::now() < deadline, "job {job} is {now}, not {state}: {reason}");
+        }
+    }
+}
+
+/// A running daemon; killed when this is dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    lines: Receiver<String>,
+    log: String,
+}
+
+impl Daemon {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(command: Command) -> Self {
+        let mut daemon = Self::spawn(command);
+        daemon.wait_for_line("ready");
+        daemon
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in errors.lines() {
+                if sender.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines, log: String::new() }
+    }
+
+    pub(crate) fn wait_for_line(&mut self, words: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.next_line(deadline) {
+                Some(line) if line.contains(words) => return,
+                Some(_) => {}
+                None => panic!("it ended without {words:?}:\n{}", self.log),
+            }
+        }
+    }
+
+    /// Sends SIGTERM and waits for its end; gives back its status and its log.
+    pub(crate) fn terminate(self) -> (ExitStatus, String) {
+        self.signal("-TERM");
+        self.end()
+    }
+
+    /// Sends SIGKILL and waits for its end.
+    pub(crate) fn kill(self) {
+        self.signal("-KILL");
+        self.end();
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        // Its standard error ends with it.
+        while self.next_line(deadline).is_some() {}
+        (self.child.wait().unwrap(), std::mem::take(&mut self.log))
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn next_line(&mut self, deadline: Instant) -> Option<String> {
+        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                self.log += &line;
+                self.log.push('\n');
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("still waiting after {PATIENCE:?}:\n{}", self.log),
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended is no error.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
