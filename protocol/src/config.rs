@@ -78,7 +78,7 @@ pub struct Timers {
 impl Default for Timers {
     fn default() -> Self {
         Self {
-            initial_timeout: Duration::from_millis(50),
+            initial_timeout: Duration::from_millis(20),
             min_timeout: Duration::from_millis(10),
             max_timeout: Duration::from_secs(1),
             early: Duration::from_millis(3),

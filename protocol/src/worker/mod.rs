@@ -296,7 +296,7 @@ impl Worker {
     /// are lost.
     fn uncover_gaps(&mut self) {
         while let Some(Transmission { number, position }) = self.recovery.next_overtaken() {
-            let busy = !self.queue.is_empty() || self.in_flight * 2 > self.pace.limit();
+            let busy = self.is_busy();
             let seq = self.slots.seq(position);
             let Some(slot) = self.slots.at(position) else { continue };
             if let State::Sent(flight) = slot.state
@@ -310,7 +310,15 @@ impl Worker {
         }
     }
 
+    /// Whether there is work enough to let missing slices wait.
+    fn is_busy(&self) -> bool {
+        !self.queue.is_empty() || self.in_flight * 2 > self.pace.limit()
+    }
+
     fn ask_for_missing(&mut self, now: Time) {
+        if !self.is_busy() {
+            self.recovery.hurry();
+        }
         while let Some(Transmission { number, position }) = self.recovery.next_due(now) {
             let state = self.slots.at(position).map(|slot| slot.state);
             if matches!(state, Some(State::Missing(flight)) if flight.transmission == number) {

@@ -37,6 +37,22 @@ pub(crate) struct Transmission {
     pub(crate) position: u64,
 }
 
+/// A slice that was overtaken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Missing {
+    /// When to send it again.
+    due: Time,
+    sent: Time,
+    transmission: Transmission,
+}
+
+impl Missing {
+    /// The same with as little time as it is given when nothing else is left to do.
+    fn hurried(self, round_trip: Duration) -> Self {
+        Self { due: self.due.min(self.sent + round_trip.mul_f64(IMPATIENCE)), ..self }
+    }
+}
+
 /// Watches what is sent and answered for signs of losses.
 #[derive(Debug)]
 pub(crate) struct Recovery {
@@ -51,7 +67,7 @@ pub(crate) struct Recovery {
     newest_first: u64,
     newest_repeat: u64,
     /// Missing slices, and when to send them again.
-    missing: BinaryHeap<Reverse<(Time, Transmission)>>,
+    missing: BinaryHeap<Reverse<Missing>>,
     /// Since when there is silence: the last result, timeout, or first slice after a pause.
     silent_since: Time,
     last_timeout: Option<Time>,
@@ -130,12 +146,21 @@ impl Recovery {
         let round_trip = self.round_trip.smoothed().unwrap_or(self.timers.initial_timeout);
         let patience = if busy { PATIENCE + SPREAD * lot } else { IMPATIENCE };
         let due = flight.sent + round_trip.mul_f64(patience).min(self.timers.max_timeout);
-        self.missing.push(Reverse((due, Transmission { number: flight.transmission, position })));
+        let transmission = Transmission { number: flight.transmission, position };
+        self.missing.push(Reverse(Missing { due, sent: flight.sent, transmission }));
+    }
+
+    /// There is no other work any more: missing slices are due earlier.
+    pub(crate) fn hurry(&mut self) {
+        let Some(round_trip) = self.round_trip.smoothed() else { return };
+        let missing = std::mem::take(&mut self.missing);
+        self.missing =
+            missing.into_iter().map(|Reverse(missing)| Reverse(missing.hurried(round_trip))).collect();
     }
 
     /// The next missing slice that was given enough time.
     pub(crate) fn next_due(&mut self, now: Time) -> Option<Transmission> {
-        let &Reverse((due, transmission)) = self.missing.peek()?;
+        let &Reverse(Missing { due, transmission, .. }) = self.missing.peek()?;
         if due > now {
             return None;
         }
@@ -145,7 +170,7 @@ impl Recovery {
 
     /// When the next missing slice will have been given enough time.
     pub(crate) fn next_due_at(&self) -> Option<Time> {
-        self.missing.peek().map(|&Reverse((due, _))| due)
+        self.missing.peek().map(|Reverse(missing)| missing.due)
     }
 
     /// When silence will have lasted too long. The first question is a single one, so it may come early; then comes

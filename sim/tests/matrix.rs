@@ -1,0 +1,143 @@
+//! What the simulation promises, on a smaller gradient than the tables of README.md.
+#![allow(clippy::unwrap_used, reason = "all of it is a test")]
+
+use std::time::Duration;
+
+use tributary_protocol::Downlink;
+use tributary_sim::{Outcome, Scenario, Sweep, run, sweep, table};
+
+const SLICES: u64 = 512;
+const MAX_SLICES: u64 = SLICES / 256;
+/// Ethernet, IPv4, UDP and INA header in front of a slice's values.
+const FRAME: u64 = 66 + 1024;
+
+fn small() -> Scenario {
+    Scenario { elements: SLICES as usize * 256, ..Scenario::default() }
+}
+
+fn lossy(scenario: Scenario, loss: f64) -> Scenario {
+    let link = tributary_sim::Link { loss, ..scenario.link };
+    Scenario { link, ..scenario }
+}
+
+fn key_figures(outcome: &Outcome) -> (u128, u64, u64, u64) {
+    (outcome.duration.as_micros(), outcome.bytes_into_server(), outcome.retransmitted(), outcome.timeouts())
+}
+
+#[test]
+fn without_losses_every_link_carries_everything_once() {
+    let outcome = run(&small()).unwrap();
+    let slices = SLICES + MAX_SLICES;
+    // Each hop that is left on the stack adds 6 bytes: the server's entry, then one for each switch.
+    assert_eq!(outcome.bytes_into_server(), slices * (FRAME + 6));
+    assert_eq!(outcome.bytes_out_of_server(), slices * FRAME);
+    assert_eq!(outcome.up.iter().map(|link| link.packets).collect::<Vec<_>>(), [slices; 15]);
+    assert_eq!(outcome.down.iter().map(|link| link.packets).collect::<Vec<_>>(), [slices; 15]);
+    assert_eq!(outcome.up[14].bytes, slices * (FRAME + 4 * 6));
+    assert_eq!((outcome.retransmitted(), outcome.timeouts(), outcome.dropped()), (0, 0, 0));
+    // At the links' rate, plus two ways through the tree: one for the exponents, one for the last slice.
+    let wire = Duration::from_nanos(outcome.up[14].bytes * 8 * 20);
+    assert!(outcome.duration > wire && outcome.duration < wire + Duration::from_millis(5));
+}
+
+#[test]
+fn unicast_multiplies_only_what_leaves_the_server() {
+    let outcome = run(&Scenario { downlink: Downlink::Unicast, ..small() }).unwrap();
+    let slices = SLICES + MAX_SLICES;
+    assert!(outcome.down[0].packets >= 8 * slices);
+    assert!(outcome.bytes_into_server() < slices * (FRAME + 6) * 2);
+}
+
+#[test]
+fn the_same_seed_has_the_same_outcome() {
+    let scenario = lossy(small(), 0.02);
+    assert_eq!(run(&scenario).unwrap(), run(&scenario).unwrap());
+    let other = run(&Scenario { seed: 2, ..scenario.clone() }).unwrap();
+    assert_ne!(run(&scenario).unwrap(), other);
+}
+
+/// Microseconds, bytes into the server, retransmissions, timeouts. A change of the protocol's timers changes
+/// them: look whether for the better, and write down the new ones.
+#[test]
+fn loss_by_window_is_as_it_was() {
+    let mut figures = Vec::new();
+    for window in [64, 256] {
+        for loss in [0.0, 0.001, 0.01, 0.05] {
+            let scenario = lossy(Scenario { window, ..small() }, loss);
+            figures.push((window, loss, key_figures(&run(&scenario).unwrap())));
+        }
+    }
+    let as_it_was = [
+        (64, 0.0, (95010, 563344, 0, 0)),
+        (64, 0.001, (102900, 597616, 100, 0)),
+        (64, 0.01, (148596, 671592, 798, 7)),
+        (64, 0.05, (495349, 965568, 3317, 116)),
+        (256, 0.0, (95010, 563344, 0, 0)),
+        (256, 0.001, (100141, 587712, 60, 0)),
+        (256, 0.01, (150174, 680232, 658, 9)),
+        (256, 0.05, (327955, 1000896, 2685, 27)),
+    ];
+    assert_eq!(figures, as_it_was, "got {figures:#?}");
+}
+
+#[test]
+fn losses_cost_little_time() {
+    let larger = Scenario { elements: 4 * small().elements, ..small() };
+    let time = |loss| {
+        let seconds =
+            |seed| run(&Scenario { seed, ..lossy(larger.clone(), loss) }).unwrap().duration.as_secs_f64();
+        (1..=3).map(seconds).sum::<f64>() / 3.0
+    };
+    let [lossless, little, much] = [0.0, 0.001, 0.01].map(time);
+    assert!(little < 1.2 * lossless, "{little} {lossless}");
+    assert!(much < 1.6 * lossless, "{much} {lossless}");
+}
+
+#[test]
+fn a_late_worker_causes_no_storm() {
+    for late_ms in [50, 200, 500] {
+        let late = Duration::from_millis(late_ms);
+        let outcome = run(&Scenario { stragglers: vec![(3, late)], ..small() }).unwrap();
+        assert!(outcome.duration < late + Duration::from_millis(100), "{:?}", outcome.duration);
+        // Seven workers wait; each asks in doubling intervals for a few slices.
+        assert!(outcome.retransmitted() < 7 * 30, "{late_ms} ms: {} asked", outcome.retransmitted());
+    }
+}
+
+#[test]
+fn the_demo_on_two_cores_bears_one_percent() {
+    let scenario = Scenario { operations: 5, ..Scenario::in_process() };
+    let time = |loss| {
+        let seconds =
+            |seed| run(&Scenario { seed, ..lossy(scenario.clone(), loss) }).unwrap().duration.as_secs_f64();
+        (1..=4).map(seconds).sum::<f64>()
+    };
+    assert!(time(0.01) < 3.0 * time(0.0));
+}
+
+#[test]
+fn a_sweep_has_a_row_for_every_combination() {
+    let base = Scenario { elements: 20 * 256, ..Scenario::default() };
+    let rows = sweep(&Sweep {
+        losses: vec![0.0, 0.01],
+        windows: vec![16, 64],
+        downlinks: vec![Downlink::Multicast, Downlink::Unicast],
+        late_ms: vec![0, 20],
+        seeds: 2,
+        base,
+    })
+    .unwrap();
+    assert_eq!(rows.len(), 16);
+    assert!(rows.iter().filter(|row| row.loss == 0.0 && row.late_ms == 0).all(|row| row.to_lossless == 1.0));
+    let text = table(&rows);
+    assert_eq!(text.lines().count(), 16 + 4);
+    let json = serde_json::to_value(&rows).unwrap();
+    assert_eq!(json[15]["downlink"], "unicast");
+    assert_eq!(json[15]["loss"], 0.01);
+}
+
+#[test]
+fn a_window_that_is_no_power_of_two_is_refused() {
+    let error = run(&Scenario { window: 100, ..small() }).unwrap_err();
+    assert!(error.to_string().contains("power of two"), "{error}");
+}
