@@ -1,0 +1,11 @@
+//! The embedded switch next to BMv2: the same program, the same requests, the same packets.
+//!
+//! Needs `simple_switch_grpc`; says so and passes where it is missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod packet_stream;
+mod packets;
+mod pair;
+mod simple_switch;
+mod tables;
+mod traffic;

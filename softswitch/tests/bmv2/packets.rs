@@ -1,0 +1,167 @@
+//! The same packets through both: the same frames come out, and the same is counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
+use tributary_p4runtime::Session;
+use tributary_p4runtime::entry::{ControllerPacket, CounterCell, Entity, Query};
+use tributary_p4runtime::session::Notification;
+use tributary_softswitch::{Outputs, Switch};
+
+use crate::packet_stream::PacketStream;
+use crate::pair::{INFO, PATIENCE, Pair};
+use crate::simple_switch;
+use crate::tables::{self, PORTS, mac};
+use crate::traffic::Traffic;
+
+const PACKETS: usize = 6000;
+/// Packets that are under way at once: fewer than a BMv2 queue holds, which drops the rest without a word.
+const BURST: usize = 32;
+/// A port that is no job's and gets no broadcasts.
+const FENCE_PORT: u16 = 6;
+const CPU_PORT: u16 = 510;
+const NO_ID: u64 = 0;
+
+/// What left for one packet that came in: ports and frames, sorted.
+type Left = Vec<(u16, Vec<u8>)>;
+
+/// BMv2 with its packets.
+struct Bmv2 {
+    stream: PacketStream,
+    notifications: Receiver<Notification>,
+    /// By the id of the packet that came in.
+    left: BTreeMap<u64, Left>,
+    to_controller: Vec<Vec<u8>>,
+}
+
+impl Bmv2 {
+    /// Sends packets, and waits until all that leaves has left.
+    async fn process(&mut self, first_id: u64, packets: &[(u16, Vec<u8>)]) {
+        for (id, (port, frame)) in (first_id..).zip(packets) {
+            self.stream.send(id, *port, frame).await;
+        }
+        // What comes last at a port leaves last there.
+        for destination in [mac::EVERYONE, mac::CONTROLLER] {
+            self.stream.send(NO_ID, FENCE_PORT, &fence(destination)).await;
+        }
+        let mut open = PORTS.len();
+        while open > 0 {
+            let packet = self.stream.receive().await;
+            if packet.packet == fence(mac::EVERYONE) {
+                open -= 1;
+            } else {
+                self.left.entry(packet.id).or_default().push((packet.port as u16, packet.packet));
+            }
+        }
+        loop {
+            let packet = self.packet_in().await;
+            if packet.payload == fence(mac::CONTROLLER) {
+                break;
+            }
+            self.to_controller.push(on_the_wire(&packet));
+        }
+    }
+
+    async fn packet_in(&mut self) -> ControllerPacket {
+        match timeout(PATIENCE, self.notifications.recv()).await.unwrap().unwrap() {
+            Notification::PacketIn(packet) => ControllerPacket::from_packet_in(&INFO, packet).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A frame that no traffic has.
+fn fence(destination: u64) -> Vec<u8> {
+    let mut frame = destination.to_be_bytes()[2..].to_vec();
+    frame.extend([2, 0, 0, 0, 0, 0xfe, 0x88, 0xb5]);
+    frame.extend([0xfe; 46]);
+    frame
+}
+
+/// A packet to the controller as the switch sends it: the port in the first 9 of 16 bits, then the frame.
+fn on_the_wire(packet: &ControllerPacket) -> Vec<u8> {
+    let port = packet.fields["ingress_port"] as u16;
+    [&(port << 7).to_be_bytes()[..], &packet.payload].concat()
+}
+
+/// Every cell of every counter. BMv2 counts bytes at egress as long as the packet came in, so they are left
+/// out there.
+async fn counters(session: &Session) -> BTreeMap<(String, u64), (u64, u64)> {
+    let cells = session.read(vec![Query::AllCounters.to_proto(&INFO).unwrap()]).await.unwrap();
+    let cell = |message| match Entity::from_proto(&INFO, message).unwrap() {
+        Entity::Counter(CounterCell { counter, index, packets, bytes }) => {
+            let bytes = if counter == "port_egress" { 0 } else { bytes };
+            ((counter, index), (packets, bytes))
+        }
+        other => panic!("{other}"),
+    };
+    cells.iter().map(cell).collect()
+}
+
+/// What the embedded switch does with the same packets and fences.
+fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> (BTreeMap<u64, Left>, Vec<Vec<u8>>) {
+    let (mut left, mut to_controller) = (BTreeMap::<u64, Left>::new(), Vec::new());
+    let fences = [mac::EVERYONE, mac::CONTROLLER].map(|destination| (FENCE_PORT, fence(destination)));
+    let mut outputs = Outputs::new();
+    let mut ids = 1..;
+    for burst in packets.chunks(BURST) {
+        for (port, frame) in &fences {
+            switch.process(*port, frame, &mut outputs);
+        }
+        for ((port, frame), id) in burst.iter().zip(&mut ids) {
+            outputs.clear();
+            switch.process(*port, frame, &mut outputs);
+            for (port, frame) in outputs.iter() {
+                if port == CPU_PORT {
+                    to_controller.push(frame.to_vec());
+                } else {
+                    left.entry(id).or_default().push((port, frame.to_vec()));
+                }
+            }
+        }
+    }
+    (left, to_controller)
+}
+
+#[tokio::test]
+async fn both_do_the_same_with_random_packets() {
+    if !simple_switch::is_installed() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [controller, own_controller] = pair.controllers(&tables::updates()).await;
+    let mut bmv2 = Bmv2 {
+        stream: PacketStream::open(pair.packets, pair.bmv2.device_id()).await,
+        notifications: controller.notifications(),
+        left: BTreeMap::new(),
+        to_controller: Vec::new(),
+    };
+    let traffic: Vec<_> = Traffic::new(1).take(PACKETS).collect();
+    let mut next_id = 1;
+    for burst in traffic.chunks(BURST) {
+        bmv2.process(next_id, burst).await;
+        next_id += burst.len() as u64;
+    }
+    let same = traffic.clone();
+    let run = pair.embedded.control().run(move |switch| process(switch, &same));
+    let (mut own, own_to_controller) = run.await.unwrap();
+
+    for ((port, frame), id) in traffic.iter().zip(1..) {
+        let [mut theirs, mut ours] =
+            [&mut bmv2.left, &mut own].map(|left| left.remove(&id).unwrap_or_default());
+        theirs.sort();
+        ours.sort();
+        assert_eq!(ours, theirs, "packet {id} at port {port}: {frame:02x?}");
+    }
+    assert!(bmv2.left.is_empty() && own.is_empty());
+    assert!(!own_to_controller.is_empty());
+    assert_eq!(own_to_controller, bmv2.to_controller);
+    let (ours, theirs) = (counters(&own_controller).await, counters(&controller).await);
+    let unlike: Vec<_> = ours.iter().filter(|(cell, count)| theirs.get(cell) != Some(count)).collect();
+    assert!(unlike.is_empty() && ours.len() == theirs.len(), "{unlike:?}");
+    // Every kind of thing has happened.
+    let reasons: BTreeSet<_> =
+        ours.iter().filter(|(_, count)| count.0 > 0).map(|((name, _), _)| name).collect();
+    assert_eq!(reasons.len(), INFO.counters().count(), "{reasons:?}");
+}

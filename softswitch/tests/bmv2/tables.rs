@@ -1,0 +1,137 @@
+//! What both switches are told: jobs of several kinds, and ordinary forwarding.
+
+use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
+use tributary_p4runtime::p4::v1::Update;
+
+use crate::pair::INFO;
+
+/// The switch.
+pub(crate) const NODE: u16 = 7;
+/// Where the server is.
+pub(crate) const UP: u16 = 4;
+/// Ports that something is told about; all of them get broadcasts.
+pub(crate) const PORTS: [u16; 5] = [1, 2, 3, UP, 5];
+/// The group of broadcasts.
+const EVERYONE: u16 = 2;
+
+/// A job as the switch sees it.
+pub(crate) struct Job {
+    pub(crate) id: u16,
+    pub(crate) index: u8,
+    pub(crate) base: u16,
+    pub(crate) window: u16,
+    pub(crate) aggregate: bool,
+    pub(crate) fan_in: u8,
+    /// Ports and the children that they lead to.
+    pub(crate) children: &'static [(u16, &'static [u8])],
+    /// Ports that its packets may leave by.
+    pub(crate) egress: &'static [u16],
+    /// Multicast group of its results, and do they release the slot?
+    pub(crate) results: Option<(u16, bool)>,
+}
+
+/// One adds up; one passes through; two more share slots with the first, or have two children at one port.
+pub(crate) const JOBS: [Job; 4] = [
+    Job {
+        id: 100,
+        index: 1,
+        base: 64,
+        window: 8,
+        aggregate: true,
+        fan_in: 3,
+        children: &[(1, &[0]), (2, &[1]), (3, &[5])],
+        egress: &[1, 2, 3, UP],
+        results: Some((1, true)),
+    },
+    Job {
+        id: 101,
+        index: 2,
+        base: 0,
+        window: 4,
+        aggregate: false,
+        fan_in: 0,
+        children: &[(1, &[0]), (2, &[1])],
+        egress: &[1, UP],
+        results: None,
+    },
+    Job {
+        id: 102,
+        index: 3,
+        base: 64,
+        window: 8,
+        aggregate: true,
+        fan_in: 1,
+        children: &[(2, &[3])],
+        egress: &[2, UP],
+        results: Some((1, false)),
+    },
+    Job {
+        id: 103,
+        index: 4,
+        base: 4094,
+        window: 2,
+        aggregate: true,
+        fan_in: 2,
+        children: &[(1, &[0, 63])],
+        egress: &[UP],
+        results: Some((1, true)),
+    },
+];
+
+/// Destinations that the switch knows.
+pub(crate) mod mac {
+    pub(crate) const HOST: u64 = 0x0200_0000_0001;
+    pub(crate) const SERVER: u64 = 0x0200_0000_0004;
+    pub(crate) const EVERYONE: u64 = 0xffff_ffff_ffff;
+    pub(crate) const CONTROLLER: u64 = 0x0180_c200_000e;
+    pub(crate) const DROPPED: u64 = 0x0200_0000_0009;
+    pub(crate) const UNKNOWN: u64 = 0x0200_0000_0077;
+    pub(crate) const ALL: [u64; 6] = [HOST, SERVER, EVERYONE, CONTROLLER, DROPPED, UNKNOWN];
+}
+
+/// Everything that is written.
+pub(crate) fn updates() -> Vec<Update> {
+    let identity = ActionCall::new("set_identity").with("node", NODE);
+    let identity = Entity::from(TableEntry::default_of("identity").action(identity)).modify(&INFO).unwrap();
+    let mut entities: Vec<Entity> = vec![
+        MulticastGroup::to_ports(1, [1, 2, 3]).into(),
+        MulticastGroup::to_ports(EVERYONE.into(), PORTS.map(u32::from)).into(),
+    ];
+    entities.extend(JOBS.iter().flat_map(of_job));
+    let to = |port: u16| ActionCall::new("forward").with("port", port);
+    let everyone = ActionCall::new("broadcast").with("group", EVERYONE);
+    for (dst, action) in [
+        (mac::HOST, to(1)),
+        (mac::SERVER, to(UP)),
+        (mac::EVERYONE, everyone),
+        (mac::CONTROLLER, ActionCall::new("to_controller")),
+        (mac::DROPPED, ActionCall::new("drop")),
+    ] {
+        entities.push(TableEntry::new("mac_forward").exact("dst", dst).action(action).into());
+    }
+    let inserts = entities.iter().map(|entity| entity.insert(&INFO).unwrap());
+    std::iter::once(identity).chain(inserts).collect()
+}
+
+fn of_job(job: &Job) -> Vec<Entity> {
+    const GRADIENT: u8 = 1;
+    const RESULT: u8 = 2;
+    let admit = |port: u16, children: &[u8], kinds: u8| {
+        let children = children.iter().fold(0u64, |mask, child| mask | 1 << child);
+        let call = ActionCall::new("admit").with("job_index", job.index).with("slot_base", job.base);
+        let call = call.with("slot_mask", job.window - 1).with("children", children).with("kinds", kinds);
+        let call = call.with("aggregate", u8::from(job.aggregate)).with("fan_in", job.fan_in);
+        TableEntry::new("admission").exact("job", job.id).exact("ingress_port", port).action(call).into()
+    };
+    let mut entities: Vec<Entity> = vec![admit(UP, &[], RESULT)];
+    entities.extend(job.children.iter().map(|(port, children)| admit(*port, children, GRADIENT)));
+    entities.extend(job.egress.iter().map(|port| {
+        let entry = TableEntry::new("egress_guard").exact("job", job.id).exact("egress_port", *port);
+        entry.action(ActionCall::new("allow")).into()
+    }));
+    entities.extend(job.results.map(|(group, release)| {
+        let call = ActionCall::new("deliver").with("group", group).with("release", u8::from(release));
+        TableEntry::new("result_group").exact("job", job.id).action(call).into()
+    }));
+    entities
+}
