@@ -75,7 +75,7 @@ fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
 }
 
 /// An error unless both files say the same.
-fn same<T: PartialEq + std::fmt::Display>(what: &str, json: T, info: T) -> Result<(), LoadError> {
+fn same<T: PartialEq + std::fmt::Display + ?Sized>(what: &str, json: &T, info: &T) -> Result<(), LoadError> {
     if json == info {
         return Ok(());
     }
@@ -90,19 +90,19 @@ fn check_table(
     info: &P4Info,
 ) -> Result<TableIds, LoadError> {
     let place = format!("table {}", table.name.full);
-    same(&format!("the number of {place}'s key fields"), program.key.len(), table.key.len())?;
+    same(&format!("the number of {place}'s key fields"), &program.key.len(), &table.key.len())?;
     for (field, known) in program.key.iter_mut().zip(&table.key) {
         let what = format!("{place}, key field {}", known.name);
         same(&format!("the name of {what}"), field.name.as_str(), known.name.as_str())?;
-        same(&format!("the width of {what}"), field.bits, known.width)?;
+        same(&format!("the width of {what}"), &field.bits, &known.width)?;
         if known.kind == MatchType::Optional && field.kind == MatchKind::Ternary {
             field.kind = MatchKind::Optional;
         }
-        same(&format!("the kind of {what}"), format!("{:?}", field.kind), format!("{:?}", known.kind))?;
+        same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
     // A table whose entries the program fixes has as many as it has: p4c writes two sizes for it.
     if let Some(size) = table.size.filter(|_| program.fixed.is_empty()) {
-        same(&format!("the size of {place}"), program.size as u64, size)?;
+        same(&format!("the size of {place}"), &(program.size as u64), &size)?;
     }
     let constant = |constant| if constant { "constant" } else { "not constant" };
     same(
@@ -112,7 +112,7 @@ fn check_table(
     )?;
     let direct = &info.message().direct_counters;
     let counts = direct.iter().any(|counter| counter.direct_table_id == table.name.id);
-    same(&format!("whether {place} has a direct counter"), program.counts, counts)?;
+    same(&format!("whether {place} has a direct counter"), &program.counts, &counts)?;
     Ok(TableIds {
         index,
         fields: table.key.iter().map(|field| field.id).collect(),
@@ -129,7 +129,7 @@ fn check_actions(
     document: &Document,
     info: &P4Info,
 ) -> Result<Vec<ActionIds>, LoadError> {
-    same(&format!("the number of {place}'s actions"), program.actions.len(), table.actions.len())?;
+    same(&format!("the number of {place}'s actions"), &program.actions.len(), &table.actions.len())?;
     let mut actions = Vec::new();
     for action in &program.actions {
         let reference = table.actions.iter().find_map(|reference| {
@@ -141,15 +141,15 @@ fn check_actions(
             reference.ok_or_else(|| LoadError::Differs(format!("{what} is only in the JSON")))?;
         same(
             &format!("the number of parameters of {what}"),
-            action.parameters.len(),
-            known.parameters.len(),
+            &action.parameters.len(),
+            &known.parameters.len(),
         )?;
         let json = document.actions.iter().find(|json| json.name == action.name);
         let names = json.map(|json| json.runtime_data.as_slice()).unwrap_or_default();
         for ((bits, parameter), json) in action.parameters.iter().zip(&known.parameters).zip(names) {
             let what = format!("{what}, parameter {}", parameter.name);
             same(&format!("the name of {what}"), json.name.as_str(), parameter.name.as_str())?;
-            same(&format!("the width of {what}"), *bits, parameter.width)?;
+            same(&format!("the width of {what}"), bits, &parameter.width)?;
         }
         actions.push(ActionIds {
             id: reference.id,
@@ -166,7 +166,7 @@ fn check_counters(document: &Document, info: &P4Info, directory: &mut Directory)
         let name = &counter.name.full;
         let found = indirect().enumerate().find(|(_, known)| known.name == *name);
         let (index, known) = found.ok_or_else(|| only_in("P4Info", "counter", name))?;
-        same(&format!("the size of counter {name}"), known.size.unwrap_or(0), counter.size)?;
+        same(&format!("the size of counter {name}"), &known.size.unwrap_or(0), &counter.size)?;
         directory.counters.insert(counter.name.id, index);
     }
     check_names("counter", indirect().map(|c| c.name.as_str()), |name| info.counter(name).is_some())
@@ -177,7 +177,7 @@ fn check_registers(document: &Document, info: &P4Info) -> Result<(), LoadError> 
     for register in info.registers() {
         let name = &register.name.full;
         let known: &json::RegisterArray = known(name).ok_or_else(|| only_in("P4Info", "register", name))?;
-        same(&format!("the size of register {name}"), known.size, register.size)?;
+        same(&format!("the size of register {name}"), &known.size, &register.size)?;
     }
     check_names("register", document.register_arrays.iter().map(|r| r.name.as_str()), |name| {
         info.register(name).is_some()

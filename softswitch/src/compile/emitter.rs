@@ -39,6 +39,16 @@ struct Pool<T> {
     used: usize,
 }
 
+/// All of the code.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) code: Vec<Op>,
+    /// As they are before a packet: constants set, the rest 0.
+    pub(super) words: Vec<u64>,
+    /// The same.
+    pub(super) lines: Vec<Line>,
+}
+
 impl Emitter {
     /// An emitter behind `words` words and `lines` lines of fields and arguments.
     pub(super) fn new(words: usize, lines: usize) -> Self {
@@ -169,8 +179,8 @@ impl Emitter {
         self.code.get(usize::from(from)..).unwrap_or_default()
     }
 
-    /// The code with all jumps in place, the words and the lines.
-    pub(super) fn finish(self) -> Result<(Vec<Op>, Vec<u64>, Vec<Line>), LoadError> {
+    /// The code with all jumps in place.
+    pub(super) fn finish(self) -> Result<Finished, LoadError> {
         if self.overflow {
             return Err(too_many("the program", "instructions"));
         }
@@ -183,7 +193,7 @@ impl Emitter {
             }
         }
         let code = code.iter().map(|op| shortened(*op, &code)).collect();
-        Ok((code, self.words, self.lines))
+        Ok(Finished { code, words: self.words, lines: self.lines })
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use super::fault::{malformed, too_many, unsupported};
 use crate::error::LoadError;
 use crate::json::{self, Document};
@@ -275,7 +273,7 @@ fn lay_out(kind: &json::HeaderType, on_wire: bool) -> Result<(Format, Vec<(Strin
 }
 
 fn width(field: &json::Field, place: &str) -> Result<u32, LoadError> {
-    if field.1 == Value::from("*") {
+    if field.1.as_str() == Some("*") {
         return Err(unsupported(place, "a field of variable length".to_owned()));
     }
     if field.2 {

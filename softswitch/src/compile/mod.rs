@@ -17,7 +17,7 @@ mod term;
 
 use std::collections::HashSet;
 
-use emitter::Emitter;
+use emitter::{Emitter, Finished};
 use fault::{malformed, too_many, unsupported};
 use layout::Layout;
 use primitive::Objects;
@@ -66,7 +66,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     let deparser = deparser(document, &layout)?;
     let format = |header: &u16| &layout.formats[usize::from(layout.instances[usize::from(*header)].format)];
     let header_bytes = deparser.iter().map(|header| format(header).bytes).sum();
-    let (code, words, lines) = out.finish()?;
+    let Finished { code, words, lines } = out.finish()?;
     Ok(Program {
         code,
         entries,

@@ -187,16 +187,14 @@ impl<'a> Described<'a> {
         }
         let overlap = |kind| matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
         let needs_priority = self.program.key.iter().any(|field| overlap(field.kind));
-        match key.priority {
-            priority if needs_priority && priority <= 0 => {
-                return Err(self.invalid("its entries overlap: they need a priority above 0".to_owned()));
-            }
-            priority if !needs_priority && priority != 0 => {
-                return Err(self.invalid(format!("its entries have no priority: {priority} should be 0")));
-            }
-            priority => Pattern::new(&self.program.key, self.program.key_words, &matches, priority)
-                .map_err(|problem| self.invalid(problem)),
+        if needs_priority && key.priority <= 0 {
+            return Err(self.invalid("its entries overlap: they need a priority above 0".to_owned()));
         }
+        if !needs_priority && key.priority != 0 {
+            return Err(self.invalid(format!("its entries have no priority: {} should be 0", key.priority)));
+        }
+        Pattern::new(&self.program.key, self.program.key_words, &matches, key.priority)
+            .map_err(|problem| self.invalid(problem))
     }
 
     /// An action of the table, in an entry ([`Scope::TableOnly`]) or as the default.

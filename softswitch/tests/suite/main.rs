@@ -1,8 +1,15 @@
 //! The switch running the real program, driven with frames.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod admission;
 mod constructs;
 mod control;
+mod engine;
 mod gradients;
 mod model;
 mod plain;
