@@ -50,3 +50,15 @@ fn nobody_there_is_said_with_the_address() {
     refused(&["jobs", "list", "--controller", "127.0.0.1:1"], 1, &["no controller at 127.0.0.1:1"]);
     refused(&["counters", "--controller", "127.0.0.1:1"], 1, &["no controller at 127.0.0.1:1"]);
 }
+
+#[test]
+fn the_example_settings_have_no_key_that_there_is_not() {
+    for (daemon, words) in [("controller", "topology.toml"), ("switch", "swp1"), ("agent", "ens1f0")] {
+        let file = format!("deploy/config/{daemon}.toml");
+        refused(&[daemon, "--config", &file], 1, &[words]);
+    }
+    let token = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&token, "00").unwrap();
+    let job = ["--job", "a", "--token-file", token.path().to_str().unwrap()];
+    refused(&[&["server", "--config", "deploy/config/server.toml"], &job[..]].concat(), 1, &["ens1f0"]);
+}

@@ -177,3 +177,24 @@ fn what_cannot_work_is_refused_clearly() {
     no_interface.args(network.controller()).arg("--socket").arg(network.socket("w0"));
     assert_refused(&no_interface.output().unwrap(), &["no network interface eth9"]);
 }
+
+#[test]
+fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
+    let Some(network) = Network::up("tree", "three-tier-8.toml") else { return };
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    let _agents = network.start_agents();
+    let plan = network.create_job("tree");
+    assert_eq!(plan["plan"]["server_fan_in"], 1);
+    let _server = Daemon::start(network.server_command("tree"));
+    let reports = assert_all_right(&network.allreduce("tree", &["--size", "1MiB", "--iterations", "2"]));
+    assert_eq!(reports.len(), 8);
+
+    let counters = network.ask(&["counters", "--switch", "root"]);
+    let root = &counters["switches"][0];
+    let bytes = |kind: &str| root["ports"]["1"][kind]["bytes"].as_f64().unwrap() / f64::from(2 << 20);
+    // Headers, and what was sent again because a slow machine took too long.
+    assert!((1.0..1.5).contains(&bytes("egress")), "{counters}");
+    assert!((1.0..1.5).contains(&bytes("ingress")), "{counters}");
+    assert!(root["jobs"]["tree"]["completed"]["packets"].as_u64().unwrap() >= 2 * 1024, "{counters}");
+}
