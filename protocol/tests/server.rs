@@ -1,0 +1,189 @@
+//! The server alone: what it completes, answers and refuses.
+#![allow(clippy::unwrap_used, reason = "all of it is a test")]
+
+use std::time::Duration;
+
+use tributary_protocol::{ConfigError, Downlink, Recipient, Server, ServerConfig, Time};
+use tributary_wire::constants::VALUES_BYTES;
+use tributary_wire::{Header, Hop, JobId, Kind, NodeId, Operator, Rank, Seq, Tally, ValuesView};
+
+const WINDOW: u32 = 4;
+const RANKS: [Rank; 3] = [Rank::new(0), Rank::new(1), Rank::new(2)];
+/// Longer than any answer counts as on its way.
+const LATER: Duration = Duration::from_millis(10);
+
+fn job(id: u16) -> JobId {
+    JobId::new(id).unwrap()
+}
+
+fn server(downlink: Downlink, fan_in: u8) -> Server {
+    let config = ServerConfig {
+        job: job(5),
+        members: RANKS.to_vec(),
+        window: WINDOW,
+        start: Seq::FIRST,
+        fan_in,
+        downlink,
+    };
+    Server::new(config).unwrap()
+}
+
+fn header(seq: u32, rank: u16) -> Header {
+    Header {
+        kind: Kind::Gradient,
+        operator: Operator::Sum,
+        retransmit: false,
+        job: job(5),
+        rank: Rank::new(rank),
+        seq: Seq(seq),
+        tally: Tally { contributors: 1, weight: 2, check: 3 },
+    }
+}
+
+fn hop(child: u8, fan_in: u8) -> Hop {
+    Hop { node: NodeId::new(9).unwrap(), egress_port: 0, aggregate: true, child, fan_in }
+}
+
+/// Sends a slice whose values are all `value`.
+fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: i32) {
+    let mut bytes = [0; VALUES_BYTES];
+    bytes.as_chunks_mut().0.fill(value.to_be_bytes());
+    server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
+}
+
+/// Everything that the server wants to send: to whom, which slice, its first value and its tally.
+fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
+    let next = |server: &mut Server| {
+        server.poll_transmit().map(|out| (out.to, out.header.seq.0, out.values[0], out.header.tally))
+    };
+    std::iter::from_fn(|| next(server)).collect()
+}
+
+fn recipients(server: &mut Server) -> Vec<Recipient> {
+    sent(server).into_iter().map(|(to, ..)| to).collect()
+}
+
+#[test]
+fn adds_up_each_child_once_and_tells_everyone() {
+    let mut server = server(Downlink::Multicast, 2);
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 2), 7);
+    contribute(&mut server, Time::ZERO, &header(1, 1), hop(0, 2), 100);
+    assert_eq!(sent(&mut server), []);
+    contribute(&mut server, Time::ZERO, &header(1, 2), hop(1, 2), i32::MAX);
+    let tally = Tally { contributors: 2, weight: 4, check: 6 };
+    assert_eq!(sent(&mut server), [(Recipient::All, 1, i32::MAX.wrapping_add(7), tally)]);
+    assert_eq!((server.stats().duplicates, server.stats().completed), (1, 1));
+}
+
+#[test]
+fn compares_max_as_unsigned_31_bit_numbers() {
+    let mut server = server(Downlink::Multicast, 2);
+    let header = Header { operator: Operator::Max, ..header(1, 0) };
+    contribute(&mut server, Time::ZERO, &header, hop(0, 2), 5);
+    contribute(&mut server, Time::ZERO, &header, hop(1, 2), i32::MIN | 4);
+    assert_eq!(sent(&mut server)[0].2, 5);
+}
+
+#[test]
+fn unicast_sends_one_copy_to_each_member() {
+    let mut server = server(Downlink::Unicast, 1);
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), RANKS.map(Recipient::Rank));
+}
+
+#[test]
+fn answers_a_rank_at_most_once_a_round_trip_and_all_when_several_ask() {
+    let mut server = server(Downlink::Multicast, 1);
+    let (slice, probe) = (header(1, 0), |rank| Header { retransmit: true, ..header(1, rank) });
+    contribute(&mut server, Time::ZERO, &slice, hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), [Recipient::All]);
+    // The question has crossed the result.
+    server.handle_gradient(Time::ZERO, &probe(1), &hop(0, 1), None);
+    assert_eq!(recipients(&mut server), []);
+
+    let later = Time::ZERO + LATER;
+    server.handle_gradient(later, &probe(1), &hop(0, 1), None);
+    server.handle_gradient(later, &probe(1), &hop(0, 1), None);
+    assert_eq!(recipients(&mut server), [Recipient::Rank(RANKS[1])]);
+    // A duplicate with values asks like a probe.
+    contribute(&mut server, later, &probe(2), hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), [Recipient::All]);
+    server.handle_gradient(later, &probe(0), &hop(0, 1), None);
+    assert_eq!(recipients(&mut server), []);
+
+    server.handle_gradient(later + LATER, &probe(0), &hop(0, 1), None);
+    assert_eq!(recipients(&mut server), [Recipient::Rank(RANKS[0])]);
+    let stats = server.stats();
+    assert_eq!((stats.answers, stats.answers_to_all, stats.suppressed), (2, 1, 3));
+}
+
+#[test]
+fn starts_nothing_at_or_below_its_floor_and_nothing_ahead_of_its_window() {
+    let mut server = server(Downlink::Multicast, 1);
+    for seq in [1, 1 + WINDOW] {
+        contribute(&mut server, Time::ZERO, &header(seq, 0), hop(0, 1), 7);
+    }
+    assert_eq!(recipients(&mut server).len(), 1, "the first one is no use to anyone now");
+    contribute(&mut server, Time::ZERO + LATER, &header(1, 0), hop(0, 1), 7);
+    contribute(&mut server, Time::ZERO, &header(2 + WINDOW, 0), hop(0, 1), 7);
+    contribute(&mut server, Time::ZERO, &header(0, 0), hop(0, 1), 7);
+    assert_eq!(sent(&mut server), []);
+    assert_eq!((server.stats().stale, server.stats().rejected), (2, 1));
+}
+
+#[test]
+fn ignores_what_does_not_fit_the_job() {
+    let mut server = server(Downlink::Multicast, 2);
+    contribute(&mut server, Time::ZERO, &Header { job: job(6), ..header(1, 0) }, hop(0, 2), 7);
+    contribute(&mut server, Time::ZERO, &Header { kind: Kind::Result, ..header(1, 0) }, hop(0, 2), 7);
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 1), 7);
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(64, 2), 7);
+    server.handle_gradient(Time::ZERO, &header(1, 0), &hop(0, 2), None);
+    assert_eq!((server.stats().rejected, server.stats().early_probes), (4, 1));
+    assert_eq!(server.stats().contributions, 0);
+}
+
+#[test]
+fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
+    let mut server = server(Downlink::Multicast, 2);
+    for child in 0..2 {
+        contribute(&mut server, Time::ZERO, &header(1, 0), hop(child, 2), 7);
+    }
+    contribute(&mut server, Time::ZERO, &header(2, 0), hop(0, 2), 1000);
+    assert_eq!(recipients(&mut server), [Recipient::All]);
+    server.change_generation(job(8), &RANKS[..2], 2).unwrap();
+    let later = Time::ZERO + LATER;
+    let new = |seq| Header { job: job(8), retransmit: true, ..header(seq, 1) };
+    contribute(&mut server, later, &new(1), hop(0, 2), 7);
+    for child in 0..2 {
+        contribute(&mut server, later, &new(2), hop(child, 2), 3);
+    }
+    let results = sent(&mut server);
+    assert_eq!(
+        results[0],
+        (Recipient::Rank(RANKS[1]), 1, 14, Tally { contributors: 2, weight: 4, check: 6 })
+    );
+    assert_eq!((results[1].0, results[1].1, results[1].2), (Recipient::All, 2, 6));
+    contribute(&mut server, later + LATER, &Header { rank: RANKS[2], ..new(1) }, hop(0, 2), 7);
+    assert_eq!(sent(&mut server), [], "who has left gets no answer");
+}
+
+#[test]
+fn a_bad_configuration_is_refused() {
+    let config = |members: &[Rank], window, fan_in| ServerConfig {
+        job: job(5),
+        members: members.to_vec(),
+        window,
+        start: Seq::FIRST,
+        fan_in,
+        downlink: Downlink::Multicast,
+    };
+    let error = |config| Server::new(config).unwrap_err();
+    assert_eq!(error(config(&RANKS, 3, 1)), ConfigError::Window(3));
+    assert_eq!(error(config(&RANKS, 0, 1)), ConfigError::Window(0));
+    assert_eq!(error(config(&RANKS, 4, 0)), ConfigError::FanIn(0));
+    assert_eq!(error(config(&RANKS, 4, 65)), ConfigError::FanIn(65));
+    assert_eq!(error(config(&[], 4, 1)), ConfigError::NoMembers);
+    assert_eq!(error(config(&[RANKS[0], RANKS[0]], 4, 1)), ConfigError::DuplicateMember(RANKS[0]));
+    assert_eq!(error(config(&[Rank::ALL], 4, 1)), ConfigError::ReservedRank(0xffff));
+}

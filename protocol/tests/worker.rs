@@ -1,0 +1,210 @@
+//! A worker alone, against a server that is played by the test: a job of one member, whose results are
+//! what it has sent.
+#![allow(clippy::unwrap_used, reason = "all of it is a test")]
+
+use std::time::Duration;
+
+use tributary_protocol::{
+    AllReduce, ConfigError, GradientData, OperationId, StartError, Sums, Time, Timers, Worker, WorkerConfig,
+    WorkerEvent,
+};
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Header, JobId, Kind, Operator, Rank, Seq, ValuesView};
+
+const ME: Rank = Rank::new(3);
+
+fn job(id: u16) -> JobId {
+    JobId::new(id).unwrap()
+}
+
+fn config(window: u32) -> WorkerConfig {
+    WorkerConfig {
+        job: job(5),
+        rank: ME,
+        members: vec![ME],
+        window,
+        start: Seq::FIRST,
+        timers: Timers::default(),
+    }
+}
+
+fn integers(slices: usize) -> AllReduce {
+    let data = GradientData::I32((0..(slices * VALUES_PER_SLICE) as i32).collect());
+    AllReduce { name: "counts".to_owned(), data, weight: 1 }
+}
+
+type Slice = (Header, [i32; VALUES_PER_SLICE]);
+
+fn sent(worker: &mut Worker, now: Time) -> Vec<Slice> {
+    std::iter::from_fn(|| worker.poll_transmit(now).map(|out| (out.header, *out.values))).collect()
+}
+
+fn seqs(slices: &[Slice]) -> Vec<u32> {
+    slices.iter().map(|(header, _)| header.seq.0).collect()
+}
+
+/// The result of a slice is the slice, since nobody else takes part.
+fn answer(worker: &mut Worker, now: Time, (header, values): &Slice) {
+    let mut bytes = [0; VALUES_BYTES];
+    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        *to = value.to_be_bytes();
+    }
+    let header = Header { kind: Kind::Result, ..*header };
+    worker.handle_result(now, &header, ValuesView::new(&bytes));
+}
+
+#[test]
+fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    worker.start_all_reduce(integers(6)).unwrap();
+    let max = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&max), [1]);
+    assert_eq!(max[0].0.operator, Operator::Max);
+    answer(&mut worker, Time::ZERO, &max[0]);
+    let sums = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&sums), [2, 3, 4, 5]);
+    assert!(sums.iter().all(|(header, _)| header.operator == Operator::Sum));
+    answer(&mut worker, Time::ZERO, &sums[1]);
+    let next = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&next), [7], "6 has to wait for 2");
+    for slice in [&sums[0], &sums[2], &sums[3], &next[0]] {
+        answer(&mut worker, Time::ZERO, slice);
+    }
+    let last = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&last), [6]);
+    assert_eq!((worker.poll_event(), worker.is_idle()), (None, false));
+    answer(&mut worker, Time::ZERO, &last[0]);
+    let Some(WorkerEvent::Completed { operation, reduced }) = worker.poll_event() else { panic!("not done") };
+    assert_eq!(operation, OperationId(0));
+    assert_eq!(reduced.sums, Sums::I32((0..6 * 256).collect()));
+    assert!(worker.is_idle() && worker.poll_timeout().is_none());
+}
+
+#[test]
+fn nothing_and_one_element_can_be_reduced() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    for (len, slices) in [(0, 1), (1, 2)] {
+        let data = GradientData::F32(vec![0.75; len]);
+        worker.start_all_reduce(AllReduce { name: "bias".to_owned(), data, weight: 3 }).unwrap();
+        for _ in 0..slices {
+            let slice = sent(&mut worker, Time::ZERO);
+            answer(&mut worker, Time::ZERO, &slice[0]);
+        }
+        let Some(WorkerEvent::Completed { reduced, .. }) = worker.poll_event() else { panic!("not done") };
+        assert_eq!(reduced.sums, Sums::F32(vec![2.25; len]));
+        assert_eq!(reduced.means(), vec![0.75; len]);
+        assert_eq!((reduced.weight, reduced.contributors), (3, 1));
+    }
+}
+
+#[test]
+fn operations_follow_one_another_without_a_pause() {
+    let mut worker = Worker::new(config(8)).unwrap();
+    worker.start_all_reduce(integers(2)).unwrap();
+    worker.start_all_reduce(integers(1)).unwrap();
+    assert_eq!(worker.next_seq(), Seq(6));
+    let max = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&max), [1, 4]);
+}
+
+#[test]
+fn silence_is_answered_by_asking_again() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    worker.start_all_reduce(integers(4)).unwrap();
+    let max = sent(&mut worker, Time::ZERO);
+    let deadline = worker.poll_timeout().unwrap();
+    worker.handle_timeout(Time::from_nanos(deadline.as_nanos() - 1));
+    assert_eq!(sent(&mut worker, deadline), []);
+    worker.handle_timeout(deadline);
+    let again = sent(&mut worker, deadline);
+    assert_eq!(again, [(Header { retransmit: true, ..max[0].0 }, max[0].1)]);
+    assert!(worker.poll_timeout().unwrap() > deadline);
+    assert_eq!((worker.stats().timeouts, worker.stats().retransmitted), (1, 1));
+}
+
+#[test]
+fn a_slice_that_others_overtake_is_sent_again_before_any_timeout() {
+    let mut worker = Worker::new(config(16)).unwrap();
+    worker.start_all_reduce(integers(100)).unwrap();
+    let millis = |ms| Time::ZERO + Duration::from_millis(ms);
+    let max = sent(&mut worker, Time::ZERO);
+    answer(&mut worker, millis(1), &max[0]);
+    let mut slices = sent(&mut worker, millis(1));
+    let lost = slices.remove(0);
+    let mut again = Vec::new();
+    // One result, and one more slice, each 100 µs; never silence.
+    for step in 0..90 {
+        let now = millis(2) + Duration::from_micros(100 * step);
+        if worker.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            worker.handle_timeout(now);
+        }
+        answer(&mut worker, now, &slices.remove(0));
+        slices.extend(sent(&mut worker, now));
+        again.extend(slices.extract_if(.., |(header, _)| header.retransmit));
+        if !again.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(seqs(&again), seqs(&[lost]));
+    assert_eq!((worker.stats().gaps, worker.stats().timeouts), (1, 0));
+}
+
+#[test]
+fn a_damaged_result_is_asked_for_again_and_a_second_one_is_an_error() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    for heals in [true, false] {
+        worker.start_all_reduce(integers(1)).unwrap();
+        let max = sent(&mut worker, Time::ZERO);
+        answer(&mut worker, Time::ZERO, &max[0]);
+        let sum = sent(&mut worker, Time::ZERO);
+        let mut damaged = sum[0];
+        damaged.1[9] ^= 1 << 20;
+        answer(&mut worker, Time::ZERO, &damaged);
+        assert_eq!(worker.poll_event(), None);
+        assert_eq!(seqs(&sent(&mut worker, Time::ZERO)), seqs(&sum));
+        answer(&mut worker, Time::ZERO, if heals { &sum[0] } else { &damaged });
+        match worker.poll_event() {
+            Some(WorkerEvent::Completed { .. }) => assert!(heals),
+            Some(WorkerEvent::Failed { error, .. }) => {
+                assert!(!heals);
+                assert!(error.to_string().contains("the network's sum of slice 4 is wrong"), "{error}");
+            }
+            None => panic!("no outcome"),
+        }
+    }
+    assert_eq!(worker.stats().mismatched, 3);
+}
+
+#[test]
+fn a_new_generation_has_everything_unanswered_sent_again() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    worker.start_all_reduce(integers(4)).unwrap();
+    let max = sent(&mut worker, Time::ZERO);
+    answer(&mut worker, Time::ZERO, &max[0]);
+    let before = sent(&mut worker, Time::ZERO);
+    assert_eq!(worker.change_generation(Time::ZERO, job(6), &[]), Err(ConfigError::NoMembers));
+    worker.change_generation(Time::ZERO, job(6), &[ME]).unwrap();
+    let after = sent(&mut worker, Time::ZERO);
+    assert_eq!(seqs(&after), seqs(&before));
+    assert!(after.iter().all(|(header, _)| header.retransmit && header.job == job(6)));
+    answer(&mut worker, Time::ZERO, &before[0]);
+    assert_eq!(worker.stats().foreign, 1, "a result of the old generation");
+    after.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
+    assert!(matches!(worker.poll_event(), Some(WorkerEvent::Completed { .. })));
+}
+
+#[test]
+fn a_weight_that_leaves_the_others_no_room_is_refused() {
+    let members = vec![Rank::new(0), ME];
+    let mut worker = Worker::new(WorkerConfig { members, ..config(4) }).unwrap();
+    let heavy = AllReduce { weight: (1 << 29) + 1, ..integers(1) };
+    let error = worker.start_all_reduce(heavy).unwrap_err();
+    assert!(matches!(error, StartError::Weight { members: 2, most: 0x2000_0000, .. }), "{error}");
+    assert!(worker.is_idle());
+}
+
+#[test]
+fn who_is_no_member_cannot_take_part() {
+    let members = vec![Rank::new(0)];
+    assert_eq!(Worker::new(WorkerConfig { members, ..config(4) }).unwrap_err(), ConfigError::NotAMember(ME));
+}
