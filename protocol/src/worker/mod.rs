@@ -176,8 +176,10 @@ impl Worker {
     /// When to call [`handle_timeout`](Self::handle_timeout), unless something else happens first. `None`
     /// while nothing is awaited.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let silence = (self.unanswered > 0).then(|| self.recovery.deadline());
-        silence.into_iter().chain(self.recovery.next_due_at()).min()
+        if self.unanswered == 0 {
+            return None;
+        }
+        self.recovery.next_due_at().into_iter().chain([self.recovery.deadline()]).min()
     }
 
     /// Lets time pass: asks again for what is overdue. Harmless when called early.
