@@ -218,7 +218,7 @@ impl<'a> Graph<'a> {
         out.push(Op::Apply { table: index });
         if table.next_tables.contains_key("__HIT__") || table.next_tables.contains_key("__MISS__") {
             let hit = self.jump_target(next_of(table, &["__HIT__"]), end, waiting)?;
-            out.jump_with(hit, |to| Op::JumpHit { table: index, to });
+            out.jump_with(hit, |to| Op::JumpHit { to });
             return Ok(next_of(table, &["__MISS__"]));
         }
         let next: Vec<_> = table.actions.iter().map(|action| next_of(table, &[action])).collect();
@@ -227,7 +227,7 @@ impl<'a> Graph<'a> {
         if distinct.len() > 1 {
             for (action, next) in next.iter().enumerate() {
                 let to = self.jump_target(*next, end, waiting)?;
-                out.jump_with(to, |to| Op::JumpAction { table: index, action: action as u16, to });
+                out.jump_with(to, |to| Op::JumpAction { action: action as u16, to });
             }
         }
         Ok(table.base_default_next.as_deref())

@@ -268,6 +268,12 @@ fn lay_out(kind: &json::HeaderType, on_wire: bool) -> Result<(Format, Vec<(Strin
             return Err(malformed(&format!("header type {}", kind.name), "it ends inside a byte".to_owned()));
         }
         format.bytes = wire.bit / 8;
+        if format.bytes > usize::from(u16::MAX) {
+            return Err(unsupported(
+                &format!("header type {}", kind.name),
+                "a header of more than 65535 bytes",
+            ));
+        }
     }
     Ok((format, slots))
 }

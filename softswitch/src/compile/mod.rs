@@ -33,8 +33,12 @@ const MAX_REGISTER_BYTES: u64 = 1 << 30;
 /// Cells that a program's counters may have.
 const MAX_COUNTERS: u64 = 1 << 24;
 
+/// Objects of one kind: indices of 16 bits hold more.
+const MAX_OBJECTS: usize = 10_000;
+
 /// Compiles a program. `visible` are the names of the tables that the control plane can see.
 pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Program, LoadError> {
+    check_sizes(document)?;
     let layout = Layout::new(document)?;
     let standard = layout.standard(&document.errors)?;
     let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
@@ -88,6 +92,22 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         registers: registers(document)?,
         arguments,
     })
+}
+
+/// Refuses programs whose objects could not be numbered.
+fn check_sizes(document: &Document) -> Result<(), LoadError> {
+    let flows = || document.pipelines.iter();
+    let sizes = [
+        ("counters", document.counter_arrays.len()),
+        ("registers", document.register_arrays.len()),
+        ("checksums", document.checksums.len()),
+        ("tables", flows().map(|flow| flow.tables.len()).sum()),
+        ("actions", flows().flat_map(|flow| &flow.tables).map(|table| table.action_ids.len()).sum()),
+    ];
+    match sizes.iter().find(|(_, size)| *size > MAX_OBJECTS) {
+        Some((what, _)) => Err(too_many("the program", what)),
+        None => Ok(()),
+    }
 }
 
 fn pipeline<'a>(document: &'a Document, name: &str) -> Result<&'a ControlFlow, LoadError> {

@@ -22,7 +22,8 @@ pub(crate) struct State {
     pub(crate) tables: Vec<Table>,
     pub(crate) counters: Vec<Vec<CounterValue>>,
     pub(crate) registers: Vec<Registers>,
-    vectors: bool,
+    /// Use the processor's wide vectors.
+    pub(crate) vectors: bool,
 }
 
 /// Has the processor the vectors that came with AVX2? The same code, compiled for them, moves and adds wide
@@ -135,8 +136,8 @@ impl State {
                 Op::JumpUnequal { a, b, to } => jump(&mut at, to, self.get(a) != self.get(b)),
                 Op::JumpLess { a, b, to } => jump(&mut at, to, self.get(a) < self.get(b)),
                 Op::JumpNotLess { a, b, to } => jump(&mut at, to, self.get(a) >= self.get(b)),
-                Op::JumpHit { to, .. } => jump(&mut at, to, hit),
-                Op::JumpAction { action, to, .. } => jump(&mut at, to, ran == Some(action)),
+                Op::JumpHit { to } => jump(&mut at, to, hit),
+                Op::JumpAction { action, to } => jump(&mut at, to, ran == Some(action)),
                 Op::Apply { table } => {
                     let found = self.apply(program, table, packet.frame.len());
                     (hit, ran) = (found.hit, found.action);
@@ -298,3 +299,6 @@ fn jump(at: &mut usize, to: CodeIndex, take: bool) {
 fn shift(by: u64, shift: impl Fn(u64) -> u64) -> u64 {
     if by < 64 { shift(by) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,14 +220,12 @@ pub(crate) enum Op {
     Apply {
         table: u16,
     },
-    /// Where the last [`Op::Apply`] of the table found an entry.
+    /// Where the last [`Op::Apply`] found an entry.
     JumpHit {
-        table: u16,
         to: CodeIndex,
     },
-    /// Where the last [`Op::Apply`] of the table ran this action.
+    /// Where the last [`Op::Apply`] ran this action.
     JumpAction {
-        table: u16,
         action: u16,
         to: CodeIndex,
     },

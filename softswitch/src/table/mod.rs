@@ -210,7 +210,9 @@ impl Table {
         let Some(at) = self.find(pattern) else { return false };
         match &mut self.index {
             Index::None => {}
-            Index::Word(map) => map.retain(|_, other| *other != at),
+            Index::Word(map) => {
+                map.remove(&pattern.value.first().copied().unwrap_or(0));
+            }
             Index::Words(map) => {
                 map.remove(&pattern.value);
             }

@@ -7,6 +7,7 @@
 )]
 
 mod admission;
+mod allocation;
 mod constructs;
 mod control;
 mod engine;
