@@ -9,12 +9,51 @@ use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 
 use crate::support::{Rig, Sent, UP, p4_build, values};
 
-/// The real program as JSON, and its P4Info.
-static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
-static P4INFO: LazyLock<String> = LazyLock::new(|| p4_build("tributary.p4info.txtpb"));
+/// A program to damage.
+struct Original {
+    json: String,
+    p4info: String,
+    document: Value,
+    /// All places in the document.
+    places: Vec<String>,
+}
 
-fn load(json: &str) -> Result<Pipeline, LoadError> {
-    Pipeline::load_text(json, &P4INFO)
+/// The real program, and the one that uses more of P4.
+static ORIGINALS: LazyLock<[Original; 2]> = LazyLock::new(|| {
+    [
+        Original::new(p4_build("tributary.json"), p4_build("tributary.p4info.txtpb")),
+        Original::new(
+            include_str!("../programs/constructs.json").to_owned(),
+            include_str!("../programs/constructs.p4info.txtpb").to_owned(),
+        ),
+    ]
+});
+
+impl Original {
+    fn new(json: String, p4info: String) -> Self {
+        let document = serde_json::from_str(&json).unwrap();
+        let mut all = Vec::new();
+        places(&document, "", &mut all);
+        Self { json, p4info, document, places: all }
+    }
+
+    fn load(&self, json: &str) -> Result<Pipeline, LoadError> {
+        Pipeline::load_text(json, &self.p4info)
+    }
+
+    fn some_place(&self, index: &Index) -> &str {
+        &self.places[index.index(self.places.len())]
+    }
+}
+
+fn original() -> impl Strategy<Value = &'static Original> {
+    (0..2_usize).prop_map(|number| &ORIGINALS[number])
+}
+
+impl std::fmt::Debug for Original {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.document["program"])
+    }
 }
 
 /// All places of a JSON document, as pointers.
@@ -33,17 +72,6 @@ fn places(json: &Value, at: &str, all: &mut Vec<String>) {
         }
         _ => {}
     }
-}
-
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&JSON).unwrap());
-static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let mut all = Vec::new();
-    places(&DOCUMENT, "", &mut all);
-    all
-});
-
-fn some_place(index: &Index) -> &'static String {
-    &PLACES[index.index(PLACES.len())]
 }
 
 /// Something that some part of a program could be by mistake.
@@ -87,10 +115,14 @@ fn replacement() -> impl Strategy<Value = Value> {
 fn exercise(pipeline: Pipeline) {
     let mut switch = Switch::new(Arc::new(pipeline));
     let mut outputs = Outputs::new();
-    for sent in [Sent::gradient(0, 2, 1, values(1)), Sent::result(1, 2)] {
+    let mut frames = vec![Sent::gradient(0, 2, 1, values(1)).frame(), Sent::result(1, 2).frame()];
+    for test in 0..14 {
+        frames.push([vec![test, 0x80], vec![0xa5; 60]].concat());
+    }
+    for frame in frames {
         for port in [0, 1, UP, 510] {
             outputs.clear();
-            switch.process(port, &sent.frame(), &mut outputs);
+            switch.process(port, &frame, &mut outputs);
         }
     }
 }
@@ -99,37 +131,43 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_program_is_refused_or_runs(damage in prop::collection::vec((any::<Index>(), replacement()), 1..4)) {
-        let mut document = DOCUMENT.clone();
+    fn a_damaged_program_is_refused_or_runs(
+        original in original(),
+        damage in prop::collection::vec((any::<Index>(), replacement()), 1..4),
+    ) {
+        let mut document = original.document.clone();
         for (place, value) in damage {
-            if let Some(part) = document.pointer_mut(some_place(&place)) {
+            if let Some(part) = document.pointer_mut(original.some_place(&place)) {
                 *part = value;
             }
         }
-        if let Ok(pipeline) = load(&document.to_string()) {
+        if let Ok(pipeline) = original.load(&document.to_string()) {
             exercise(pipeline);
         }
     }
 
     #[test]
-    fn parts_of_a_program_in_each_others_place_are_refused_or_run(swaps in prop::collection::vec(any::<[Index; 2]>(), 1..4)) {
-        let mut document = DOCUMENT.clone();
+    fn parts_of_a_program_in_each_others_place_are_refused_or_run(
+        original in original(),
+        swaps in prop::collection::vec(any::<[Index; 2]>(), 1..4),
+    ) {
+        let mut document = original.document.clone();
         for [from, to] in swaps {
-            let part = DOCUMENT.pointer(some_place(&from)).cloned().unwrap_or_default();
+            let part = original.document.pointer(original.some_place(&from)).cloned().unwrap_or_default();
             // The whole in place of a part would only be slow.
-            if let (Some(place), true) = (document.pointer_mut(some_place(&to)), part.to_string().len() < 5000) {
+            if let (Some(place), true) = (document.pointer_mut(original.some_place(&to)), part.to_string().len() < 5000) {
                 *place = part;
             }
         }
-        if let Ok(pipeline) = load(&document.to_string()) {
+        if let Ok(pipeline) = original.load(&document.to_string()) {
             exercise(pipeline);
         }
     }
 
     #[test]
-    fn a_program_that_ends_early_is_refused(len in any::<Index>()) {
-        let len = len.index(JSON.len());
-        prop_assert!(load(JSON.get(..len).unwrap_or_default()).is_err());
+    fn a_program_that_ends_early_is_refused(original in original(), len in any::<Index>()) {
+        let len = len.index(original.json.trim_end().len());
+        prop_assert!(original.load(original.json.get(..len).unwrap_or_default()).is_err());
     }
 }
 
