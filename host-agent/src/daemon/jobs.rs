@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
@@ -21,6 +22,8 @@ pub(crate) struct Jobs {
     pub(crate) open_port: OpenPort,
     pub(crate) timers: Timers,
     state: Mutex<State>,
+    /// Whether all jobs have been left.
+    stopped: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -35,7 +38,14 @@ struct State {
 
 impl Jobs {
     pub(crate) fn new(host: String, controller: Endpoint, open_port: OpenPort, timers: Timers) -> Self {
-        Self { host, controller, open_port, timers, state: Mutex::default() }
+        Self {
+            host,
+            controller,
+            open_port,
+            timers,
+            state: Mutex::default(),
+            stopped: watch::Sender::new(false),
+        }
     }
 
     /// The member of that job, for one process: the one that is there, or a new one.
@@ -53,7 +63,7 @@ impl Jobs {
     fn admit(&self, job: &str, token: &[u8], membership: Membership) -> Result<Arc<Member>, Status> {
         let mut state = self.state();
         if state.closed {
-            return Err(Status::unavailable("the agent is shutting down"));
+            return Err(shutting_down());
         }
         // Those that are over have nothing to do any more.
         while state.work.try_join_next().is_some() {}
@@ -75,8 +85,9 @@ impl Jobs {
     }
 
     pub(crate) fn session(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
-        let session = SessionId::try_from(id).ok().and_then(|id| self.state().sessions.get(&id).cloned());
-        session.ok_or_else(no_session)
+        let state = self.state();
+        let session = SessionId::try_from(id).ok().and_then(|id| state.sessions.get(&id).cloned());
+        session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
     }
 
     /// The process has no use for its job any more; the host stays a member.
@@ -105,10 +116,16 @@ impl Jobs {
             let mut state = self.state();
             state.closed = true;
             state.members.values().for_each(|member| member.leave(reason));
-            state.sessions.clear();
             std::mem::take(&mut state.work)
         };
         work.join_all().await;
+        self.stopped.send_replace(true);
+    }
+
+    /// Waits until all jobs have been left for good.
+    pub(crate) async fn stopped(&self) {
+        // An error means that nobody could say so any more.
+        let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,6 +144,10 @@ impl Drop for OpenSession {
     fn drop(&mut self) {
         self.jobs.abandon(&self.id);
     }
+}
+
+fn shutting_down() -> Status {
+    Status::unavailable("the agent is shutting down")
 }
 
 fn no_session() -> Status {

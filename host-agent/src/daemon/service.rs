@@ -34,7 +34,16 @@ impl Agent for Service {
         let phases = member.phase();
         let session = self.jobs.open(member, owner);
         let (sender, events) = mpsc::channel(EVENTS);
-        tokio::spawn(tell(phases, session.id, self.jobs.host.clone(), sender));
+        let (jobs, id) = (Arc::clone(&self.jobs), session.id);
+        tokio::spawn(async move {
+            tell(phases, id, &jobs.host, &sender).await;
+            // The stream stays until the process has done with it: with it the session would go, and why the
+            // job is over.
+            tokio::select! {
+                () = sender.closed() => {}
+                () = jobs.stopped() => {}
+            }
+        });
         Ok(Response::new(JobEvents { events, _session: session }))
     }
 
@@ -104,14 +113,14 @@ fn owner<T>(request: &Request<T>) -> Result<u32, Status> {
 async fn tell(
     mut phases: watch::Receiver<Phase>,
     session: SessionId,
-    host: String,
-    events: mpsc::Sender<Result<v1::JobEvent, Status>>,
+    host: &str,
+    events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
 ) {
     loop {
         let phase = phases.borrow_and_update().clone();
         let event = match phase {
             Phase::Waiting => None,
-            Phase::Running(running) => Some(Event::Started(started(session, &host, &running))),
+            Phase::Running(running) => Some(Event::Started(started(session, host, &running))),
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
             Phase::Over(Err(reason)) => Some(Event::Failed(v1::Failed { reason })),
         };

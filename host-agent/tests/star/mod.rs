@@ -27,19 +27,12 @@ pub(crate) struct Star {
 impl Star {
     pub(crate) fn start(workers: u8, downlink: Downlink, loss: f64, meddle: Meddle) -> Self {
         let (worker_configs, server_config) = configs(workers, downlink);
-        let mut host_ports = Vec::new();
-        let mut hub_ports = Vec::new();
-        for seed in 0..=u64::from(workers) {
-            let (host, hub, _) = link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
-            host_ports.push(Box::new(host));
-            hub_ports.push(hub);
-        }
-        let hub = Hub::start(hub_ports, meddle);
-        let server = ServerAgent::start(&server_config, host_ports.pop().unwrap()).unwrap();
+        let (mut host_ports, hub) = Hub::with_ports(workers, loss, meddle);
+        let server = ServerAgent::start(&server_config, Box::new(host_ports.pop().unwrap())).unwrap();
         let workers = worker_configs
             .iter()
             .zip(host_ports)
-            .map(|(config, port)| WorkerAgent::start(config, Timers::default(), port).unwrap())
+            .map(|(config, port)| WorkerAgent::start(config, Timers::default(), Box::new(port)).unwrap())
             .collect();
         Self { workers, server, _hub: hub }
     }
@@ -60,13 +53,20 @@ impl Star {
 }
 
 /// The thread that forwards.
-struct Hub {
+pub(crate) struct Hub {
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hub {
+    /// A hub, and the other ends of its links: the workers' in rank order, then the server's.
+    pub(crate) fn with_ports(workers: u8, loss: f64, meddle: Meddle) -> (Vec<InProcessPort>, Self) {
+        let new_link = |seed| link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
+        let (hosts, hub) = (0..=u64::from(workers)).map(new_link).map(|(host, hub, _)| (host, hub)).unzip();
+        (hosts, Self::start(hub, meddle))
+    }
+
     fn start(mut ports: Vec<InProcessPort>, meddle: Meddle) -> Self {
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(ports.len())).unwrap();

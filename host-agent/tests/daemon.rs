@@ -1,0 +1,206 @@
+//! Training processes, the agents of their hosts, and a controller of this test's own: over Unix sockets,
+//! shared memory, loopback TCP and in-process links.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod directory;
+mod job;
+#[allow(dead_code, reason = "only the hub is used here")]
+mod star;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use directory::{Directory, TOKEN};
+use job::configs;
+use star::Hub;
+use tempfile::TempDir;
+use tonic::Code;
+use tributary_api::Downlink;
+use tributary_client::{Agent, ClientError, Job, Operation};
+use tributary_host_agent::{AgentConfig, AgentDaemon, OpenPort, RunningAgent, ServerAgent};
+use tributary_link::FramePort;
+use tributary_protocol::Timers;
+
+const WORKERS: u8 = 2;
+
+/// The agents of two hosts, the server of their job, and a controller.
+struct Hosts {
+    folder: TempDir,
+    directory: Directory,
+    agents: Vec<RunningAgent>,
+    _server: ServerAgent,
+    _hub: Hub,
+}
+
+impl Hosts {
+    async fn start() -> Self {
+        let (mut ports, hub) = Hub::with_ports(WORKERS, 0.0, Box::new(|_, _| {}));
+        let (worker_configs, server_config) = configs(WORKERS, Downlink::Multicast);
+        let server = ServerAgent::start(&server_config, Box::new(ports.pop().unwrap())).unwrap();
+        let directory = Directory::start(worker_configs).await;
+        let folder = tempfile::tempdir().unwrap();
+        let mut agents = Vec::new();
+        for (rank, port) in ports.into_iter().enumerate() {
+            agents.push(start_agent(&directory, &folder, rank, once(port)));
+        }
+        Self { folder, directory, agents, _server: server, _hub: hub }
+    }
+
+    fn socket(&self, rank: usize) -> PathBuf {
+        self.folder.path().join(format!("w{rank}.sock"))
+    }
+
+    async fn join(&self, rank: usize, token: &[u8]) -> Result<Job, ClientError> {
+        Agent::connect(self.socket(rank)).await?.join("star", token.into()).await
+    }
+
+    async fn join_both(&self) -> [Job; 2] {
+        let (first, second) = tokio::join!(self.join(0, TOKEN), self.join(1, TOKEN));
+        [first.unwrap(), second.unwrap()]
+    }
+}
+
+fn start_agent(directory: &Directory, folder: &TempDir, rank: usize, open_port: OpenPort) -> RunningAgent {
+    let config = AgentConfig {
+        host: format!("w{rank}"),
+        controller: directory.endpoint(),
+        open_port,
+        socket: folder.path().join(format!("w{rank}.sock")),
+        timers: Timers::default(),
+    };
+    AgentDaemon::start(config).unwrap()
+}
+
+/// The port, for the first job that wants one.
+fn once(port: impl FramePort + 'static) -> OpenPort {
+    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
+    Arc::new(move || Ok(port.lock().unwrap().take().unwrap()))
+}
+
+/// Sums `values` and as many of the other rank.
+async fn sum(job: &mut Job, values: &[f32]) -> Result<Vec<f32>, ClientError> {
+    let mut segment = job.segment(size_of_val(values)).await?;
+    segment.elements_mut::<f32>()?.copy_from_slice(values);
+    let runs = job.all_reduce(&mut segment, Operation::whole::<f32>()).await?;
+    assert_eq!((runs.len(), runs[0].contributors, runs[0].elements), (1, 2, values.len() as u64));
+    let sums = segment.elements::<f32>()?.to_vec();
+    job.release(segment).await?;
+    Ok(sums)
+}
+
+fn code(error: &ClientError) -> Code {
+    match error {
+        ClientError::Refused { code, .. } => *code,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn processes_reduce_in_shared_memory_one_after_another() {
+    let hosts = Hosts::start().await;
+    for round in 0..3_u8 {
+        let [mut first, mut second] = hosts.join_both().await;
+        assert_eq!((first.rank(), second.rank(), first.ranks()), (0, 1, &[0, 1][..]));
+        let ones: Vec<f32> = vec![f32::from(round); 1000];
+        let (a, b) = tokio::join!(sum(&mut first, &ones), sum(&mut second, &ones));
+        let twos = vec![f32::from(2 * round); 1000];
+        assert_eq!((a.unwrap(), b.unwrap()), (twos.clone(), twos));
+        assert!(first.stats().await.unwrap().results > 0);
+        first.close().await.unwrap();
+        second.close().await.unwrap();
+    }
+    // The hosts joined once, and are members still.
+    assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
+}
+
+#[tokio::test]
+async fn a_job_has_one_process_a_host_and_needs_its_token() {
+    let hosts = Hosts::start().await;
+    assert_eq!(code(&hosts.join(0, b"wrong").await.unwrap_err()), Code::PermissionDenied);
+    let [first, _second] = hosts.join_both().await;
+    assert_eq!(code(&hosts.join(0, TOKEN).await.unwrap_err()), Code::AlreadyExists);
+    first.close().await.unwrap();
+    assert_eq!(code(&hosts.join(0, b"wrong").await.unwrap_err()), Code::PermissionDenied);
+    hosts.join(0, TOKEN).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_goes_without_a_word_takes_its_host_out_of_the_job() {
+    let mut hosts = Hosts::start().await;
+    let [first, mut second] = hosts.join_both().await;
+    drop(first);
+    hosts.directory.wait_for("w0 leaves: its training process is gone").await;
+    let error = sum(&mut second, &[1.0]).await.unwrap_err();
+    assert_eq!(code(&error), Code::Aborted);
+    assert!(error.to_string().contains("w0 leaves"), "{error}");
+}
+
+#[tokio::test]
+async fn a_segment_is_used_within_its_bounds_only() {
+    let hosts = Hosts::start().await;
+    let [mut first, _second] = hosts.join_both().await;
+    let mut segment = first.segment(64).await.unwrap();
+    let outside = Operation { elements: Some(10..17), ..Operation::whole::<i32>() };
+    let error = first.all_reduce(&mut segment, outside).await.unwrap_err();
+    assert_eq!(code(&error), Code::OutOfRange);
+    assert!(segment.elements::<i32>().is_ok(), "a refused call leaves the segment to its owner");
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
+    let mut hosts = Hosts::start().await;
+    let [mut first, mut second] = hosts.join_both().await;
+    let agent = hosts.agents.remove(0);
+    // Whether the call comes before the end or after it: it does not wait for the second one's.
+    let (stopped, ()) = tokio::join!(sum(&mut first, &[1.0]), agent.shutdown());
+    assert!(matches!(code(&stopped.unwrap_err()), Code::Aborted | Code::Unavailable));
+    hosts.directory.wait_for("w0 leaves: its agent was shut down").await;
+    assert!(!hosts.socket(0).exists() && hosts.socket(1).exists());
+    assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
+}
+
+/// A port that breaks as soon as it is used.
+struct Broken;
+
+impl FramePort for Broken {
+    fn send(&mut self, _: &[u8]) -> io::Result<()> {
+        Err(io::Error::other("the interface has gone up in smoke"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn register(&mut self, _: &mio::Registry, _: mio::Token) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_go_on_says_so_to_the_controller() {
+    let (worker_configs, _) = configs(1, Downlink::Multicast);
+    let mut directory = Directory::start(worker_configs).await;
+    let folder = tempfile::tempdir().unwrap();
+    let _agent = start_agent(&directory, &folder, 0, once(Broken));
+    let agent = Agent::connect(folder.path().join("w0.sock")).await.unwrap();
+    let mut job = agent.join("star", TOKEN.into()).await.unwrap();
+    let mut segment = job.segment(4).await.unwrap();
+    let error = job.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap_err();
+    assert_eq!(code(&error), Code::Aborted);
+    assert!(error.to_string().contains("gone up in smoke"), "{error}");
+    let heard = directory.wait_for("w0 reports").await;
+    assert!(heard.contains("gone up in smoke"), "{heard}");
+}
+
+#[tokio::test]
+async fn without_an_agent_the_socket_is_named() {
+    let error = Agent::connect("/nowhere/agent.sock").await.unwrap_err();
+    assert!(matches!(error, ClientError::NoAgent { .. }));
+    assert!(error.to_string().contains("/nowhere/agent.sock"), "{error}");
+}
