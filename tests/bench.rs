@@ -6,7 +6,8 @@ mod support;
 
 use support::{json, refused};
 
-const SHORT: [&str; 9] = ["bench", "simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
+const SHORT: [&str; 9] =
+    ["bench", "simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
 
 #[test]
 fn losses_cost_time_and_bytes_and_the_same_ones_each_time() {

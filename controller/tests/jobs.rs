@@ -189,7 +189,9 @@ async fn shutdown_tells_the_members() {
     for member in &mut members {
         assert_eq!(member.failed().await, "the controller was shut down");
     }
-    assert_eq!(refusal(client.list_jobs(v1::ListJobsRequest {}).await).0, Code::Unavailable);
+    // Which of the two depends on whether the request still met the old connection.
+    let code = refusal(client.list_jobs(v1::ListJobsRequest {}).await).0;
+    assert!(matches!(code, Code::Unavailable | Code::Cancelled), "{code:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ pub(crate) struct Network {
 impl Network {
     /// `None`, and says so, where this process may not make one.
     pub(crate) fn up(name: &str, topology: &str) -> Option<Self> {
-        let topology = Topology::load(&root().join("topologies").join(topology)).unwrap();
+        let topology = Topology::load(root().join("topologies").join(topology)).unwrap();
         let name = format!("{name}-{}", std::process::id());
         match Lab::up(&topology, &LabOptions::new(name)) {
             Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),

@@ -68,7 +68,7 @@ pub(super) async fn run(controller: &str, args: &CreateArgs, json: bool) -> Resu
         client.end_job(end).await.map_err(refused)?;
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
     }
-    print(args, created.plan.unwrap_or_default(), json);
+    print(args, &created.plan.unwrap_or_default(), json);
     Ok(())
 }
 
@@ -90,9 +90,9 @@ fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
     written
 }
 
-fn print(args: &CreateArgs, plan: v1::PlanSummary, json: bool) {
+fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
     if json {
-        println!("{}", json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(&plan) }));
+        println!("{}", json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(plan) }));
         return;
     }
     println!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server);
@@ -125,7 +125,7 @@ mod tests {
         let path = folder.path().join("job.token");
         std::fs::write(&path, "old").unwrap();
         write_token(&path, &[1, 2, 255]).unwrap();
-        assert_eq!(crate::remote::read_token(&path).unwrap(), [1, 2, 255]);
+        assert_eq!(remote::read_token(&path).unwrap(), [1, 2, 255]);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(write_token(&folder.path().join("none/job.token"), &[1]).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
