@@ -100,44 +100,30 @@ impl<'a> Expressions<'a> {
         bits: u32,
         hint: Option<Word>,
     ) -> Result<Word, LoadError> {
-        let op = match &term.kind {
+        match &term.kind {
             Kind::Binary(op, left, right) => return self.binary_word(*op, left, right, cut, bits, hint),
             Kind::Compare(compare, left, right) => return self.compare(*compare, left, right, hint),
+            _ => {}
+        }
+        let d = self.target(hint);
+        let op = match &term.kind {
+            Kind::Field(Place::Lines(a)) => Op::Narrow { d, a: *a, cut },
+            Kind::Last { first, stack } if cut == 0 => Op::Last { d, a: *first, stack: *stack },
+            Kind::Lookahead { offset, bits } if cut == 0 => {
+                Op::Lookahead { d, offset: *offset, bits: *bits as u8 }
+            }
+            Kind::Both(left, right) => Op::And { d, a: self.word(left, 1)?, b: self.word(right, 1)?, cut: 0 },
+            Kind::Either(left, right) => {
+                Op::Or { d, a: self.word(left, 1)?, b: self.word(right, 1)?, cut: 0 }
+            }
+            Kind::Not(operand) => Op::Equal { d, a: self.word(operand, 1)?, b: self.out.word_constant(0) },
             Kind::Choose(cond, yes, no) => {
                 let (c, a, b) = (self.word(cond, 1)?, self.word(yes, bits)?, self.word(no, bits)?);
-                let d = self.target(hint);
                 self.choose(c, Op::Copy { d, a, cut: 0 }, Op::Copy { d, a: b, cut: 0 });
                 return Ok(d);
             }
-            Kind::Const(_) | Kind::Field(Place::Word(_)) => self.cut_word(term, cut, hint)?,
-            Kind::Last { .. } | Kind::Lookahead { .. } if cut != 0 => self.cut_word(term, cut, hint)?,
-            Kind::Field(Place::Lines(a)) => Op::Narrow { d: self.target(hint), a: *a, cut },
-            Kind::Last { first, stack } => Op::Last { d: self.target(hint), a: *first, stack: *stack },
-            Kind::Lookahead { offset, bits } => {
-                Op::Lookahead { d: self.target(hint), offset: *offset, bits: *bits as u8 }
-            }
-            Kind::Both(left, right) => {
-                let (a, b) = (self.word(left, 1)?, self.word(right, 1)?);
-                Op::And { d: self.target(hint), a, b, cut: 0 }
-            }
-            Kind::Either(left, right) => {
-                let (a, b) = (self.word(left, 1)?, self.word(right, 1)?);
-                Op::Or { d: self.target(hint), a, b, cut: 0 }
-            }
-            Kind::Not(operand) => {
-                let (a, b) = (self.word(operand, 1)?, self.out.word_constant(0));
-                Op::Equal { d: self.target(hint), a, b }
-            }
-        };
-        let (Op::Copy { d, .. }
-        | Op::Narrow { d, .. }
-        | Op::Last { d, .. }
-        | Op::Lookahead { d, .. }
-        | Op::And { d, .. }
-        | Op::Or { d, .. }
-        | Op::Equal { d, .. }) = op
-        else {
-            return Err(unsupported(self.place, "an expression of this form"));
+            // All of it, with its highest bits cut off.
+            _ => Op::Copy { d, a: self.word(term, 64)?, cut },
         };
         self.out.push(op);
         Ok(d)
@@ -153,12 +139,6 @@ impl<'a> Expressions<'a> {
         self.out.bind(otherwise);
         self.out.push(no);
         self.out.bind(end);
-    }
-
-    /// A copy of all of the term with its highest bits cut off.
-    fn cut_word(&mut self, term: &Term, cut: u8, hint: Option<Word>) -> Result<Op, LoadError> {
-        let a = self.word(term, 64)?;
-        Ok(Op::Copy { d: self.target(hint), a, cut })
     }
 
     fn target(&mut self, hint: Option<Word>) -> Word {
