@@ -11,6 +11,7 @@ mod allocation;
 mod constructs;
 mod control;
 mod engine;
+mod expressions;
 mod gradients;
 mod model;
 mod plain;
