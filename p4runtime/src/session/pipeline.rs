@@ -1,23 +1,48 @@
 //! The program that a switch runs.
 
 use super::{Session, SessionError, to_wire};
+use crate::entry::LAST_GROUP;
 use crate::google::rpc::Code;
+use crate::p4::v1::entity::Entity as Kind;
 use crate::p4::v1::forwarding_pipeline_config::Cookie;
 use crate::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use crate::p4::v1::packet_replication_engine_entry::Type as Replication;
 use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
-use crate::p4::v1::{self as message, ForwardingPipelineConfig};
+use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
 impl Session {
-    /// Makes the switch run this program, with empty tables. `device_config` is p4c's JSON for BMv2 and for the
-    /// embedded switch; the cookie comes back from [`Session::pipeline_cookie`].
+    /// Makes the switch run this program, with empty tables and no multicast group. `device_config` is p4c's
+    /// JSON for BMv2 and for the embedded switch; the cookie comes back from [`Session::pipeline_cookie`].
     pub async fn set_pipeline(
         &self,
         device_config: &[u8],
         p4info: &P4Info,
         cookie: u64,
     ) -> Result<(), SessionError> {
-        self.configure(Action::VerifyAndCommit, Some(config(device_config, p4info, cookie))).await
+        self.withdraw_groups().await?;
+        let config = config(device_config, p4info, cookie);
+        match self.configure(Action::VerifyAndCommit, Some(config.clone())).await {
+            // BMv2 refuses every program after one that was installed by half, until that one is committed.
+            Err(error) if error.code() == Some(Code::Unknown) => {
+                self.configure(Action::Commit, None).await.map_err(|_| error)?;
+                self.configure(Action::VerifyAndCommit, Some(config)).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Deletes all multicast groups. A BMv2 that gets a new program goes on replicating to the old groups' ports
+    /// while it says that there are no groups.
+    async fn withdraw_groups(&self) -> Result<(), SessionError> {
+        let groups = match self.read(vec![every_group()]).await {
+            Ok(groups) => groups,
+            // Nothing runs there, or it has no groups.
+            Err(SessionError::Refused { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let delete = |group| Update { r#type: update::Type::Delete.into(), entity: Some(group) };
+        self.write(groups.into_iter().filter(is_group).map(delete).collect()).await
     }
 
     /// Makes the switch run this program and keep the entries it has, where it can.
@@ -79,6 +104,18 @@ impl Session {
             Err(error) => Err(error),
         }
     }
+}
+
+fn every_group() -> Entity {
+    let pattern = Replication::MulticastGroupEntry(message::MulticastGroupEntry::default());
+    let entry = message::PacketReplicationEngineEntry { r#type: Some(pattern) };
+    Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
+}
+
+/// A group that is the controllers', not the switch's own for a clone session.
+fn is_group(entity: &Entity) -> bool {
+    let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity else { return false };
+    matches!(&entry.r#type, Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id <= LAST_GROUP)
 }
 
 fn config(device_config: &[u8], p4info: &P4Info, cookie: u64) -> ForwardingPipelineConfig {
