@@ -9,6 +9,7 @@ use tributary_topology::{NodeKey, Topology};
 
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{Job, JobError, JobKey, JobRecord, Registry, Resources, add_job, config};
+use crate::loads::Loads;
 use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
@@ -51,6 +52,8 @@ pub(crate) struct Book {
     indices: JobIndices,
     job_indices: u16,
     pub(crate) jobs: Registry,
+    /// As measured.
+    pub(crate) loads: Loads,
 }
 
 impl Book {
@@ -73,6 +76,7 @@ impl Book {
             indices: JobIndices::new(job_indices),
             job_indices,
             jobs: Registry::default(),
+            loads: Loads::default(),
             topology,
         }
     }
@@ -114,8 +118,13 @@ impl Book {
     /// The state of the fabric as the planner takes it.
     fn fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
-        // Loads are those of the topology file; whether a switch is alive shows when it is written to.
-        FabricState { free_slots, ..FabricState::of(&self.topology, 0) }
+        // Whether a switch is alive shows when it is written to.
+        let mut state = FabricState { free_slots, ..FabricState::of(&self.topology, 0) };
+        // A load in the topology file is one to be counted on, even where it is not there now.
+        for (direction, load) in &mut state.load {
+            *load = self.loads.of(*direction).max(*load);
+        }
+        state
     }
 
     fn allocate(&mut self, name: &str, plan: &Plan) -> Result<Resources, CreateError> {

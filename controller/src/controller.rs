@@ -18,7 +18,7 @@ use crate::book::Book;
 use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
-use crate::manager::Manager;
+use crate::manager::{Manager, watch_loads};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::service::Service;
 use crate::switch::Switch;
@@ -83,6 +83,7 @@ impl Controller {
         let switches = targets.into_iter().map(|(key, target)| (key, switch(target))).collect();
         let manager = Arc::new(Manager::new(topology, book, switches));
         manager.converge_all().await?;
+        tokio::spawn(watch_loads(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = Server::builder()

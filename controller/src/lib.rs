@@ -16,6 +16,7 @@ mod error;
 mod forwarding;
 mod ids;
 mod jobs;
+mod loads;
 mod manager;
 mod pipeline;
 mod reconcile;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::Stream;
 use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
@@ -17,6 +18,7 @@ use tributary_topology::{NodeKey, Topology};
 use crate::book::{Book, CreateError};
 use crate::error::SwitchError;
 use crate::jobs::{Attendance, JobError, JobKey};
+use crate::loads;
 use crate::switch::Switch;
 
 /// Between two attempts to withdraw tables from a switch that does not answer.
@@ -206,6 +208,19 @@ impl Manager {
         Ok(counters)
     }
 
+    /// Reads the counters of all ports, for the loads of the links. A switch that does not answer keeps the
+    /// loads that it had.
+    async fn measure_loads(&self) {
+        let orders: Vec<_> =
+            self.switches.iter().map(|(key, switch)| (*key, switch.read_port_counters())).collect();
+        for (key, order) in orders {
+            match order.outcome().await {
+                Ok(cells) => self.book().loads.update(&self.topology, key, Instant::now(), &cells),
+                Err(error) => tracing::debug!(%error, "cannot measure what a switch's links carry"),
+            }
+        }
+    }
+
     /// Whether `name` is a switch that the controller manages.
     pub(crate) fn manages(&self, name: &str) -> bool {
         self.switches.values().any(|switch| switch.name() == name)
@@ -220,6 +235,17 @@ impl Manager {
     /// Fails every job that is alive, and leaves the switches alone.
     pub(crate) fn fail_all(&self) {
         self.book().jobs.fail_all("the controller was shut down");
+    }
+}
+
+/// Measures what the links carry, again and again. Ends with the controller.
+pub(crate) async fn watch_loads(manager: Weak<Manager>) {
+    let mut ticks = tokio::time::interval(loads::INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(manager) = manager.upgrade() else { return };
+        manager.measure_loads().await;
     }
 }
 

@@ -85,6 +85,11 @@ impl Switch {
         self.order(Work::ReadCounters)
     }
 
+    /// Orders that the counters of ports be read.
+    pub(crate) fn read_port_counters(&self) -> Pending {
+        self.order(Work::ReadPortCounters)
+    }
+
     fn order(&self, work: Work) -> Pending {
         let (reply, outcome) = oneshot::channel();
         let taken = self.orders.send((work, reply)).is_ok();

@@ -74,6 +74,14 @@ pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
     topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
 }
 
+/// The book of a new controller on a fabric with two spines, either of which can add up.
+pub(crate) fn two_spines() -> Book {
+    const TEXT: &str = include_str!("../../topologies/leaf-spine-8.toml");
+    let topology = Arc::new(Topology::parse(TEXT, "leaf-spine-8").unwrap());
+    let base = base(&topology);
+    Book::new(topology, base, 4096, 16)
+}
+
 /// The book of a new controller, whose switches have `slots` slots.
 pub(crate) fn book(slots: u32, job_indices: u16) -> Book {
     let topology = topology();

@@ -22,6 +22,8 @@ pub(crate) enum Work {
     ClearCounters(u16),
     /// Read all counters.
     ReadCounters,
+    /// Read the counters of ports.
+    ReadPortCounters,
 }
 
 impl Work {
@@ -32,7 +34,11 @@ impl Work {
             Self::ClearCounters(index) => {
                 clear_counters(session, pipeline, *index).await.map(|()| Vec::new())
             }
-            Self::ReadCounters => read_counters(session, pipeline).await,
+            Self::ReadCounters => {
+                let all = pipeline.job_counters.iter().chain(&pipeline.port_counters);
+                read_counters(session, pipeline, all).await
+            }
+            Self::ReadPortCounters => read_counters(session, pipeline, pipeline.port_counters.iter()).await,
         }
     }
 }
@@ -93,8 +99,11 @@ async fn clear_counters(session: &Session, pipeline: &Pipeline, job_index: u16) 
     write(session, pipeline, &changes).await
 }
 
-async fn read_counters(session: &Session, pipeline: &Pipeline) -> Outcome {
-    let counters = pipeline.job_counters.iter().chain(&pipeline.port_counters);
+async fn read_counters<'a>(
+    session: &Session,
+    pipeline: &Pipeline,
+    counters: impl Iterator<Item = &'a CounterArray>,
+) -> Outcome {
     let queries: Vec<_> = counters.map(|counter| Query::Counter(counter.name.clone())).collect();
     let cell = |entity| match entity {
         Entity::Counter(cell) => Some(cell),

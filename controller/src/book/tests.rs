@@ -1,9 +1,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tributary_p4runtime::entry::CounterCell;
 
 use super::*;
 use crate::jobs::Attendance;
-use crate::testing::{base, book, pipeline, plain_topology, request, topology};
+use crate::testing::{base, book, pipeline, plain_topology, request, topology, two_spines};
 
 const HOSTS: [&str; 5] = ["ps", "w0", "w1", "w2", "w3"];
 
@@ -213,4 +214,31 @@ fn check_shares(book: &Book) -> Result<(), TestCaseError> {
     indices.dedup();
     prop_assert_eq!((ids.len(), indices.len()), (count, count));
     Ok(())
+}
+
+#[test]
+fn measured_loads_move_the_next_tree_to_other_links() {
+    let mut book = two_spines();
+    let topology = Arc::clone(&book.topology);
+    let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
+    let spine_of = |book: &mut Book, name: &str| {
+        let key = book.create(name, &request).unwrap();
+        let plan = &book.jobs.get(key).unwrap().record.plan;
+        let spine = plan.switches.iter().find(|role| role.name.starts_with("spine")).unwrap();
+        (spine.name.clone(), spine.key)
+    };
+    let (idle, busy) = spine_of(&mut book, "first");
+    let start = tokio::time::Instant::now();
+    for second in 0..2_u64 {
+        // 40 of 50 Mbit/s come in from every leaf.
+        let ports = topology.neighbours(busy).into_iter().map(|near| CounterCell {
+            counter: "port_ingress".into(),
+            index: near.port.into(),
+            packets: 0,
+            bytes: 5_000_000 * second,
+        });
+        let at = start + std::time::Duration::from_secs(second);
+        book.loads.update(&topology, busy, at, &ports.collect::<Vec<_>>());
+    }
+    assert_ne!(spine_of(&mut book, "second").0, idle);
 }
