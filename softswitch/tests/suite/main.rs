@@ -8,6 +8,7 @@
 
 mod admission;
 mod allocation;
+mod compiled;
 mod constructs;
 mod control;
 mod engine;
