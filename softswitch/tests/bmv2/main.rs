@@ -3,9 +3,14 @@
 //! Needs `simple_switch_grpc`; says so and passes where it is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
+mod entities;
 mod packet_stream;
 mod packets;
 mod pair;
+mod reload;
+mod requests;
 mod simple_switch;
+mod steps;
+mod surface;
 mod tables;
 mod traffic;
