@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::thread::{CapabilitySet, capabilities};
@@ -11,7 +12,7 @@ use crate::error::LabError;
 use crate::names;
 use crate::namespace;
 use crate::options::LabOptions;
-use crate::record::{Record, Records};
+use crate::record::{self, Record, Records};
 use crate::setup;
 use crate::station::{self, CONTROLLER, Interface, Station};
 use crate::tools::LAB_VARIABLE;
@@ -42,7 +43,10 @@ impl Lab {
             return Err(LabError::Exists(options.name.clone()));
         }
         let mut record = Record { name: options.name.clone(), complete: false, stations };
-        let made = records.save(&record).and_then(|()| setup::make(topology, options, &record.stations));
+        let made = records
+            .save(&record)
+            .and_then(|()| records.make_folder(&options.name))
+            .and_then(|()| setup::make(topology, options, &record.stations));
         record.complete = true;
         if let Err(error) = made.and_then(|()| records.save(&record)) {
             // What went wrong first is what the caller can act on.
@@ -67,7 +71,8 @@ impl Lab {
     }
 
     /// Removes a lab by its name, whoever made it, and whatever a crash left of it: ends all processes in
-    /// it (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces and all that is in them.
+    /// it (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces and all that is in them, and its
+    /// [`folder`](Self::folder).
     ///
     /// # Errors
     /// [`LabError::NoLab`] when nothing of that name is there; [`LabError::NotPermitted`];
@@ -110,6 +115,12 @@ impl Lab {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.record.name
+    }
+
+    /// A folder that only root can open, for files of what runs in the lab: logs, sockets, tokens. It is
+    /// removed with the lab.
+    pub fn folder(&self) -> PathBuf {
+        record::folder(self.name())
     }
 
     /// The names of all stations: [`CONTROLLER`], then the nodes in the topology's order.

@@ -20,7 +20,8 @@
 //!
 //! All of a lab is inside namespaces of its own, called `tributary.LAB.NODE`: nothing is added to the
 //! machine's own network, and removing the namespaces removes everything. A record in `/run/tributary/lab`
-//! lets any process use a lab or remove it, after a crash too.
+//! lets any process use a lab or remove it, after a crash too; a folder beside it is for the files of what
+//! runs in the lab, and goes with it. [`Daemons`] says how Tributary's daemons are started there.
 //!
 //! It needs root, and the Debian packages iproute2, ethtool and, for losses, nftables.
 //!
@@ -29,6 +30,7 @@
 //! every kernel has); and sockets that bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP)
 //! bypass rate and losses with it.
 
+mod daemons;
 mod error;
 mod lab;
 mod names;
@@ -41,6 +43,7 @@ mod setup;
 mod station;
 mod tools;
 
+pub use daemons::Daemons;
 pub use error::LabError;
 pub use lab::Lab;
 pub use options::{LabOptions, SwitchKind};

@@ -73,7 +73,20 @@ impl Records {
         serde_json::from_str(&text).map(Some).map_err(|source| LabError::BadRecord { path, source })
     }
 
+    /// Makes the folder for the files of what runs in the lab.
+    pub(crate) fn make_folder(&self, lab: &str) -> Result<(), LabError> {
+        let path = folder(lab);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|source| LabError::Record { path, step: "make the folder", source })
+    }
+
+    /// Removes the lab's folder, then its record.
     pub(crate) fn delete(&self, lab: &str) -> Result<(), LabError> {
+        let folder = folder(lab);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result.map_err(|source| LabError::Record { path: folder, step: "remove", source })?,
+        }
         for path in [path(lab).with_extension("tmp"), path(lab)] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -93,6 +106,11 @@ impl Records {
         }
         Ok(names)
     }
+}
+
+/// Where the files of what runs in a lab are. No record can have its name: it has no dot.
+pub(crate) fn folder(lab: &str) -> PathBuf {
+    PathBuf::from(FOLDER).join(lab)
 }
 
 fn path(lab: &str) -> PathBuf {

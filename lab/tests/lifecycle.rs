@@ -76,6 +76,7 @@ fn up_makes_what_the_topology_says_and_down_leaves_nothing() {
     assert!(traces(&name).len() > nodes.len());
 
     let daemons = ["w0", "leaf0", CONTROLLER].map(|station| start(daemon(&lab, station)));
+    fs::write(lab.folder().join("w0.log"), "started").unwrap();
     lab.down().unwrap();
     daemons.into_iter().for_each(join);
     assert_eq!(traces(&name), Vec::<String>::new());

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions};
+use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, LabOptions};
 use tributary_topology::Topology;
 
 use crate::support::{root, stderr};
@@ -48,59 +47,36 @@ impl Network {
     }
 
     pub(crate) fn socket(&self, host: &str) -> PathBuf {
-        self.folder.path().join(format!("{host}.sock"))
+        self.daemons().socket(host)
+    }
+
+    fn daemons(&self) -> Daemons<'_> {
+        Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
     }
 
     /// `tributary` with these arguments at a station.
     pub(crate) fn command(&self, station: &str, arguments: &[&str]) -> Command {
-        let mut command = self.lab.command(station, env!("CARGO_BIN_EXE_tributary")).unwrap();
-        command.args(arguments).current_dir(root());
-        command
+        self.daemons().command(station, arguments).unwrap()
     }
 
     /// The controller's address, as flags.
     pub(crate) fn controller(&self) -> [String; 2] {
-        let address = self.lab.management_address(CONTROLLER).unwrap();
-        ["--controller".to_owned(), format!("{address}:29810")]
-    }
-
-    pub(crate) fn interface(&self, host: &str) -> String {
-        self.lab.interfaces(host).unwrap()[0].name.clone()
+        ["--controller".to_owned(), self.daemons().controller_address().unwrap().to_string()]
     }
 
     pub(crate) fn start_switches(&self) -> Vec<Daemon> {
-        let start = |name: &str, node: u16| {
-            let address = self.lab.management_address(name).unwrap();
-            let mut command = self.command(name, &["switch", "--name", name]);
-            command.args(["--device-id", &node.to_string(), "--p4runtime", &format!("{address}:9559")]);
-            for interface in self.lab.interfaces(name).unwrap() {
-                command.args(["--port", &format!("{}={}", interface.port, interface.name)]);
-            }
-            Daemon::start(command)
-        };
+        let daemons = self.daemons();
+        let start = |name, id| Daemon::start(daemons.switch(name, id).unwrap());
         self.topology.switches().map(|(_, node, _)| start(&node.name, node.id.get())).collect()
     }
 
     pub(crate) fn controller_command(&self) -> Command {
-        let file = self.file("topology.toml");
-        if !Path::new(&file).exists() {
-            let name = format!("topologies/{}.toml", self.topology.name());
-            fs::copy(root().join(name), &file).unwrap();
-        }
-        let listen = format!("{}:29810", self.lab.management_address(CONTROLLER).unwrap());
-        let mut command = self.command(CONTROLLER, &["controller", "--topology", &file, "--listen", &listen]);
-        for (_, node, _) in self.topology.switches() {
-            let address = self.lab.management_address(&node.name).unwrap();
-            command.args(["--switch", &format!("{}={address}:9559", node.name)]);
-        }
-        command
+        let file = root().join(format!("topologies/{}.toml", self.topology.name()));
+        self.daemons().controller(&self.topology, &file).unwrap()
     }
 
     pub(crate) fn agent_command(&self, host: &str) -> Command {
-        let mut command = self.command(host, &["agent", "--host", host]);
-        command.args(["--interface", &self.interface(host)]).args(self.controller());
-        command.arg("--socket").arg(self.socket(host));
-        command
+        self.daemons().agent(host).unwrap()
     }
 
     pub(crate) fn start_agents(&self) -> Vec<Daemon> {
@@ -112,11 +88,8 @@ impl Network {
     }
 
     pub(crate) fn server_command(&self, job: &str) -> Command {
-        let server = self.topology[self.topology.servers()[0]].name.clone();
-        let mut command = self.command(&server, &["server", "--host", &server, "--job", job]);
-        command.args(["--interface", &self.interface(&server)]).args(self.controller());
-        command.args(["--token-file", &self.token(job)]);
-        command
+        let server = &self.topology[self.topology.servers()[0]].name;
+        self.daemons().server(server, job, Path::new(&self.token(job))).unwrap()
     }
 
     pub(crate) fn token(&self, job: &str) -> String {

@@ -1,0 +1,117 @@
+//! Tributary's daemons at a lab's stations: the command lines that make a fabric of a bare network.
+
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tributary_topology::Topology;
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::station::CONTROLLER;
+
+/// Every station has an address of its own: the same port does for all.
+const P4RUNTIME_PORT: u16 = 9559;
+const CONTROLLER_PORT: u16 = 29810;
+
+/// How the `tributary` binary is started in a lab. Control goes over the management network.
+#[derive(Debug)]
+pub struct Daemons<'a> {
+    lab: &'a Lab,
+    /// The binary.
+    program: PathBuf,
+}
+
+impl<'a> Daemons<'a> {
+    /// For the binary `program`.
+    pub fn new(lab: &'a Lab, program: impl Into<PathBuf>) -> Self {
+        Self { lab, program: program.into() }
+    }
+
+    /// `tributary` with these arguments at a station.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn command(&self, station: &str, arguments: &[&str]) -> Result<Command, LabError> {
+        let mut command = self.lab.command(station, &self.program)?;
+        command.args(arguments);
+        Ok(command)
+    }
+
+    /// Where the controller listens.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn controller_address(&self) -> Result<SocketAddrV4, LabError> {
+        Ok(SocketAddrV4::new(self.lab.management_address(CONTROLLER)?, CONTROLLER_PORT))
+    }
+
+    /// Where a host's agent listens for processes: in the lab's folder, so that it goes with the lab.
+    pub fn socket(&self, host: &str) -> PathBuf {
+        self.lab.folder().join(format!("{host}.sock"))
+    }
+
+    /// The embedded switch on all interfaces of a switch; `device_id` is its node id in the topology.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
+        let listen = self.p4runtime_address(name)?.to_string();
+        let id = device_id.to_string();
+        let arguments = ["switch", "--name", name, "--device-id", &id, "--p4runtime", &listen];
+        let mut command = self.command(name, &arguments)?;
+        for interface in self.lab.interfaces(name)? {
+            command.arg("--port").arg(format!("{}={}", interface.port, interface.name));
+        }
+        Ok(command)
+    }
+
+    /// The controller of all switches of the topology, which is read from `file`.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn controller(&self, topology: &Topology, file: &Path) -> Result<Command, LabError> {
+        let listen = self.controller_address()?.to_string();
+        let mut command = self.command(CONTROLLER, &["controller", "--listen", &listen])?;
+        command.arg("--topology").arg(file);
+        for (_, node, _) in topology.switches() {
+            let address = self.p4runtime_address(&node.name)?;
+            command.arg("--switch").arg(format!("{}={address}", node.name));
+        }
+        Ok(command)
+    }
+
+    /// The agent of a host, which listens at its [`socket`](Self::socket).
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn agent(&self, host: &str) -> Result<Command, LabError> {
+        let mut command = self.member("agent", host)?;
+        command.arg("--socket").arg(self.socket(host));
+        Ok(command)
+    }
+
+    /// The aggregation server of one job.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn server(&self, host: &str, job: &str, token_file: &Path) -> Result<Command, LabError> {
+        let mut command = self.member("server", host)?;
+        command.args(["--job", job, "--token-file"]).arg(token_file);
+        Ok(command)
+    }
+
+    /// What agents and servers have in common.
+    fn member(&self, daemon: &str, host: &str) -> Result<Command, LabError> {
+        let controller = self.controller_address()?.to_string();
+        let mut command = self.command(host, &[daemon, "--host", host, "--controller", &controller])?;
+        for interface in self.lab.interfaces(host)? {
+            command.args(["--interface", &interface.name]);
+        }
+        Ok(command)
+    }
+
+    fn p4runtime_address(&self, switch: &str) -> Result<SocketAddrV4, LabError> {
+        Ok(SocketAddrV4::new(self.lab.management_address(switch)?, P4RUNTIME_PORT))
+    }
+}
