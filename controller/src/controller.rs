@@ -19,6 +19,7 @@ use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::manager::{Manager, watch_loads};
+use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::service::Service;
 use crate::switch::Switch;
@@ -115,6 +116,11 @@ pub struct RunningController {
 }
 
 impl RunningController {
+    /// A view of its jobs and of what its switches have counted.
+    pub fn observer(&self) -> Observer {
+        Observer::new(&self.manager)
+    }
+
     /// Where agents reach it.
     pub fn api_addr(&self) -> SocketAddr {
         self.api_addr

@@ -18,6 +18,7 @@ mod ids;
 mod jobs;
 mod loads;
 mod manager;
+mod observer;
 mod pipeline;
 mod reconcile;
 mod request;
@@ -33,4 +34,5 @@ mod work;
 
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
+pub use observer::Observer;
 pub use pipeline::{PipelineError, PipelineSource, built_in_slots};

@@ -221,6 +221,11 @@ impl Manager {
         }
     }
 
+    /// The switches that the controller manages, in the topology's order.
+    pub(crate) fn switch_names(&self) -> Vec<String> {
+        self.switches.values().map(|switch| switch.name().to_owned()).collect()
+    }
+
     /// Whether `name` is a switch that the controller manages.
     pub(crate) fn manages(&self, name: &str) -> bool {
         self.switches.values().any(|switch| switch.name() == name)

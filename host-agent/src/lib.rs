@@ -20,7 +20,7 @@ mod part;
 mod server;
 mod worker;
 
-pub use daemon::{AgentConfig, AgentDaemon, RunningAgent, SocketError};
+pub use daemon::{AgentConfig, AgentDaemon, AgentObserver, JobStats, RunningAgent, SocketError};
 pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;
 pub use join::{JobEvent, JobMember, Membership, Speaker};

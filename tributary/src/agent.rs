@@ -1,16 +1,18 @@
 //! `tributary agent`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_host_agent::{AgentConfig, AgentDaemon, HostPort, OpenPort};
+use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, HostPort, JobStats, OpenPort};
 use tributary_link::FramePort;
 use tributary_protocol::Timers;
 
 use crate::daemon::{self, DaemonArgs, Stop, required};
+use crate::metrics::{self, Page, labels};
 use crate::options::DEFAULT_SOCKET;
 use crate::remote;
 
@@ -33,6 +35,10 @@ pub(crate) struct Settings {
     /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 /// Runs the agent of this host until it is stopped.
@@ -55,6 +61,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let (host, socket) = (config.host.clone(), config.socket.clone());
     let agent = AgentDaemon::start(config)?;
     tracing::info!(host, interface, socket = %socket.display(), "agent is up");
+    let observer = agent.observer();
+    let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
     daemon::ready();
     tokio::select! {
         () = stop.requested() => {
@@ -63,6 +71,44 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         }
         error = agent.failed() => Err(anyhow!("the agent cannot serve processes any more: {error}")),
     }
+}
+
+/// What the agent has counted for each job that is under way.
+async fn collect(observer: AgentObserver) -> Page {
+    let mut page = Page::default();
+    // Waiting for the agents' threads would hold up everything else here.
+    let all = tokio::task::spawn_blocking(move || observer.stats()).await.unwrap_or_default();
+    let mut counter = |name, help, count: fn(&JobStats) -> u64| {
+        let of_job =
+            |job: &JobStats| (labels([("job", &job.job), ("rank", &job.rank.to_string())]), count(job));
+        page.counter(name, help, all.iter().map(of_job));
+    };
+    counter("tributary_agent_slices_sent", "Slices sent for the first time", |job| job.stats.protocol.sent);
+    counter("tributary_agent_slices_retransmitted", "Slices sent again", |job| {
+        job.stats.protocol.retransmitted
+    });
+    counter("tributary_agent_results", "Results that were awaited, and right", |job| {
+        job.stats.protocol.results
+    });
+    counter("tributary_agent_results_wrong", "Results that were not believed", |job| {
+        job.stats.protocol.mismatched
+    });
+    counter("tributary_agent_timeouts", "Retransmission timeouts that fired", |job| {
+        job.stats.protocol.timeouts
+    });
+    counter("tributary_agent_frames_sent", "Frames sent", |job| job.stats.traffic.sent);
+    counter("tributary_agent_frames_received", "Frames received", |job| job.stats.traffic.received);
+    counter("tributary_agent_frames_malformed", "Damaged frames", |job| job.stats.traffic.malformed);
+    let round_trip = |job: &JobStats| {
+        let seconds = job.stats.protocol.round_trip?.as_secs_f64();
+        Some((labels([("job", &job.job), ("rank", &job.rank.to_string())]), seconds))
+    };
+    page.gauge(
+        "tributary_agent_round_trip_seconds",
+        "Smoothed round trip",
+        all.iter().filter_map(round_trip),
+    );
+    page
 }
 
 /// Opens the interface for each job. It is opened once at the start, to find out now whether it can be.

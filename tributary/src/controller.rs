@@ -8,15 +8,26 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_controller::{Controller, ControllerConfig, PipelineSource, SwitchAddress};
+use tributary_api::v1;
+use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSource, SwitchAddress};
 use tributary_topology::Topology;
 
 use crate::daemon::{self, DaemonArgs, Stop, required};
+use crate::metrics::{self, Page, labels};
 use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
 
 /// A switch that does not answer for this long is unreachable.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The states that a job can be in, as metrics call them.
+const JOB_STATES: [(v1::JobState, &str); 5] = [
+    (v1::JobState::Created, "created"),
+    (v1::JobState::Installing, "installing"),
+    (v1::JobState::Running, "running"),
+    (v1::JobState::Ended, "ended"),
+    (v1::JobState::Failed, "failed"),
+];
 
 /// The controller's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
@@ -38,6 +49,10 @@ pub(crate) struct Settings {
     /// Folder of another compiled pipeline: tributary.json and tributary.p4info.txtpb
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 /// Runs the controller until it is stopped.
@@ -66,9 +81,39 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         // Nothing was served yet; what was written to switches the next controller finds and uses.
         () = stop.requested() => return Ok(()),
     };
+    let observer = controller.observer();
+    let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
     daemon::ready();
     stop.requested().await;
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
+}
+
+/// Jobs by state, and what the switches have counted.
+async fn collect(observer: Observer) -> Page {
+    let mut page = Page::default();
+    let jobs = observer.jobs();
+    let states = JOB_STATES.map(|(state, name)| {
+        (labels([("state", name)]), jobs.iter().filter(|job| job.state() == state).count() as f64)
+    });
+    page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
+    let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (switch, counters) in observer.counters().await {
+        up.push((labels([("switch", &switch)]), if counters.is_ok() { 1.0 } else { 0.0 }));
+        let Ok(counters) = counters else { continue };
+        for v1::JobCounter { job, reason, packets: count, .. } in &counters.jobs {
+            packets.push((labels([("switch", &switch), ("job", job), ("reason", reason)]), *count));
+        }
+        for v1::PortCounter { port, kind, packets: count, bytes: size } in &counters.ports {
+            let of_port = labels([("switch", &switch), ("port", &port.to_string()), ("kind", kind)]);
+            frames.push((of_port.clone(), *count));
+            bytes.push((of_port, *size));
+        }
+    }
+    page.gauge("tributary_switch_up", "Whether the switch's counters can be read", up);
+    page.counter("tributary_job_packets", "Packets of a job in a switch, by what became of them", packets);
+    page.counter("tributary_port_frames", "Frames of a switch's port", frames);
+    page.counter("tributary_port_bytes", "Bytes of a switch's port", bytes);
+    page
 }
 
 /// By the switch's name; each may be given once.

@@ -8,6 +8,8 @@ mod counters;
 mod daemon;
 mod demo;
 mod jobs;
+mod lab;
+mod metrics;
 mod named;
 mod options;
 mod output;
@@ -41,6 +43,7 @@ enum Command {
     Counters(counters::CountersArgs),
     Demo(demo::DemoArgs),
     Jobs(jobs::JobsArgs),
+    Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
     /// Run the aggregation server of one or more jobs
     Server(DaemonArgs<server::Settings>),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Counters(args) => counters::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Jobs(args) => jobs::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Server(args) => server::run(args),
         Command::Switch(args) => switch::run(args),

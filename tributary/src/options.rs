@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tributary_api::v1;
 use tributary_planner as planner;
 use tributary_protocol as protocol;
@@ -49,7 +50,8 @@ pub(crate) fn window(text: &str) -> Result<u32, String> {
 }
 
 /// Where gradients are added up on their way to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Aggregation {
     /// At every switch where it saves bytes
     Tree,
@@ -60,7 +62,8 @@ pub(crate) enum Aggregation {
 }
 
 /// How results come back to the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Downlink {
     /// The server sends each result once
     Multicast,

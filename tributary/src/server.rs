@@ -1,16 +1,20 @@
 //! `tributary server`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tributary_host_agent::{JobMember, serve_job};
+use tributary_host_agent::{AgentStats, JobMember, ServerAgent, serve_job};
+use tributary_protocol::ServerStats;
 
 use crate::agent::ports;
 use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
+use crate::metrics::{self, Page, labels};
 use crate::remote;
 
 /// The aggregation server's own options.
@@ -38,6 +42,10 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     token_file: Vec<PathBuf>,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 /// Serves jobs until they are over or the server is stopped.
@@ -58,17 +66,24 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let controller = remote::endpoint(&required(settings.controller, "controller")?)?;
     let open_port = ports(&required(settings.interface, "interface")?)?;
     let (leave, leaving) = watch::channel(false);
+    let agents = Agents::default();
+    let collected = Arc::clone(&agents);
+    let _metrics = metrics::serve(settings.metrics, move || collect(Arc::clone(&collected))).await?;
     let mut serving = JoinSet::new();
     for (job, file) in jobs.into_iter().zip(files) {
         let member = JobMember { token: remote::read_token(&file)?, job, host: host.clone() };
         let (controller, open_port, mut leaving) = (controller.clone(), open_port.clone(), leaving.clone());
+        let (agents, job) = (Arc::clone(&agents), member.job.clone());
         serving.spawn(async move {
             let leave = async move {
                 // An error means that the server is at its end, too.
                 let _ = leaving.wait_for(|leaving| *leaving).await;
                 "the server was shut down".to_owned()
             };
-            serve_job(&controller, member, &open_port, leave).await
+            let started = |agent: &Arc<ServerAgent>| {
+                agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(agent)));
+            };
+            serve_job(&controller, member, &open_port, leave, started).await
         });
     }
     daemon::ready();
@@ -92,4 +107,40 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         1 => bail!("a job failed: see the log"),
         failed => bail!("{failed} jobs failed: see the log"),
     }
+}
+
+/// The agents that have started, by their job's name.
+type Agents = Arc<Mutex<Vec<(String, Weak<ServerAgent>)>>>;
+
+/// What the server has counted for each job that is under way.
+async fn collect(agents: Agents) -> Page {
+    // Waiting for the agents' threads would hold up everything else here.
+    let all = tokio::task::spawn_blocking(move || stats(&agents)).await.unwrap_or_default();
+    let mut page = Page::default();
+    let mut counter = |name, help, count: fn(&Stats) -> u64| {
+        page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
+    };
+    counter("tributary_server_packets_received", "GRADIENT packets", |stats| stats.protocol.received);
+    counter("tributary_server_contributions", "Contributions added up", |stats| stats.protocol.contributions);
+    counter("tributary_server_slices_completed", "Slices complete", |stats| stats.protocol.completed);
+    counter("tributary_server_duplicates", "Packets of a child that were there", |stats| {
+        stats.protocol.duplicates
+    });
+    counter("tributary_server_rejected", "Packets that cannot be right", |stats| stats.protocol.rejected);
+    counter("tributary_server_results_sent_again", "Results sent again", |stats| {
+        stats.protocol.answers + stats.protocol.answers_to_all
+    });
+    counter("tributary_server_frames_sent", "Frames sent", |stats| stats.traffic.sent);
+    counter("tributary_server_frames_malformed", "Damaged frames", |stats| stats.traffic.malformed);
+    page
+}
+
+type Stats = AgentStats<ServerStats>;
+
+fn stats(agents: &Agents) -> Vec<(String, Stats)> {
+    let mut agents = agents.lock().unwrap_or_else(PoisonError::into_inner);
+    agents.retain(|(_, agent)| agent.strong_count() > 0);
+    let agents: Vec<_> = agents.clone();
+    let stats = |(job, agent): (String, Weak<ServerAgent>)| Some((job, agent.upgrade()?.stats().ok()?));
+    agents.into_iter().filter_map(stats).collect()
 }

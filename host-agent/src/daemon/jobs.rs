@@ -9,7 +9,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tributary_protocol::Timers;
 
-use super::member::Member;
+use super::member::{Member, Running};
 use super::session::{Session, SessionId};
 use crate::error::JoinError;
 use crate::join::{JobMember, Membership};
@@ -108,6 +108,13 @@ impl Jobs {
         if let Some(session) = self.state().sessions.remove(id) {
             session.member.leave("its training process is gone");
         }
+    }
+
+    /// The members that are at work, by their job's name.
+    pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
+        let state = self.state();
+        let running = |(job, member): (&String, &Arc<Member>)| Some((job.clone(), member.running().ok()?));
+        state.members.iter().filter_map(running).collect()
     }
 
     /// Leaves all jobs and waits until that is done.

@@ -11,7 +11,7 @@ mod session;
 mod socket;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -19,8 +19,10 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::{Endpoint, Server};
 use tributary_api::agent::v1::agent_server::AgentServer;
-use tributary_protocol::Timers;
+use tributary_protocol::{Timers, WorkerStats};
+use tributary_wire::Rank;
 
+use crate::AgentStats;
 use crate::part::OpenPort;
 use jobs::Jobs;
 use service::Service;
@@ -85,7 +87,39 @@ impl AgentDaemon {
     }
 }
 
+/// Looks at an agent's counters, as long as it is there.
+#[derive(Clone)]
+pub struct AgentObserver(Weak<Jobs>);
+
+/// What an agent has counted for one job since it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobStats {
+    /// The job's name.
+    pub job: String,
+    /// This host's rank in it.
+    pub rank: Rank,
+    /// The counters.
+    pub stats: AgentStats<WorkerStats>,
+}
+
+impl AgentObserver {
+    /// The counters of all jobs that are under way. Waits for the agents' threads: not for async code.
+    pub fn stats(&self) -> Vec<JobStats> {
+        let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
+        // An agent that ends meanwhile is not under way any more.
+        let stats = |(job, running): (String, Arc<member::Running>)| {
+            Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()? })
+        };
+        running.into_iter().filter_map(stats).collect()
+    }
+}
+
 impl RunningAgent {
+    /// A view of its counters.
+    pub fn observer(&self) -> AgentObserver {
+        AgentObserver(Arc::downgrade(&self.jobs))
+    }
+
     /// Waits until processes cannot be served any more, which happens when the socket fails, and says why.
     pub async fn failed(&self) -> String {
         self.failure

@@ -25,15 +25,15 @@ use crate::remote::read_token;
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
     /// The agent's Unix socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
 
     /// The job's name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
     job: String,
 
     /// File with the job's token, as `tributary jobs create` wrote it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
     token_file: PathBuf,
 
     /// Size of the tensor

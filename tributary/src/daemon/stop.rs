@@ -11,7 +11,11 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    pub(super) fn new() -> Result<Self> {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub(crate) fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }

@@ -72,8 +72,8 @@ pub(super) async fn run(controller: &str, args: &CreateArgs, json: bool) -> Resu
     Ok(())
 }
 
-/// Readable for this user alone from the first byte on.
-fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
+/// Writes a job's token to a file that is readable for this user alone from the first byte on.
+pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = folder.join(format!(".{name}.{}", std::process::id()));

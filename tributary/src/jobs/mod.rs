@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+pub(crate) use create::write_token;
 use tokio::runtime;
 use tributary_api::v1;
 

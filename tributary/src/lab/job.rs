@@ -1,0 +1,90 @@
+//! The lab's job: made through the controller's API, from where the controller is.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tokio::runtime;
+use tokio::time::timeout;
+use tonic::transport::Channel;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_lab::{CONTROLLER, Daemons, Lab};
+
+use super::background::Background;
+use super::record::Record;
+use crate::jobs::write_token;
+use crate::options::{Aggregation, Downlink};
+use crate::remote::{self, read_token, refused};
+
+/// How long the controller may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How the lab's job is planned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct JobOptions {
+    pub(super) aggregation: Aggregation,
+    pub(super) downlink: Downlink,
+    /// `None`: the controller's default.
+    pub(super) window: Option<u32>,
+}
+
+/// Creates the job and starts its server.
+pub(super) async fn create(lab: &Lab, record: &Record) -> Result<()> {
+    let JobOptions { aggregation, downlink, window } = record.job_options.clone();
+    let request = v1::CreateJobRequest {
+        name: record.job.clone(),
+        workers: record.workers.iter().map(|worker| worker.host.clone()).collect(),
+        server: record.server.clone(),
+        aggregation: v1::Aggregation::from(aggregation).into(),
+        downlink: v1::Downlink::from(downlink).into(),
+        window: window.unwrap_or_default(),
+        gradient_bytes: 0,
+    };
+    let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
+    write_token(&record.token_file, &created.into_inner().token)
+        .with_context(|| format!("cannot write the token to {}", record.token_file.display()))?;
+    let program = std::env::current_exe()?;
+    let server = Daemons::new(lab, program).server(&record.server, &record.job, &record.token_file)?;
+    Background::start(&record.folder, &record.server, server)?.ready().await
+}
+
+/// Creates the job anew if it is over: a command that failed has failed it.
+pub(super) async fn renew(lab: &Lab, record: &Record) -> Result<()> {
+    let request = v1::ListJobsRequest {};
+    let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
+    // Names are given again: the last of that name is the one that can be alive.
+    let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
+    match job.map(|job| job.state()) {
+        Some(v1::JobState::Created | v1::JobState::Installing | v1::JobState::Running) => Ok(()),
+        _ => create(lab, record).await,
+    }
+}
+
+/// Ends the job, unless it is over.
+pub(super) fn end(lab: &Lab, record: &Record) -> Result<()> {
+    let token = read_token(&record.token_file)?;
+    let request = v1::EndJobRequest { job: record.job.clone(), token };
+    ask(lab, record, async |mut client| {
+        // The one refusal there is: it has failed already.
+        let _ = client.end_job(request).await;
+        Ok(())
+    })
+}
+
+/// Calls the controller on a thread in its namespace, since this process is in none of the lab's.
+fn ask<T: Send>(
+    lab: &Lab,
+    record: &Record,
+    call: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<T> + Send,
+) -> Result<T> {
+    let asked = lab.inside(CONTROLLER, || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let call = async { call(remote::connect(&record.controller.to_string()).await?).await };
+            let answered = timeout(PATIENCE, call).await;
+            answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?
+        })
+    });
+    asked?
+}

@@ -1,0 +1,172 @@
+//! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
+
+mod background;
+mod fabric;
+mod job;
+mod record;
+mod workers;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tokio::runtime;
+use tributary_lab::{Lab, LabError};
+
+use crate::daemon::Stop;
+use fabric::FabricArgs;
+use record::Record;
+
+/// What a lab is called unless told otherwise.
+const DEFAULT_NAME: &str = "lab";
+
+/// Runs a whole fabric on this machine: the nodes of a topology as network namespaces, its links as veth
+/// pairs with rates and losses, and in them the daemons as on real hosts. Needs root
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Start a fabric with a job that waits for its workers; it stays up until `down`
+    Up(UpArgs),
+    /// Run a command on all workers at once, as ranks of the job
+    ///
+    /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
+    /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
+    /// TRIBUTARY_TOKEN_FILE and TRIBUTARY_SOCKET in its environment, so that `tributary allreduce` needs no
+    /// options. When it fails on one worker, the others have 5 seconds to end by themselves.
+    Run(RunArgs),
+    /// End everything that runs in a lab and remove it, after a crash too
+    Down(DownArgs),
+    /// Show the labs on this machine, also those that a crash left
+    List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+struct UpArgs {
+    /// Topology file
+    topology: PathBuf,
+
+    /// Tells this lab from others on the machine
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+
+    #[command(flatten)]
+    fabric: FabricArgs,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Topology file, for a fabric that is for this command alone
+    topology: Option<PathBuf>,
+
+    /// Which lab to run in, or what to call the new one
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+
+    #[command(flatten)]
+    fabric: FabricArgs,
+
+    /// What to run on every worker
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+struct DownArgs {
+    /// Which lab
+    #[arg(default_value = DEFAULT_NAME)]
+    name: String,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the subcommand says.
+///
+/// # Errors
+/// No root, a step that failed, a command that failed on a worker.
+pub(crate) fn run(args: &LabArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &args.command {
+            LabCommand::Up(args) => up(args).await,
+            LabCommand::Run(args) => run_command(args).await,
+            LabCommand::Down(args) => Ok(Lab::clean(&args.name)?),
+            LabCommand::List(args) => list(args),
+        }
+    })
+}
+
+async fn up(args: &UpArgs) -> Result<()> {
+    let mut stop = Stop::new()?;
+    let (lab, record) = fabric::up(&args.name, &args.topology, &args.fabric, &mut stop).await?;
+    lab.keep();
+    record.print(args.json)
+}
+
+async fn run_command(args: &RunArgs) -> Result<()> {
+    let mut stop = Stop::new()?;
+    if let Some(topology) = &args.topology {
+        let (lab, record) = fabric::up(&args.name, topology, &args.fabric, &mut stop).await?;
+        let done = workers::run(&lab, &record, &args.command, &mut stop).await;
+        let removed = lab.down();
+        return done.and(removed.map_err(Into::into));
+    }
+    let lab = Lab::open(&args.name)?;
+    let record = Record::load(&lab)?;
+    tokio::select! {
+        renewed = job::renew(&lab, &record) => renewed?,
+        () = stop.requested() => return Err(interrupted()),
+    }
+    let done = workers::run(&lab, &record, &args.command, &mut stop).await;
+    if done.is_err() {
+        // Whoever was left of it must not take part in the next command's.
+        job::end(&lab, &record)?;
+    }
+    done
+}
+
+fn interrupted() -> anyhow::Error {
+    anyhow!("stopped by a signal")
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let state = |name: &str| -> Result<&'static str> {
+        match Lab::open(name) {
+            Ok(lab) if Record::is_there(&lab) => Ok("up"),
+            Ok(_) | Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
+                Ok("unfinished")
+            }
+            Err(error) => Err(error.into()),
+        }
+    };
+    let labs = Lab::list()?;
+    let labs = labs.into_iter().map(|name| state(&name).map(|state| (name, state)));
+    let labs: Vec<_> = labs.collect::<Result<_>>()?;
+    if args.json {
+        let labs: Vec<_> = labs.iter().map(|(name, state)| json!({ "name": name, "state": state })).collect();
+        println!("{}", json!({ "labs": labs }));
+        return Ok(());
+    }
+    for (name, state) in &labs {
+        println!("{name}  {state}");
+    }
+    if labs.is_empty() {
+        println!("there are no labs");
+    }
+    Ok(())
+}

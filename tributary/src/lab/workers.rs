@@ -1,0 +1,153 @@
+//! One command on every worker.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tributary_lab::Lab;
+
+use super::interrupted;
+use super::record::{Record, Worker};
+use crate::daemon::Stop;
+
+/// How long commands may take to end when another has failed, and after each signal.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs it on all workers and waits for all.
+///
+/// # Errors
+/// It failed on a worker, or was stopped; no process of it is left then.
+pub(super) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: &mut Stop) -> Result<()> {
+    let mut running = JoinSet::new();
+    let mut groups = Groups::default();
+    for (rank, worker) in record.workers.iter().enumerate() {
+        let child = start(lab, record, (rank, worker), command)?;
+        groups.add(rank, &child);
+        running.spawn(attend(rank, worker.host.clone(), child));
+    }
+    let mut failed = Vec::new();
+    let mut stopped = false;
+    let mut next_signal: Option<Instant> = None;
+    loop {
+        let at = next_signal.unwrap_or_else(Instant::now);
+        tokio::select! {
+            ended = running.join_next() => {
+                let Some(ended) = ended else { break };
+                let (rank, host, status) = ended?;
+                groups.remove(rank);
+                let status = status.with_context(|| format!("on {host}"))?;
+                if !status.success() {
+                    failed.push(format!("{host} ({status})"));
+                    next_signal.get_or_insert_with(|| Instant::now() + GRACE);
+                }
+            }
+            () = stop.requested(), if !stopped => {
+                stopped = true;
+                next_signal = Some(Instant::now());
+            }
+            () = sleep_until(at), if next_signal.is_some() => {
+                groups.signal();
+                next_signal = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+    match (stopped, failed.is_empty()) {
+        (true, _) => Err(interrupted()),
+        (false, false) => bail!("the command failed on {}", failed.join(", ")),
+        (false, true) => Ok(()),
+    }
+}
+
+/// As a process group of its own, so that what it starts can be ended with it.
+fn start(
+    lab: &Lab,
+    record: &Record,
+    (rank, worker): (usize, &Worker),
+    command: &[OsString],
+) -> Result<Child> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    let mut command = lab.command(&worker.host, program)?;
+    command
+        .args(arguments)
+        .env("TRIBUTARY_RANK", rank.to_string())
+        .env("TRIBUTARY_WORLD_SIZE", record.workers.len().to_string())
+        .env("TRIBUTARY_JOB", &record.job)
+        .env("TRIBUTARY_TOKEN_FILE", &record.token_file)
+        .env("TRIBUTARY_SOCKET", &worker.socket)
+        .env("PATH", path_with_this_program()?)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // Should this process fail in between, no worker stays.
+    let child = Command::from(command).kill_on_drop(true).spawn();
+    child.with_context(|| format!("cannot run anything on {}", worker.host))
+}
+
+/// `tributary` shall be this program, also where it is not installed.
+fn path_with_this_program() -> Result<OsString> {
+    let program = std::env::current_exe()?;
+    let own = program.parent().unwrap_or(Path::new("/")).to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+}
+
+/// Shows what a worker's command says, until it has ended.
+async fn attend(rank: usize, host: String, mut child: Child) -> (usize, String, io::Result<ExitStatus>) {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let said = tokio::try_join!(forward(&host, stdout, io::stdout()), forward(&host, stderr, io::stderr()));
+    let status = child.wait().await;
+    (rank, host, said.and(status))
+}
+
+/// Line by line, each with the host's name before it.
+async fn forward(host: &str, from: Option<impl AsyncRead + Unpin>, mut to: impl Write) -> io::Result<()> {
+    let Some(from) = from else { return Ok(()) };
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).await? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        // In one write, so that no two workers share a line.
+        to.write_all(format!("{host}: {}\n", text.trim_end_matches('\n')).as_bytes())?;
+        line.clear();
+    }
+    Ok(())
+}
+
+/// The process groups of the commands that have not ended.
+#[derive(Debug, Default)]
+struct Groups {
+    running: Vec<(usize, Pid)>,
+    /// They were asked; from now on they are told.
+    asked: bool,
+}
+
+impl Groups {
+    fn add(&mut self, rank: usize, child: &Child) {
+        let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        self.running.extend(pid.map(|pid| (rank, pid)));
+    }
+
+    fn remove(&mut self, rank: usize) {
+        self.running.retain(|(other, _)| *other != rank);
+    }
+
+    /// SIGTERM first, SIGKILL from the second time on.
+    fn signal(&mut self) {
+        let signal = if self.asked { Signal::KILL } else { Signal::TERM };
+        self.asked = true;
+        for (_, group) in &self.running {
+            // The only failure is that it has ended by itself.
+            let _ = kill_process_group(*group, signal);
+        }
+    }
+}

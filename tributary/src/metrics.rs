@@ -1,0 +1,153 @@
+//! Metrics of daemons, for Prometheus.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Names and values.
+pub(crate) type Labels = Vec<(String, String)>;
+
+/// Labels from pairs.
+pub(crate) fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+/// Everything that a daemon tells at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    registry: Registry,
+}
+
+impl Page {
+    /// Something that only grows; "_total" is added to its name.
+    pub(crate) fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels, u64)>,
+    ) {
+        let family = Family::<Labels, Counter>::default();
+        for (labels, count) in samples {
+            family.get_or_create(&labels).inc_by(count);
+        }
+        self.registry.register(name, help, family);
+    }
+
+    /// Something that goes up and down.
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, f64)>) {
+        let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+        for (labels, value) in samples {
+            family.get_or_create(&labels).set(value);
+        }
+        self.registry.register(name, help, family);
+    }
+
+    fn text(&self) -> Result<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// Serves what `collect` collects under `/metrics` until the returned value is dropped, if there is an address.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub(crate) async fn serve<C, P>(listen: Option<SocketAddr>, collect: C) -> Result<JoinSet<()>>
+where
+    C: Fn() -> P + Clone + Send + Sync + 'static,
+    P: Future<Output = Page> + Send + 'static,
+{
+    let mut serving = JoinSet::new();
+    let Some(address) = listen else { return Ok(serving) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen for Prometheus on {address}"))?;
+    let answer = move || {
+        let page = collect();
+        async move { response(&page.await) }
+    };
+    let app = Router::new().route("/metrics", get(answer));
+    serving.spawn(async move {
+        if let Err(error) = axum::serve(listener, app).await {
+            tracing::error!(%error, "metrics are not served any more");
+        }
+    });
+    tracing::info!(%address, "metrics are served");
+    Ok(serving)
+}
+
+fn response(page: &Page) -> Response {
+    match page.text() {
+        Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    fn page() -> Page {
+        let mut page = Page::default();
+        page.counter(
+            "tributary_frames",
+            "Frames",
+            [(labels([("port", "1")]), 7), (labels([("port", "2")]), 0)],
+        );
+        page.gauge("tributary_jobs", "Jobs", [(labels([("state", "run\"ning")]), 1.5)]);
+        page
+    }
+
+    #[test]
+    fn every_sample_has_a_line() {
+        let text = page().text().unwrap();
+        for line in [
+            "# TYPE tributary_frames counter",
+            "tributary_frames_total{port=\"1\"} 7",
+            "tributary_frames_total{port=\"2\"} 0",
+            "# TYPE tributary_jobs gauge",
+            r#"tributary_jobs{state="run\"ning"} 1.5"#,
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn they_are_served_over_http_and_a_taken_address_is_named() {
+        // Which port is free is only known by taking it.
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = taken.local_addr().unwrap();
+        let collect = || std::future::ready(page());
+        let refused = serve(Some(address), collect).await.unwrap_err();
+        assert!(refused.to_string().contains(&address.to_string()), "{refused}");
+        drop(taken);
+        let _serving = serve(Some(address), collect).await.unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200") && answer.contains(OPEN_METRICS), "{answer}");
+        assert!(answer.contains("tributary_frames_total{port=\"1\"} 7"), "{answer}");
+        assert!(serve(None, collect).await.unwrap().is_empty());
+    }
+}
