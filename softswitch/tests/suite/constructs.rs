@@ -1,7 +1,7 @@
 //! What the interpreter does beyond what our own program needs, with `programs/constructs.p4`, as p4c
 //! compiled it. What P4 says of each construct is computed here once more.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use tributary_p4runtime::p4info::MatchType;
@@ -83,8 +83,9 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let pipeline = Pipeline::load_text(JSON, P4INFO).unwrap();
-        Self { switch: Switch::new(Arc::new(pipeline)), outputs: Outputs::new() }
+        static PIPELINE: LazyLock<Arc<Pipeline>> =
+            LazyLock::new(|| Arc::new(Pipeline::load_text(JSON, P4INFO).unwrap()));
+        Self { switch: Switch::new(PIPELINE.clone()), outputs: Outputs::new() }
     }
 
     /// Sends in at port 3; the answer leaves at port 4.

@@ -246,7 +246,7 @@ fn operands() -> Vec<BoxedStrategy<BigUint>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn results_are_those_of_unlimited_arithmetic(

@@ -128,7 +128,7 @@ fn exercise(pipeline: Pipeline) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn a_damaged_program_is_refused_or_runs(

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tributary_softswitch::control::{
     ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, MulticastGroup, Replica, TableEntry,
@@ -37,8 +37,11 @@ pub(crate) fn p4_build(file: &str) -> String {
 
 /// The real program.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
-    let (json, info) = (p4_build("tributary.json"), p4_build("tributary.p4info.txtpb"));
-    Arc::new(Pipeline::load_text(&json, &info).unwrap())
+    static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
+        let (json, info) = (p4_build("tributary.json"), p4_build("tributary.p4info.txtpb"));
+        Arc::new(Pipeline::load_text(&json, &info).unwrap())
+    });
+    PIPELINE.clone()
 }
 
 /// What admission says of a job at a port.
