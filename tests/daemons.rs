@@ -9,12 +9,14 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use network::{Daemon, Network};
+use network::{Daemon, METRICS, Network};
 use serde_json::Value;
 use support::stderr;
+use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
 
@@ -197,4 +199,47 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
     assert!((1.0..1.5).contains(&bytes("egress")), "{counters}");
     assert!((1.0..1.5).contains(&bytes("ingress")), "{counters}");
     assert!(root["jobs"]["tree"]["completed"]["packets"].as_u64().unwrap() >= 2 * 1024, "{counters}");
+}
+
+#[test]
+fn what_goes_on_can_be_watched() {
+    let Some(network) = Network::up("watch", TOPOLOGY) else { return };
+    let with_metrics = |mut command: Command| {
+        command.args(METRICS);
+        Daemon::start(command)
+    };
+    let _switch = with_metrics(network.switch_command("leaf"));
+    let _controller = with_metrics(network.controller_command());
+    let _agents: Vec<_> =
+        network.workers().iter().map(|host| with_metrics(network.agent_command(host))).collect();
+    network.create_job("seen");
+    let _server = with_metrics(network.server_command("seen"));
+    let mut watch = network.command(CONTROLLER, &["counters", "--watch", "--json", "--job", "seen"]);
+    watch.args(network.controller()).stdout(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut looks = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut look = || serde_json::from_str::<Value>(&looks.next().unwrap().unwrap()).unwrap();
+    assert!(look().get("per_second").is_none());
+    // 64 slices of 256 values; exponents and sums; once.
+    assert_all_right(&network.allreduce("seen", &["--size", "64KiB", "--iterations", "1"]));
+    // Looks are a second apart: one of them sees it.
+    while look()["per_second"][0]["jobs"]["seen"]["completed"]["packets"].as_f64().unwrap() == 0.0 {}
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+
+    let at_least = |station: &str, sample: &str, least: f64| {
+        let value = network.metric(station, sample);
+        assert!(value >= least, "{sample} is {value} at {station}");
+    };
+    assert_eq!(network.metric(CONTROLLER, r#"tributary_jobs{state="running"}"#), 1.0);
+    assert_eq!(network.metric(CONTROLLER, r#"tributary_switch_up{switch="leaf"}"#), 1.0);
+    let completed = r#"tributary_job_packets_total{switch="leaf",job="seen",reason="completed"}"#;
+    at_least(CONTROLLER, completed, 65.0);
+    at_least("w1", r#"tributary_agent_results_total{job="seen",rank="1"}"#, 65.0);
+    at_least("ps", r#"tributary_server_slices_completed_total{job="seen"}"#, 65.0);
+    let sent =
+        r#"tributary_interface_frames_total{switch="leaf",port="1",interface="leaf-eth1",direction="sent"}"#;
+    at_least("leaf", sent, 65.0);
+    let jobs = network.ask(&["jobs", "list"]);
+    assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }

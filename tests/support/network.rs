@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -19,6 +20,10 @@ use crate::support::{root, stderr};
 /// A daemon that takes longer for anything has a defect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+const METRICS_PORT: u16 = 9100;
+/// Flags for a daemon whose metrics are asked for.
+pub(crate) const METRICS: [&str; 2] = ["--metrics", "0.0.0.0:9100"];
+
 /// A lab with a topology's network, and a folder for sockets and tokens.
 pub(crate) struct Network {
     pub(crate) topology: Topology,
@@ -31,10 +36,11 @@ impl Network {
     pub(crate) fn up(name: &str, topology: &str) -> Option<Self> {
         let topology = Topology::load(root().join("topologies").join(topology)).unwrap();
         let name = format!("{name}-{}", std::process::id());
-        match Lab::up(&topology, &LabOptions::new(name)) {
+        match Lab::up(&topology, &LabOptions::new(name.as_str())) {
             Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),
             Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
-                eprintln!("SKIPPED: {error}");
+                // Past the test harness, which shows nothing of a test that passes.
+                writeln!(io::stderr(), "SKIPPED, for want of a network: {name}: {error}").unwrap();
                 None
             }
             Err(error) => panic!("{error}"),
@@ -54,6 +60,22 @@ impl Network {
         Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
     }
 
+    /// The value of a metric of the daemon at `station` that was started with [`METRICS`]. `sample`: its name and
+    /// labels, as Prometheus writes them.
+    pub(crate) fn metric(&self, station: &str, sample: &str) -> f64 {
+        let address = self.lab.management_address(station).unwrap();
+        let ask = || {
+            let mut stream = TcpStream::connect((address, METRICS_PORT)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let mut page = String::new();
+            stream.read_to_string(&mut page).unwrap();
+            page
+        };
+        let page = self.lab.inside(CONTROLLER, ask).unwrap();
+        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
+    }
+
     /// `tributary` with these arguments at a station.
     pub(crate) fn command(&self, station: &str, arguments: &[&str]) -> Command {
         self.daemons().command(station, arguments).unwrap()
@@ -64,10 +86,14 @@ impl Network {
         ["--controller".to_owned(), self.daemons().controller_address().unwrap().to_string()]
     }
 
+    pub(crate) fn switch_command(&self, name: &str) -> Command {
+        let id = self.topology[self.topology.find(name).unwrap()].id.get();
+        self.daemons().switch(name, id).unwrap()
+    }
+
     pub(crate) fn start_switches(&self) -> Vec<Daemon> {
-        let daemons = self.daemons();
-        let start = |name, id| Daemon::start(daemons.switch(name, id).unwrap());
-        self.topology.switches().map(|(_, node, _)| start(&node.name, node.id.get())).collect()
+        let switches = self.topology.switches();
+        switches.map(|(_, node, _)| Daemon::start(self.switch_command(&node.name))).collect()
     }
 
     pub(crate) fn controller_command(&self) -> Command {

@@ -1,6 +1,7 @@
 //! `tributary jobs list`.
 
 use anyhow::Result;
+use indicatif::HumanCount;
 use serde_json::{Value, json};
 use tributary_api::v1;
 
@@ -8,11 +9,17 @@ use crate::output;
 use crate::remote::{self, refused};
 
 pub(super) async fn run(controller: &str, json: bool) -> Result<()> {
-    let request = v1::ListJobsRequest {};
-    let jobs =
-        remote::connect(controller).await?.list_jobs(request).await.map_err(refused)?.into_inner().jobs;
+    let mut client = remote::connect(controller).await?;
+    let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
+    // Jobs are worth a look also while a switch does not answer.
+    let counters = client.get_counters(v1::GetCountersRequest::default()).await;
+    let counters = counters.map(|counters| counters.into_inner().switches).unwrap_or_default();
+    let jobs: Vec<_> = jobs.into_iter().map(|job| (slices(&job.name, &counters), job)).collect();
     if json {
-        println!("{}", json!({ "jobs": jobs.iter().map(job_json).collect::<Vec<_>>() }));
+        println!(
+            "{}",
+            json!({ "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>() })
+        );
     } else if jobs.is_empty() {
         println!("there are no jobs");
     } else {
@@ -21,9 +28,16 @@ pub(super) async fn run(controller: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn table(jobs: &[v1::Job]) -> comfy_table::Table {
-    let mut table = output::table(&["job", "state", "workers", "server", "added up in", "remarks"]);
-    for job in jobs {
+/// Slices that the switches have completed for the job: those of the switch that has most. `None` where no
+/// switch adds up, or none answers.
+fn slices(job: &str, counters: &[v1::SwitchCounters]) -> Option<u64> {
+    let of_job = |counter: &&v1::JobCounter| counter.job == job && counter.reason == "completed";
+    counters.iter().flat_map(|switch| &switch.jobs).filter(of_job).map(|counter| counter.packets).max()
+}
+
+fn table(jobs: &[(Option<u64>, v1::Job)]) -> comfy_table::Table {
+    let mut table = output::table(&["job", "state", "slices", "workers", "server", "added up in", "remarks"]);
+    for (slices, job) in jobs {
         let plan = job.plan.clone().unwrap_or_default();
         let adding = plan.switches.iter().filter(|switch| switch.aggregates);
         let adding: Vec<_> = adding.map(|switch| switch.name.as_str()).collect();
@@ -34,6 +48,7 @@ fn table(jobs: &[v1::Job]) -> comfy_table::Table {
         table.add_row([
             job.name.clone(),
             state(job).to_owned(),
+            slices.map_or_else(|| "-".to_owned(), |slices| HumanCount(slices).to_string()),
             plan.workers.join(", "),
             plan.server,
             adding.join(", "),
@@ -54,13 +69,14 @@ fn state(job: &v1::Job) -> &'static str {
     }
 }
 
-fn job_json(job: &v1::Job) -> Value {
+fn job_json(job: &v1::Job, slices: Option<u64>) -> Value {
     json!({
         "job": job.name,
         "state": state(job),
         "job_id": job.job_id,
         "job_index": job.job_index,
         "reason": job.reason,
+        "slices_completed": slices,
         "waiting_for": job.waiting_for,
         "plan": job.plan.as_ref().map(plan_json),
     })
@@ -106,8 +122,25 @@ mod tests {
             reason: "host \"w1\" left".into(),
             ..v1::Job::default()
         };
-        let text = table(&[waiting.clone(), failed]).to_string();
-        assert!(text.contains("waits for w0, ps") && text.contains("host \"w1\" left"), "{text}");
-        assert_eq!(job_json(&waiting)["state"], "created");
+        let text = table(&[(None, waiting.clone()), (Some(12_345), failed)]).to_string();
+        assert!(text.contains("waits for w0, ps") && text.contains("12,345"), "{text}");
+        assert!(text.contains("host \"w1\" left"), "{text}");
+        assert_eq!(job_json(&waiting, None)["state"], "created");
+    }
+
+    #[test]
+    fn progress_is_that_of_the_switch_that_has_done_most() {
+        let counter = |job: &str, reason: &str, packets| v1::JobCounter {
+            job: job.into(),
+            reason: reason.into(),
+            packets,
+            bytes: 0,
+        };
+        let switch = |jobs| v1::SwitchCounters { name: String::new(), jobs, ports: Vec::new() };
+        let counters = [
+            switch(vec![counter("a", "completed", 7), counter("a", "received", 99)]),
+            switch(vec![counter("a", "completed", 9), counter("b", "received", 50)]),
+        ];
+        assert_eq!((slices("a", &counters), slices("b", &counters)), (Some(9), None));
     }
 }
