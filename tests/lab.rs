@@ -1,0 +1,185 @@
+//! A whole fabric by `tributary lab`. Needs root; says so where it is not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{json, refused, root, stderr, tributary};
+
+const THREE_TIERS: &str = "topologies/three-tier-8.toml";
+const TWO_WORKERS: &str = "topologies/two-workers.toml";
+/// Whatever takes longer has a defect.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A lab's name; what a failed test leaves of it goes with this.
+struct Name(String);
+
+impl Name {
+    /// `None`, and says so, where this process may not make labs.
+    fn new(test: &str) -> Option<Self> {
+        let listed = tributary(&["lab", "list"]);
+        if listed.status.success() {
+            return Some(Self(format!("{test}-{}", std::process::id())));
+        }
+        assert!(stderr(&listed).contains("needs root"), "{}", stderr(&listed));
+        eprintln!("SKIPPED: {}", stderr(&listed));
+        None
+    }
+
+    fn up(&self, topology: &str, options: &[&str]) -> Value {
+        json(&[&["lab", "up", topology, "--name", &self.0, "--json"], options].concat())
+    }
+
+    fn run(&self, command: &[&str]) -> Output {
+        tributary(&[&["lab", "run", "--name", &self.0, "--"], command].concat())
+    }
+
+    fn down(&self) {
+        let down = tributary(&["lab", "down", &self.0]);
+        assert!(down.status.success(), "{}", stderr(&down));
+    }
+
+    /// Namespaces, files, sockets and processes that belong to the lab.
+    fn traces(&self) -> Vec<String> {
+        let named = |folder: &str| {
+            let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+            names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(&self.0))
+        };
+        let mut traces: Vec<_> = named("/run/netns").chain(named("/run/tributary/lab")).collect();
+        let mark = format!("TRIBUTARY_LAB={}\0", self.0);
+        for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
+            // Most have none, and some end meanwhile.
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            if String::from_utf8_lossy(&environment).contains(&mark) {
+                traces.push(process.display().to_string());
+            }
+        }
+        traces
+    }
+
+    fn is_gone(&self) {
+        assert_eq!(self.traces(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // Most often there is nothing left.
+        tributary(&["lab", "down", &self.0]);
+    }
+}
+
+/// What each worker reported of its all-reduce, in rank order; all must be right.
+fn reports(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", stderr(output));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let report = |line: &str| {
+        let (host, report) = line.split_once(": ").unwrap();
+        let report: Value = serde_json::from_str(report).unwrap();
+        assert_eq!((&report["host"], &report["checked"]), (&Value::from(host), &Value::from(true)));
+        report
+    };
+    let mut reports: Vec<_> = text.lines().map(report).collect();
+    reports.sort_by_key(|report| report["rank"].as_u64());
+    let ranks: Vec<_> = reports.iter().map(|report| report["rank"].as_u64().unwrap()).collect();
+    assert_eq!(ranks, (0..reports.len() as u64).collect::<Vec<_>>());
+    reports
+}
+
+/// Starts `tributary` without waiting for its end.
+fn start(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(arguments).current_dir(root()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "still waiting until {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn eight_workers_reduce_right_and_down_leaves_nothing() {
+    let Some(name) = Name::new("eight") else { return };
+    let up = name.up(THREE_TIERS, &["--no-rates", "--window", "64"]);
+    assert_eq!(up["workers"].as_array().unwrap().len(), 8);
+    let listed = json(&["lab", "list", "--json"]);
+    let own = listed["labs"].as_array().unwrap().iter().find(|lab| lab["name"] == name.0);
+    assert_eq!(own.unwrap()["state"], "up");
+    refused(&["lab", "up", TWO_WORKERS, "--name", &name.0], 1, &["exists already", "lab down"]);
+    // Twice: the job stays for the next command.
+    for _ in 0..2 {
+        let reduced = name.run(&["tributary", "allreduce", "--json", "--check", "--size", "1MiB"]);
+        assert_eq!(reports(&reduced).len(), 8);
+    }
+    name.down();
+    name.is_gone();
+    refused(&["lab", "down", &name.0], 1, &["no lab"]);
+    refused(&["lab", "run", "--name", &name.0, "--", "true"], 1, &["no lab", "lab up"]);
+}
+
+#[test]
+fn a_lab_for_one_command_meets_losses_and_goes() {
+    let Some(name) = Name::new("lossy") else { return };
+    let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--no-rates", "--loss", "0.01", "--"];
+    let command = ["tributary", "allreduce", "--json", "--check", "--size", "256KiB", "--iterations", "3"];
+    let reports = reports(&tributary(&[&lab[..], &command].concat()));
+    assert_eq!(reports.len(), 8);
+    let again: u64 = reports.iter().map(|report| report["retransmissions"].as_u64().unwrap()).sum();
+    assert!(again > 0, "30,000 frames, and one in 100 was lost");
+    name.is_gone();
+}
+
+#[test]
+fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
+    let Some(name) = Name::new("fails") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    // The other one would wait for ever for a member that does not come.
+    let script = "test $TRIBUTARY_RANK = 0 || exit 3; exec tributary allreduce --size 4KiB";
+    let failed = name.run(&["sh", "-c", script]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr(&failed).contains("w1 (exit status: 3)"), "{}", stderr(&failed));
+    let next = name.run(&["tributary", "allreduce", "--json", "--check", "--size", "4KiB"]);
+    assert_eq!(reports(&next).len(), 2);
+    let said = name.run(&["sh", "-c", "echo $TRIBUTARY_RANK/$TRIBUTARY_WORLD_SIZE; echo aside >&2"]);
+    let mut lines: Vec<_> = std::str::from_utf8(&said.stdout).unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["w0: 0/2", "w1: 1/2"]);
+    assert!(stderr(&said).contains("w1: aside"), "{}", stderr(&said));
+    name.down();
+    name.is_gone();
+}
+
+#[test]
+fn a_killed_up_can_be_taken_down_and_a_stopped_one_has_done_it() {
+    let Some(name) = Name::new("killed") else { return };
+    let mut up = start(&["lab", "up", THREE_TIERS, "--name", &name.0]);
+    // The network is there, and the first daemons are starting.
+    let log = format!("/run/tributary/lab/{}/root.log", name.0);
+    wait_until("a daemon has a log", || fs::exists(&log).unwrap());
+    up.kill().unwrap();
+    up.wait().unwrap();
+    refused(&["lab", "run", "--name", &name.0, "--", "true"], 1, &["never finished", "lab down"]);
+    name.down();
+    name.is_gone();
+
+    let mut run = start(&["lab", "run", TWO_WORKERS, "--name", &name.0, "--", "sleep", "1000"]);
+    let mark = format!("/run/tributary/lab/{}/fabric.json", name.0);
+    wait_until("the lab is up", || fs::exists(&mark).unwrap());
+    Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    name.is_gone();
+}
+
+#[test]
+fn options_of_a_network_need_a_topology() {
+    refused(&["lab", "run", "--loss", "0.1", "--", "true"], 2, &["TOPOLOGY"]);
+    refused(&["lab", "up", "topologies/none.toml"], 1, &["topologies/none.toml"]);
+}
