@@ -40,7 +40,8 @@ impl Network {
             Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),
             Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
                 // Past the test harness, which shows nothing of a test that passes.
-                writeln!(io::stderr(), "SKIPPED, for want of a network: {name}: {error}").unwrap();
+                let note = format!("SKIPPED, for want of a network: {name}: {error}\n");
+                io::stderr().write_all(note.as_bytes()).unwrap();
                 None
             }
             Err(error) => panic!("{error}"),

@@ -9,7 +9,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tributary_host_agent::{AgentStats, JobMember, ServerAgent, serve_job};
+use tonic::transport::Endpoint;
+use tributary_host_agent::{AgentStats, JobError, JobMember, OpenPort, ServerAgent, serve_job};
 use tributary_protocol::ServerStats;
 
 use crate::agent::ports;
@@ -62,44 +63,70 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         let problem = format!("{} --job and {} --token-file: each job needs both", jobs.len(), files.len());
         return Err(WrongUse(problem).into());
     }
-    let host = required(settings.host, "host")?;
-    let controller = remote::endpoint(&required(settings.controller, "controller")?)?;
-    let open_port = ports(&required(settings.interface, "interface")?)?;
     let (leave, leaving) = watch::channel(false);
-    let agents = Agents::default();
-    let collected = Arc::clone(&agents);
-    let _metrics = metrics::serve(settings.metrics, move || collect(Arc::clone(&collected))).await?;
+    let host = required(settings.host, "host")?;
+    let server = Server {
+        controller: remote::endpoint(&required(settings.controller, "controller")?)?,
+        open_port: ports(&required(settings.interface, "interface")?)?,
+        leaving,
+        agents: Agents::default(),
+    };
+    let agents = Arc::clone(&server.agents);
+    let _metrics = metrics::serve(settings.metrics, move || collect(Arc::clone(&agents))).await?;
     let mut serving = JoinSet::new();
     for (job, file) in jobs.into_iter().zip(files) {
-        let member = JobMember { token: remote::read_token(&file)?, job, host: host.clone() };
-        let (controller, open_port, mut leaving) = (controller.clone(), open_port.clone(), leaving.clone());
-        let (agents, job) = (Arc::clone(&agents), member.job.clone());
-        serving.spawn(async move {
-            let leave = async move {
-                // An error means that the server is at its end, too.
-                let _ = leaving.wait_for(|leaving| *leaving).await;
-                "the server was shut down".to_owned()
-            };
-            let started = |agent: &Arc<ServerAgent>| {
-                agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(agent)));
-            };
-            serve_job(&controller, member, &open_port, leave, started).await
-        });
+        let token = remote::read_token(&file)?;
+        serving.spawn(server.clone().serve(JobMember { job, token, host: host.clone() }));
     }
     daemon::ready();
+    let mut all_over = std::pin::pin!(wait_for_all(serving));
+    tokio::select! {
+        result = &mut all_over => return result,
+        () = stop.requested() => drop(leave.send_replace(true)),
+    }
+    all_over.await
+}
+
+/// What the jobs have in common.
+#[derive(Clone)]
+struct Server {
+    controller: Endpoint,
+    open_port: OpenPort,
+    /// Whether the server is to stop.
+    leaving: watch::Receiver<bool>,
+    agents: Agents,
+}
+
+impl Server {
+    /// Serves one job until it is over, or the server is to stop.
+    async fn serve(self, member: JobMember) -> Result<(), JobError> {
+        let Self { controller, open_port, mut leaving, agents } = self;
+        let job = member.job.clone();
+        let leave = async move {
+            // An error means that the server is at its end, too.
+            let _ = leaving.wait_for(|leaving| *leaving).await;
+            "the server was shut down".to_owned()
+        };
+        let started = |agent: &Arc<ServerAgent>| {
+            agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(agent)));
+        };
+        serve_job(&controller, member, &open_port, leave, started).await
+    }
+}
+
+/// Waits until all jobs are over.
+///
+/// # Errors
+/// Jobs failed.
+async fn wait_for_all(mut serving: JoinSet<Result<(), JobError>>) -> Result<()> {
     let mut failed = 0;
-    loop {
-        tokio::select! {
-            over = serving.join_next() => match over {
-                Some(Ok(Ok(()))) => tracing::info!("a job is over"),
-                Some(Ok(Err(error))) => {
-                    tracing::error!(%error, "a job is over before its end");
-                    failed += 1;
-                }
-                Some(Err(error)) => return Err(error.into()),
-                None => break,
-            },
-            () = stop.requested() => drop(leave.send_replace(true)),
+    while let Some(over) = serving.join_next().await {
+        match over? {
+            Ok(()) => tracing::info!("a job is over"),
+            Err(error) => {
+                tracing::error!(%error, "a job is over before its end");
+                failed += 1;
+            }
         }
     }
     match failed {

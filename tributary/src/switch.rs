@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     #[arg(long)]
     name: Option<String>,
 
-    /// Its P4Runtime device id; controllers expect the node id of the topology [default: 1]
+    /// Its P4Runtime device id; controllers expect the node id of the topology [default: 0]
     #[arg(long, value_name = "ID")]
     device_id: Option<u64>,
 
