@@ -243,3 +243,33 @@ fn what_goes_on_can_be_watched() {
     let jobs = network.ask(&["jobs", "list"]);
     assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }
+
+#[test]
+fn a_controller_that_crashes_costs_the_jobs_of_the_time_and_no_more() {
+    let Some(network) = Network::up("crash", TOPOLOGY) else { return };
+    let switches = network.start_switches();
+    let controller = Daemon::start(network.controller_command());
+    let agents = network.start_agents();
+    network.create_job("lost");
+    let server = Daemon::start(network.server_command("lost"));
+    let client =
+        |host: &String| Daemon::spawn(network.allreduce_command(host, "lost", &["--iterations", "100000"]));
+    let clients: Vec<_> = network.workers().iter().map(client).collect();
+    network.wait_for_job("lost", "running");
+    controller.kill();
+    for daemon in clients.into_iter().chain([server]) {
+        let (status, log) = daemon.end();
+        assert_eq!(status.code(), Some(1), "{log}");
+    }
+
+    // The next controller finds the tables of the lost job in the switch and takes them out; the agents and the
+    // switch have not been started again.
+    let controller = Daemon::start(network.controller_command());
+    network.create_job("next");
+    let server = Daemon::start(network.server_command("next"));
+    assert_all_right(&network.allreduce("next", &["--size", "64KiB", "--iterations", "2"]));
+    network.ask(&["jobs", "end", "next", "--token-file", &network.token("next")]);
+    let (status, log) = server.end();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_clean_end(agents.into_iter().chain([controller]).chain(switches));
+}
