@@ -34,20 +34,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the agent of a host: it takes part in jobs for the training processes there
+    /// Runs the agent of a host: it takes part in jobs for the training processes there
     Agent(DaemonArgs<agent::Settings>),
     Allreduce(allreduce::AllReduceArgs),
     Bench(bench::BenchArgs),
-    /// Run the controller: it plans jobs and sets up the switches for them
+    /// Runs the controller: it plans jobs and sets up the switches for them
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
     Demo(demo::DemoArgs),
     Jobs(jobs::JobsArgs),
     Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
-    /// Run the aggregation server of one or more jobs
+    /// Runs the aggregation server of one or more jobs
     Server(DaemonArgs<server::Settings>),
-    /// Run an embedded switch between network interfaces
+    /// Runs an embedded switch between network interfaces
     Switch(DaemonArgs<switch::Settings>),
 }
 

@@ -20,8 +20,9 @@ use report::Report;
 use crate::options::DEFAULT_SOCKET;
 use crate::remote::read_token;
 
-/// Reduces over all members of a job, through the agent of this host, and says how long it took. To be run on
-/// every worker of the job with the same options.
+/// Reduces over all members of a job, through the agent of this host, and says how long it took.
+///
+/// To be run on every worker of the job with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
     /// The agent's Unix socket

@@ -13,7 +13,7 @@ use tributary_api::v1;
 
 use crate::remote::{self, DEFAULT_CONTROLLER, read_token, refused};
 
-/// Jobs of the fabric: create one, list them, end one
+/// Creates, lists and ends jobs of the fabric
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {
     /// The controller's address
