@@ -71,8 +71,8 @@ impl Lab {
     }
 
     /// Removes a lab by its name, whoever made it, and whatever a crash left of it: ends all processes in
-    /// it (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces and all that is in them, and its
-    /// [`folder`](Self::folder).
+    /// it, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces and all that
+    /// is in them, and its [`folder`](Self::folder).
     ///
     /// # Errors
     /// [`LabError::NoLab`] when nothing of that name is there; [`LabError::NotPermitted`];

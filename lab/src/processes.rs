@@ -10,7 +10,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::LabError;
+use crate::names;
 use crate::namespace::{self, NamespaceId};
+use crate::station::CONTROLLER;
 use crate::tools::LAB_VARIABLE;
 
 /// How long processes may take to end when told to, before the next, harder round.
@@ -26,20 +28,30 @@ const KILL_ROUNDS: usize = 4;
 pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     let ids: HashSet<NamespaceId> =
         namespaces.iter().filter_map(|name| namespace::id(&namespace::path(name)).ok()).collect();
+    // First the controller, which wants to withdraw what it has set up in switches that still run.
+    let controller = namespace::id(&namespace::path(&names::namespace(lab, CONTROLLER)));
+    let controller = HashSet::from_iter(controller.ok());
+    tell(find(&|pid| is_inside(pid, &controller)), Signal::TERM);
+
     let belongs = |pid: Pid| is_inside(pid, &ids) || is_marked(pid, lab);
     for signal in std::iter::once(Signal::TERM).chain([Signal::KILL; KILL_ROUNDS]) {
         let running = find(&belongs);
         if running.is_empty() {
             return Ok(());
         }
-        for process in running.values() {
-            // The only failure is that it has ended by itself.
-            let _ = pidfd_send_signal(process, signal);
-        }
-        wait(running.into_values().collect());
+        tell(running, signal);
     }
     let pids: Vec<u32> = find(&belongs).keys().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect();
     if pids.is_empty() { Ok(()) } else { Err(LabError::StuckProcesses { lab: lab.into(), pids }) }
+}
+
+/// Sends the signal and waits until all have ended, or the grace is over.
+fn tell(running: HashMap<Pid, OwnedFd>, signal: Signal) {
+    for process in running.values() {
+        // The only failure is that it has ended by itself.
+        let _ = pidfd_send_signal(process, signal);
+    }
+    wait(running.into_values().collect());
 }
 
 /// The processes for which `belongs` holds, each with a handle that stays its own when the pid is reused.
