@@ -7,15 +7,13 @@
 mod network;
 mod support;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use network::{Daemon, METRICS, Network};
 use serde_json::Value;
-use support::stderr;
+use support::{left_shared_memory, stderr};
 use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
@@ -36,23 +34,6 @@ fn assert_clean_end(daemons: impl IntoIterator<Item = Daemon>) {
         let (status, log) = daemon.terminate();
         assert_eq!(status.code(), Some(0), "{log}");
     }
-}
-
-/// Names of shared memory that stay: another test's have one for moments only, until its agent has opened it.
-fn left_shared_memory() -> Vec<String> {
-    let now = || -> BTreeSet<String> {
-        let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
-        names
-            .filter_map(|name| name.into_string().ok())
-            .filter(|name| name.starts_with("tributary-"))
-            .collect()
-    };
-    let mut left = now();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !left.is_empty() && Instant::now() < deadline {
-        left = left.intersection(&now()).cloned().collect();
-    }
-    left.into_iter().collect()
 }
 
 /// It must refuse with exit status 1 and say each of `words`.

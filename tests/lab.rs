@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{json, refused, root, stderr, tributary};
+use support::{json, left_shared_memory, refused, root, stderr, tributary};
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
@@ -64,6 +64,7 @@ impl Name {
 
     fn is_gone(&self) {
         assert_eq!(self.traces(), Vec::<String>::new());
+        assert_eq!(left_shared_memory(), Vec::<String>::new());
     }
 }
 

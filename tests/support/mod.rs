@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -38,4 +41,21 @@ pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
 /// Standard error as text.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Names of shared memory that stay: another test's have one for moments only, until its agent has opened it.
+pub(crate) fn left_shared_memory() -> Vec<String> {
+    let now = || -> BTreeSet<String> {
+        let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with("tributary-"))
+            .collect()
+    };
+    let mut left = now();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !left.is_empty() && Instant::now() < deadline {
+        left = left.intersection(&now()).cloned().collect();
+    }
+    left.into_iter().collect()
 }
