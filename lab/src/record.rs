@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::station::Station;
 
-/// Gone after a reboot, like the namespaces.
+/// Shared with the daemons of this machine, whose sockets ordinary users reach.
+const SHARED_FOLDER: &str = "/run/tributary";
+/// For labs alone. Gone after a reboot, like the namespaces.
 const FOLDER: &str = "/run/tributary/lab";
 
 /// A lab, as it is written down before any of it is made.
@@ -39,7 +41,9 @@ impl Records {
             }
         };
         let mut folder = DirBuilder::new();
-        folder.recursive(true).mode(0o700).create(FOLDER).map_err(failed("make the folder"))?;
+        folder.recursive(true);
+        folder.create(SHARED_FOLDER).map_err(failed("make the folder"))?;
+        folder.mode(0o700).create(FOLDER).map_err(failed("make the folder"))?;
         let folder = File::open(FOLDER).map_err(failed("open the folder"))?;
         folder.lock().map_err(failed("lock the folder"))?;
         Ok(Self { _lock: folder })
