@@ -3,7 +3,7 @@
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help demo test lint bench simulate p4
+.PHONY: help demo test tools lint bench simulate p4
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -11,8 +11,15 @@ help: ## list what can be made
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
 	$(CARGO) run --release --quiet -p tributary -- demo $(ARGS)
 
-test: lint ## everything that CI runs
+test: tools lint ## everything that CI runs
 	$(CARGO) test --workspace --locked
+
+# Without them, or without root, the tests of real interfaces skip and say so.
+tools: ## install what makes the tests' networks, where that is possible
+	@if ! { command -v ip && command -v ethtool && command -v nft; } >/dev/null \
+	    && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends iproute2 ethtool nftables; \
+	fi
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check

@@ -1,4 +1,4 @@
-//! A whole fabric by `tributary lab`. Needs root; says so where it is not.
+//! A whole fabric by `tributary lab`. Needs root and the tools of a network; says so where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,12 +16,19 @@ const TWO_WORKERS: &str = "topologies/two-workers.toml";
 /// Whatever takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a lab with losses is made by.
+const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
+
 /// A lab's name; what a failed test leaves of it goes with this.
 struct Name(String);
 
 impl Name {
     /// `None`, and says so, where this process may not make labs.
     fn new(test: &str) -> Option<Self> {
+        if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
+            eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
+            return None;
+        }
         let listed = tributary(&["lab", "list"]);
         if listed.status.success() {
             return Some(Self(format!("{test}-{}", std::process::id())));

@@ -1,5 +1,5 @@
-//! What the tests of labs share. They need root and the Debian packages that the crate's page names; without
-//! root they say so and pass.
+//! What the tests of labs share. They need root and the Debian packages that the crate's page names; where
+//! these are missing they say so and pass.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of several tests
 
@@ -24,7 +24,7 @@ pub(crate) fn shipped(topology: &str) -> Topology {
 /// The lab, or `None` where these tests cannot run.
 pub(crate) fn up(topology: &Topology, options: &LabOptions) -> Option<Lab> {
     match Lab::up(topology, options) {
-        Err(error @ LabError::NotPermitted) => {
+        Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
             eprintln!("skipped: {error}");
             None
         }
