@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
-use tonic::transport::{Channel, Endpoint};
+use anyhow::{Context, Result};
+use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController, SwitchAddress};
@@ -17,6 +17,7 @@ use super::DemoArgs;
 use super::fabric::Fabric;
 use super::members::Members;
 use super::report::{Bound, Bytes, Slots};
+use crate::remote;
 
 const JOB: &str = "demo";
 /// Everything runs on this machine: a switch that is silent this long has a defect.
@@ -67,8 +68,8 @@ impl Session {
             switch_patience: SWITCH_PATIENCE,
         })
         .await?;
-        let endpoint = Endpoint::from_shared(format!("http://{}", controller.api_addr()))?;
-        let mut client = ControllerClient::connect(endpoint.clone()).await?;
+        let api = controller.api_addr().to_string();
+        let mut client = remote::connect(&api).await?;
         let request = v1::CreateJobRequest {
             name: JOB.to_owned(),
             aggregation: v1::Aggregation::from(args.aggregation).into(),
@@ -77,8 +78,7 @@ impl Session {
             gradient_bytes: GRADIENT_BYTES,
             ..v1::CreateJobRequest::default()
         };
-        let created =
-            client.create_job(request).await.map_err(|status| anyhow!(status.message().to_owned()))?;
+        let created = client.create_job(request).await.map_err(remote::refused)?;
         let token = created.into_inner().token;
         let plan = plan(&topology, args.window, args.aggregation.into(), args.downlink.into())?;
         let hosts = plan.workers.iter().map(|worker| worker.key).chain([plan.server.key]);
@@ -89,7 +89,7 @@ impl Session {
                 Ok((name, port))
             })
             .collect::<Result<_>>()?;
-        let members = Members::join(&endpoint, JOB, &token, hosts).await?;
+        let members = Members::join(&remote::endpoint(&api)?, JOB, &token, hosts).await?;
         Ok(Self { topology, fabric, controller, client, token, members, plan })
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use indicatif::{HumanBytes, HumanCount};
 use tributary_api::v1::SwitchCounters;
 use tributary_planner::Traffic;
 
 use super::report::Report;
+use crate::output::number_table;
 
 /// The job's counters worth a column, in the order of a packet's way through a switch.
 const REASONS: [&str; 9] = [
@@ -41,19 +41,10 @@ pub(crate) fn print(report: &Report, plain: &Traffic, counters: &[SwitchCounters
     );
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn training(report: &Report) -> Table {
     let percent = |accuracy: f64| format!("{:.2} %", accuracy * 100.0);
     let workers = format!("{} workers over the fabric", report.workers);
-    let mut table = table(&["held-out images", &workers, "one machine"]);
+    let mut table = number_table(&["held-out images", &workers, "one machine"]);
     table.add_row(["accuracy".to_owned(), percent(report.accuracy), percent(report.accuracy_one_machine)]);
     table
 }
@@ -61,7 +52,7 @@ fn training(report: &Report) -> Table {
 fn bytes(report: &Report, plain: &Traffic) -> Table {
     let rounds = u64::from(report.rounds);
     let size = |bytes: u64| HumanBytes(bytes).to_string();
-    let mut table = table(&["bytes", "into the server", "out of the server", "all links"]);
+    let mut table = number_table(&["bytes", "into the server", "out of the server", "all links"]);
     let [into, out, all] =
         [plain.into_server, plain.out_of_server, plain.all_links].map(|bytes| size(bytes * rounds));
     table.add_row(["without aggregation (expected)".to_owned(), into, out, all]);
@@ -77,7 +68,7 @@ fn bytes(report: &Report, plain: &Traffic) -> Table {
 fn switches(counters: &[SwitchCounters]) -> Table {
     let mut header = vec!["packets of the job"];
     header.extend(REASONS);
-    let mut table = table(&header);
+    let mut table = number_table(&header);
     for switch in counters {
         let mut row = vec![switch.name.clone()];
         let by_reason: BTreeMap<&str, u64> =

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytesize::ByteSize;
-use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use tributary_planner::{Aggregation, Downlink, LinkTraffic, Plan};
 use tributary_topology::{LinkKey, Topology, format_rate};
 use tributary_wire::Hop;
+
+use crate::output;
 
 /// What is planned.
 pub(crate) fn headline(topology: &Topology, plan: &Plan) -> String {
@@ -41,9 +42,8 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
         let release = if hop.aggregate { " ○" } else { "" };
         format!("{}:{}{release}", name(hop), hop.egress_port)
     };
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["rank", "worker", "hop stack to the server", "hop stack back"]);
+    let mut table = output::table(&["rank", "worker", "hop stack to the server", "hop stack back"]);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
     for worker in &plan.workers {
         let join = |hops: &[Hop], entry: &dyn Fn(&Hop) -> String| {
             hops.iter().map(entry).collect::<Vec<_>>().join(" → ")
@@ -58,9 +58,8 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
 
 /// What every link of the tree carries in one all-reduce.
 pub(crate) fn links(plan: &Plan) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY);
-    table.set_header(["link", "rate", "in use", "gradients up", "results down", "busy for", ""]);
+    let header = ["link", "rate", "in use", "gradients up", "results down", "busy for", ""];
+    let mut table = output::table(&header);
     for column in table.column_iter_mut().skip(1).take(5) {
         column.set_cell_alignment(CellAlignment::Right);
     }
