@@ -11,8 +11,8 @@ use toml::Table;
 /// Rows from the top down: a crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 5] = [
     &["tributary"],
-    &["controller", "host-agent", "client", "softswitch", "sim", "lab", "trainer"],
-    &["api", "p4runtime", "planner", "protocol", "link"],
+    &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer"],
+    &["api", "p4runtime", "planner", "protocol", "link", "lab"],
     &["topology"],
     &["wire"],
 ];

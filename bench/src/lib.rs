@@ -1,0 +1,6 @@
+//! Measurements of Tributary beside what people would use instead.
+//!
+//! A measurement is repeated, and the candidates take turns: what disturbs the machine disturbs all of them.
+//! [`statistics`] says what came out of it.
+
+pub mod statistics;

@@ -1,0 +1,161 @@
+//! What repeated measurements say: a median and how far the runs were apart, for one candidate and for the
+//! ratio of two.
+
+use serde::{Deserialize, Serialize};
+use statrs::statistics::{Data, Max, Min, OrderStatistics};
+
+/// One candidate's runs in five numbers, in the unit of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How many runs there were.
+    pub runs: usize,
+    /// The smallest.
+    pub min: f64,
+    /// A quarter of the runs is below.
+    pub lower_quartile: f64,
+    /// Half of the runs is below.
+    pub median: f64,
+    /// A quarter of the runs is above.
+    pub upper_quartile: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Of all runs, in any order. Quartiles lie between two runs where they have to, by the median-unbiased
+    /// estimate (definition 8 of Hyndman and Fan, 1996).
+    ///
+    /// # Errors
+    /// [`StatisticsError::NoRuns`], [`StatisticsError::NotFinite`].
+    pub fn of(runs: &[f64]) -> Result<Self, StatisticsError> {
+        check(runs)?;
+        let mut data = Data::new(runs.to_vec());
+        Ok(Self {
+            runs: runs.len(),
+            min: data.min(),
+            lower_quartile: data.lower_quartile(),
+            median: data.median(),
+            upper_quartile: data.upper_quartile(),
+            max: data.max(),
+        })
+    }
+}
+
+/// How many times another candidate's figure a candidate's figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The ratio of the two medians: the one to compare with a limit.
+    pub of_medians: f64,
+    /// The smallest ratio of two runs that were measured one after the other.
+    pub min: f64,
+    /// The largest of these.
+    pub max: f64,
+}
+
+impl Ratio {
+    /// Of two candidates that took turns: run i of the one was measured next to run i of the other.
+    ///
+    /// # Errors
+    /// [`StatisticsError::NotPaired`] when the one has more runs than the other;
+    /// [`StatisticsError::NotPositive`] when one of `others` is zero or less, which nothing is a multiple of;
+    /// and those of [`Summary::of`].
+    pub fn of_pairs(ours: &[f64], others: &[f64]) -> Result<Self, StatisticsError> {
+        if ours.len() != others.len() {
+            return Err(StatisticsError::NotPaired { ours: ours.len(), others: others.len() });
+        }
+        let of_medians = Summary::of(ours)?.median / Summary::of(others)?.median;
+        if let Some(&other) = others.iter().find(|other| **other <= 0.0) {
+            return Err(StatisticsError::NotPositive(other));
+        }
+        let pairs: Vec<f64> = ours.iter().zip(others).map(|(own, other)| own / other).collect();
+        let pairs = Summary::of(&pairs)?;
+        Ok(Self { of_medians, min: pairs.min, max: pairs.max })
+    }
+}
+
+/// Runs that say nothing.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum StatisticsError {
+    /// Nothing was measured.
+    #[error("there is no run to summarise: measure at least once")]
+    NoRuns,
+    /// A run is no number.
+    #[error("run {run} gave {value}, which is not a finite number")]
+    NotFinite {
+        /// Which run, from 1.
+        run: usize,
+        /// What it gave.
+        value: f64,
+    },
+    /// The candidates did not take turns.
+    #[error("{ours} runs cannot be compared in pairs with {others}: measure both equally often")]
+    NotPaired {
+        /// Runs of the first candidate.
+        ours: usize,
+        /// Runs of the other.
+        others: usize,
+    },
+    /// A run of what is compared with is not above zero.
+    #[error("a run gave {0}: there is no ratio to what is not above zero")]
+    NotPositive(f64),
+}
+
+fn check(runs: &[f64]) -> Result<(), StatisticsError> {
+    if runs.is_empty() {
+        return Err(StatisticsError::NoRuns);
+    }
+    match runs.iter().position(|run| !run.is_finite()) {
+        Some(at) => Err(StatisticsError::NotFinite { run: at + 1, value: runs[at] }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn five_runs_in_any_order_have_the_third_as_median() {
+        let summary = Summary::of(&[30.0, 10.0, 50.0, 20.0, 40.0]).unwrap();
+        assert_eq!((summary.runs, summary.min, summary.median, summary.max), (5, 10.0, 30.0, 50.0));
+        assert!(summary.lower_quartile > 10.0 && summary.lower_quartile < 20.0, "{summary:?}");
+        assert!(summary.upper_quartile > 40.0 && summary.upper_quartile < 50.0, "{summary:?}");
+    }
+
+    #[test]
+    fn a_single_run_is_its_own_summary() {
+        let summary = Summary::of(&[7.0]).unwrap();
+        let Summary { runs, min, lower_quartile, median, upper_quartile, max } = summary;
+        assert_eq!(runs, 1);
+        assert_eq!([min, lower_quartile, median, upper_quartile, max], [7.0; 5]);
+    }
+
+    #[test]
+    fn a_ratio_pairs_the_runs_by_their_turn() {
+        let ratio = Ratio::of_pairs(&[10.0, 30.0, 20.0], &[5.0, 10.0, 4.0]).unwrap();
+        assert_eq!(ratio, Ratio { of_medians: 4.0, min: 2.0, max: 5.0 });
+    }
+
+    #[test]
+    fn runs_that_say_nothing_are_refused() {
+        assert_eq!(Summary::of(&[]), Err(StatisticsError::NoRuns));
+        let refused = Summary::of(&[1.0, f64::INFINITY]);
+        assert_eq!(refused, Err(StatisticsError::NotFinite { run: 2, value: f64::INFINITY }));
+        let unequal = Ratio::of_pairs(&[1.0], &[1.0, 2.0]);
+        assert_eq!(unequal, Err(StatisticsError::NotPaired { ours: 1, others: 2 }));
+        assert_eq!(Ratio::of_pairs(&[1.0], &[0.0]), Err(StatisticsError::NotPositive(0.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_five_numbers_are_in_order_and_within_the_runs(runs in vec(0.0f64..1e9, 1..40)) {
+            let summary = Summary::of(&runs).unwrap();
+            let Summary { min, lower_quartile, median, upper_quartile, max, .. } = summary;
+            prop_assert!(runs.contains(&min) && runs.contains(&max));
+            prop_assert!(min <= lower_quartile && lower_quartile <= median);
+            prop_assert!(median <= upper_quartile && upper_quartile <= max);
+        }
+    }
+}
