@@ -35,6 +35,7 @@ mod error;
 mod images;
 mod learner;
 mod model;
+mod remote;
 mod training;
 
 pub use batches::Share;
@@ -43,4 +44,5 @@ pub use error::TrainerError;
 pub use images::{CLASSES, Images, PIXELS};
 pub use learner::{Learner, train_on_one_machine};
 pub use model::{Model, PARAMETERS};
+pub use remote::RemoteLearner;
 pub use training::Training;

@@ -51,6 +51,16 @@ impl Model {
         Self { parameters }
     }
 
+    /// A network with these parameters, as [`parameters`](Self::parameters) gave them.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::WrongLength`] unless there are [`PARAMETERS`] of them.
+    pub fn from_parameters(parameters: Vec<f32>) -> Result<Self, TrainerError> {
+        check_length(&parameters)?;
+        Ok(Self { parameters })
+    }
+
     /// The parameters, [`PARAMETERS`] of them.
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
