@@ -11,7 +11,7 @@ use toml::Table;
 /// Rows from the top down: a crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 5] = [
     &["tributary"],
-    &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer"],
+    &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer", "ps"],
     &["api", "p4runtime", "planner", "protocol", "link", "lab"],
     &["topology"],
     &["wire"],

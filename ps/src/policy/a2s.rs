@@ -1,0 +1,151 @@
+//! Adaptive: asynchronous, but for a group of the fastest workers, who wait for each other a little (A2S;
+//! Int. J. Intell. Syst. 37(12), 2022).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+
+use super::{Action, Part, Policy, Progress, Worker, apply_alone};
+
+/// Whenever every worker has finished another epoch, the synchronous group is formed, or dissolved if there
+/// is one: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest.
+///
+/// The group's gradients wait in a list until all of them are there, or until more gradients than the slack
+/// have arrived meanwhile, from anyone: a relaxed barrier. They are one update then, in which a gradient
+/// weighs as much as its worker has done iterations.
+#[derive(Debug)]
+pub struct A2s {
+    progress: Progress,
+    slack: u64,
+    /// Everyone's epoch when the group was last formed, dissolved, or not needed.
+    marks: BTreeMap<Worker, u64>,
+    /// The synchronous group.
+    sync: BTreeSet<Worker>,
+    /// Members of the group whose gradients wait, in the order of their arrival.
+    list: Vec<Worker>,
+    /// Gradients that have arrived since the first of the list.
+    clock: u64,
+}
+
+impl A2s {
+    /// How many gradients may arrive while others wait, unless told otherwise.
+    pub const DEFAULT_SLACK: u64 = 5;
+
+    /// Nobody takes part yet.
+    pub fn new(epoch_iterations: NonZeroU64, slack: u64) -> Self {
+        Self {
+            progress: Progress::new(epoch_iterations),
+            slack,
+            marks: BTreeMap::new(),
+            sync: BTreeSet::new(),
+            list: Vec::new(),
+            clock: 0,
+        }
+    }
+
+    /// Applies what waits, and lets its workers go.
+    fn flush(&mut self, actions: &mut Vec<Action>) {
+        self.clock = 0;
+        if self.list.is_empty() {
+            return;
+        }
+        let list = std::mem::take(&mut self.list);
+        let part = |&worker: &Worker| Part { worker, weight: self.progress.iterations(worker) };
+        actions.push(Action::Apply(list.iter().map(part).collect()));
+        actions.extend(list.into_iter().map(Action::Release));
+    }
+
+    /// Whether the list need not wait any longer.
+    fn due(&self) -> bool {
+        self.list.len() == self.sync.len() || self.clock > self.slack
+    }
+
+    /// Goes over to the other state if everyone has finished another epoch.
+    fn look(&mut self, actions: &mut Vec<Action>) {
+        if self.marks.is_empty() || self.marks.iter().any(|(&w, &mark)| self.progress.epoch(w) <= mark) {
+            return;
+        }
+        if self.sync.is_empty() {
+            self.form();
+        } else {
+            self.flush(actions);
+            self.sync.clear();
+        }
+        for (&worker, mark) in &mut self.marks {
+            *mark = self.progress.epoch(worker);
+        }
+    }
+
+    /// Forms the group, if the fastest is more than one epoch ahead. Equal epochs are ranked by iterations,
+    /// so that the group does not depend on how workers are numbered unless nothing else tells them apart.
+    fn form(&mut self) {
+        let mut ranked: Vec<Worker> = self.progress.workers().collect();
+        ranked.sort_by_key(|&worker| (Reverse(self.progress.iterations(worker)), worker));
+        let Some(&fastest) = ranked.first() else { return };
+        let spread = self.progress.epoch(fastest) - self.progress.slowest_epoch();
+        if spread > 1 {
+            let size = usize::try_from(spread).unwrap_or(usize::MAX).min(ranked.len() - 1);
+            self.sync.extend(&ranked[..size]);
+        }
+    }
+}
+
+impl Policy for A2s {
+    fn name(&self) -> &'static str {
+        "a2s"
+    }
+
+    fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action> {
+        self.progress.join(worker, iterations);
+        self.marks.insert(worker, self.progress.epoch(worker));
+        vec![Action::Release(worker)]
+    }
+
+    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+        if !self.progress.count(worker) {
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        if !self.list.is_empty() {
+            self.clock += 1;
+        }
+        if self.sync.contains(&worker) {
+            self.list.push(worker);
+        } else {
+            actions.extend([apply_alone(worker), Action::Release(worker)]);
+        }
+        if self.due() {
+            self.flush(&mut actions);
+        }
+        self.look(&mut actions);
+        actions
+    }
+
+    /// Its gradient, if it waits, is used with the others'.
+    fn leave(&mut self, worker: Worker) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.flush(&mut actions);
+        self.progress.leave(worker);
+        self.sync.remove(&worker);
+        self.marks.remove(&worker);
+        self.look(&mut actions);
+        actions.retain(|action| *action != Action::Release(worker));
+        actions
+    }
+
+    fn urge(&mut self, worker: Worker) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.list.contains(&worker) {
+            self.flush(&mut actions);
+        }
+        actions
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn group(&self) -> BTreeSet<Worker> {
+        self.sync.clone()
+    }
+}

@@ -1,0 +1,66 @@
+//! Bulk-synchronous: everyone waits for everyone.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+
+use super::{Action, Part, Policy, Progress, Worker};
+
+/// One update a round, by the mean of all gradients; a barrier at its end.
+#[derive(Debug)]
+pub struct Bsp {
+    progress: Progress,
+    /// Whose gradients wait for the others.
+    arrived: BTreeSet<Worker>,
+}
+
+impl Bsp {
+    /// Nobody takes part yet.
+    pub fn new(epoch_iterations: NonZeroU64) -> Self {
+        Self { progress: Progress::new(epoch_iterations), arrived: BTreeSet::new() }
+    }
+
+    /// Ends the round if nobody is missing.
+    fn look(&mut self) -> Vec<Action> {
+        if self.arrived.is_empty() || self.arrived.len() < self.progress.workers().len() {
+            return Vec::new();
+        }
+        let everyone = std::mem::take(&mut self.arrived);
+        let parts = everyone.iter().map(|&worker| Part { worker, weight: 1 }).collect();
+        let mut actions = vec![Action::Apply(parts)];
+        actions.extend(everyone.into_iter().map(Action::Release));
+        actions
+    }
+}
+
+impl Policy for Bsp {
+    fn name(&self) -> &'static str {
+        "bsp"
+    }
+
+    fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action> {
+        self.progress.join(worker, iterations);
+        vec![Action::Release(worker)]
+    }
+
+    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+        if self.progress.count(worker) {
+            self.arrived.insert(worker);
+        }
+        self.look()
+    }
+
+    /// The gradient of one that leaves before the barrier is not used.
+    fn leave(&mut self, worker: Worker) -> Vec<Action> {
+        self.progress.leave(worker);
+        self.arrived.remove(&worker);
+        self.look()
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn group(&self) -> BTreeSet<Worker> {
+        self.progress.workers().collect()
+    }
+}

@@ -1,0 +1,63 @@
+//! How far each worker is.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use super::Worker;
+
+/// The workers that take part, with the number of gradients that each has handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    epoch_iterations: NonZeroU64,
+    iterations: BTreeMap<Worker, u64>,
+}
+
+impl Progress {
+    /// No worker yet; an epoch is `epoch_iterations` iterations of one worker.
+    pub fn new(epoch_iterations: NonZeroU64) -> Self {
+        Self { epoch_iterations, iterations: BTreeMap::new() }
+    }
+
+    /// Adds a worker, as far as it says it is, or as the slowest is if that is further.
+    pub(super) fn join(&mut self, worker: Worker, iterations: u64) {
+        self.iterations.remove(&worker);
+        let iterations = iterations.max(self.slowest().unwrap_or(0));
+        self.iterations.insert(worker, iterations);
+    }
+
+    /// Counts a gradient; whether its worker takes part.
+    pub(super) fn count(&mut self, worker: Worker) -> bool {
+        let Some(iterations) = self.iterations.get_mut(&worker) else { return false };
+        *iterations += 1;
+        true
+    }
+
+    pub(super) fn leave(&mut self, worker: Worker) {
+        self.iterations.remove(&worker);
+    }
+
+    /// Everyone who takes part.
+    pub fn workers(&self) -> impl ExactSizeIterator<Item = Worker> + '_ {
+        self.iterations.keys().copied()
+    }
+
+    /// The gradients that a worker has handed in; 0 for one that does not take part.
+    pub fn iterations(&self, worker: Worker) -> u64 {
+        self.iterations.get(&worker).copied().unwrap_or(0)
+    }
+
+    /// The epochs that a worker has finished.
+    pub fn epoch(&self, worker: Worker) -> u64 {
+        self.iterations(worker) / self.epoch_iterations
+    }
+
+    /// The iterations of the slowest worker, if there is one.
+    pub fn slowest(&self) -> Option<u64> {
+        self.iterations.values().min().copied()
+    }
+
+    /// The epochs that everyone has finished. The learning rate decays with it.
+    pub fn slowest_epoch(&self) -> u64 {
+        self.slowest().unwrap_or(0) / self.epoch_iterations
+    }
+}

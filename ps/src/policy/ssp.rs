@@ -1,0 +1,71 @@
+//! Stale-synchronous: nobody runs too far ahead.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+
+use super::{Action, Policy, Progress, Worker, apply_alone};
+
+/// Every gradient is an update of its own; a worker may start an iteration while it is at most `bound`
+/// iterations ahead of the slowest. With a bound of 0 the workers keep step as under BSP.
+#[derive(Debug)]
+pub struct Ssp {
+    progress: Progress,
+    bound: u64,
+    /// Who is too far ahead.
+    held: BTreeSet<Worker>,
+}
+
+impl Ssp {
+    /// How far ahead a worker may be unless told otherwise.
+    pub const DEFAULT_BOUND: u64 = 3;
+
+    /// Nobody takes part yet.
+    pub fn new(epoch_iterations: NonZeroU64, bound: u64) -> Self {
+        Self { progress: Progress::new(epoch_iterations), bound, held: BTreeSet::new() }
+    }
+
+    /// Releases everyone that the slowest has come close enough to.
+    fn look(&mut self) -> Vec<Action> {
+        let limit = self.progress.slowest().unwrap_or(0).saturating_add(self.bound);
+        let progress = &self.progress;
+        let released: Vec<_> =
+            self.held.extract_if(.., |&worker| progress.iterations(worker) <= limit).collect();
+        released.into_iter().map(Action::Release).collect()
+    }
+}
+
+impl Policy for Ssp {
+    fn name(&self) -> &'static str {
+        "ssp"
+    }
+
+    fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action> {
+        self.progress.join(worker, iterations);
+        self.held.insert(worker);
+        self.look()
+    }
+
+    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+        if !self.progress.count(worker) {
+            return Vec::new();
+        }
+        self.held.insert(worker);
+        let mut actions = vec![apply_alone(worker)];
+        actions.extend(self.look());
+        actions
+    }
+
+    fn leave(&mut self, worker: Worker) -> Vec<Action> {
+        self.progress.leave(worker);
+        self.held.remove(&worker);
+        self.look()
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn group(&self) -> BTreeSet<Worker> {
+        BTreeSet::new()
+    }
+}

@@ -1,0 +1,210 @@
+//! What holds for every policy, whatever the workers' speeds and whoever comes and goes; and what makes
+//! each of them what it is.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
+use support::{Clock, Ledger, policies};
+use tributary_ps::policy::{A2s, Action, Asp, Bsp, Part, Policy, Ssp, Worker};
+
+const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
+/// systems.md's speeds, tenfold.
+const STEP_TIMES: [u64; 8] = [10, 10, 11, 12, 15, 20, 30, 40];
+
+/// A worker that comes or goes after so many gradients.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    after: usize,
+    worker: Worker,
+}
+
+/// Runs until `gradients` have arrived, or nobody is there, calling `check` after each.
+fn drive(
+    policy: &mut dyn Policy,
+    step_times: &[u64],
+    changes: &[Change],
+    gradients: usize,
+    mut check: impl FnMut(&dyn Policy, &Ledger, &Clock),
+) -> Ledger {
+    let (mut clock, mut ledger) = (Clock::new(step_times), Ledger::new());
+    for worker in 0..step_times.len() as Worker {
+        let actions = policy.join(worker, 0);
+        ledger.settle(&actions, &mut clock);
+    }
+    for arrival in 0..gradients {
+        for change in changes.iter().filter(|change| change.after == arrival) {
+            turn(policy, change.worker % step_times.len() as Worker, &mut ledger, &mut clock);
+        }
+        let Some(worker) = clock.arrival() else {
+            assert!(policy.progress().workers().len() == 0, "{policy:?} lets everyone wait for ever");
+            return ledger;
+        };
+        *ledger.arrived.entry(worker).or_default() += 1;
+        let actions = policy.arrive(worker);
+        ledger.settle(&actions, &mut clock);
+        check(policy, &ledger, &clock);
+    }
+    ledger
+}
+
+/// Who is there goes, who is not there comes.
+fn turn(policy: &mut dyn Policy, worker: Worker, ledger: &mut Ledger, clock: &mut Clock) {
+    if policy.progress().workers().any(|there| there == worker) {
+        clock.remove(worker);
+        let actions = policy.leave(worker);
+        assert!(!actions.contains(&Action::Release(worker)));
+        ledger.settle(&actions, clock);
+        // What was not applied by now never will be.
+        let arrived = ledger.arrived.get(&worker).copied().unwrap_or(0);
+        ledger.settled.insert(worker, arrived);
+    } else {
+        let done = ledger.settled.get(&worker).copied().unwrap_or(0);
+        clock.waiting.insert(worker);
+        let actions = policy.join(worker, done);
+        ledger.settle(&actions, clock);
+    }
+}
+
+fn speeds() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(1u64..50, 1..10)
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    prop::collection::vec(
+        (0usize..300, any::<Worker>()).prop_map(|(after, worker)| Change { after, worker }),
+        0..12,
+    )
+}
+
+proptest! {
+    /// Applied at most once, released only after that, and never all of them waiting: the ledger and the
+    /// driver check that. In the end a gradient is open only if its worker waits.
+    #[test]
+    fn each_gradient_is_used_once_and_nobody_waits_for_ever(
+        speeds in speeds(), changes in changes(), epoch in 1u64..8,
+    ) {
+        for mut policy in policies(epoch) {
+            drive(&mut *policy, &speeds, &changes, 300, |_, ledger, clock| {
+                for worker in 0..speeds.len() as Worker {
+                    assert!(ledger.open(worker) <= u64::from(clock.waiting.contains(&worker)));
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn everyone_gets_on_under_every_policy(speeds in speeds()) {
+        for mut policy in policies(EPOCH.get()) {
+            let ledger = drive(&mut *policy, &speeds, &[], 2000, |_, _, _| ());
+            for worker in 0..speeds.len() as Worker {
+                prop_assert!(ledger.settled[&worker] > 1, "{} of {:?}", worker, policy);
+            }
+        }
+    }
+
+    #[test]
+    fn under_bsp_nobody_is_ever_a_round_ahead(speeds in speeds()) {
+        let ledger = drive(&mut Bsp::new(EPOCH), &speeds, &[], 300, |policy, _, _| {
+            let progress = policy.progress();
+            let most = progress.workers().map(|worker| progress.iterations(worker)).max();
+            assert!(most.unwrap() - progress.slowest().unwrap() <= 1);
+        });
+        for update in ledger.updates {
+            prop_assert_eq!(update.len(), speeds.len());
+            prop_assert!(update.iter().all(|part| part.weight == 1));
+        }
+    }
+
+    #[test]
+    fn under_asp_nobody_ever_waits(speeds in speeds(), changes in changes()) {
+        drive(&mut Asp::new(EPOCH), &speeds, &changes, 300, |_, _, clock| assert!(clock.waiting.is_empty()));
+    }
+
+    #[test]
+    fn under_ssp_whoever_computes_is_within_the_bound(
+        speeds in speeds(), changes in changes(), bound in 0u64..6,
+    ) {
+        let mut waited = false;
+        drive(&mut Ssp::new(EPOCH, bound), &speeds, &changes, 300, |policy, _, clock| {
+            let progress = policy.progress();
+            for worker in progress.workers().filter(|&worker| clock.computes(worker)) {
+                assert!(progress.iterations(worker) <= progress.slowest().unwrap() + bound);
+            }
+            waited |= !clock.waiting.is_empty();
+        });
+        // A bound that never holds anybody would pass all of this.
+        let steady = changes.is_empty() && speeds.iter().max() > speeds.iter().min().map(|s| s * 8).as_ref();
+        prop_assert!(waited || !steady);
+    }
+
+    /// A server that hears of it from another one lets a worker go at once, and loses nothing.
+    #[test]
+    fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
+        let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK);
+        let (mut clock, mut ledger) = (Clock::new(&speeds), Ledger::new());
+        for worker in 0..speeds.len() as Worker {
+            let actions = policy.join(worker, 0);
+            ledger.settle(&actions, &mut clock);
+        }
+        for arrival in 0..500 {
+            let worker = clock.arrival().unwrap();
+            *ledger.arrived.entry(worker).or_default() += 1;
+            let actions = policy.arrive(worker);
+            ledger.settle(&actions, &mut clock);
+            if arrival % urge_every == 0 {
+                let actions = policy.urge(worker);
+                ledger.settle(&actions, &mut clock);
+                prop_assert!(!clock.waiting.contains(&worker));
+            }
+        }
+    }
+}
+
+#[test]
+fn strangers_change_nothing() {
+    for mut policy in policies(5) {
+        policy.join(1, 0);
+        assert_eq!(policy.arrive(7), []);
+        assert_eq!(policy.leave(7), []);
+        assert_eq!(policy.urge(7), []);
+        assert_eq!(policy.progress().workers().collect::<Vec<_>>(), [1]);
+    }
+}
+
+#[test]
+fn who_joins_late_does_not_hold_up_the_others() {
+    let mut policy = Ssp::new(EPOCH, 3);
+    policy.join(0, 0);
+    for _ in 0..100 {
+        assert!(policy.arrive(0).contains(&Action::Release(0)));
+    }
+    assert_eq!(policy.join(1, 0), [Action::Release(1)]);
+    assert_eq!(policy.progress().iterations(1), 100);
+    assert!(policy.arrive(0).contains(&Action::Release(0)));
+}
+
+#[test]
+fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
+    let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK);
+    let mut groups = Vec::new();
+    let mut together = Vec::new();
+    let ledger = drive(&mut policy, &STEP_TIMES, &[], 600, |policy, ledger, _| {
+        let group: Vec<_> = policy.group().into_iter().collect();
+        if groups.last() != Some(&group) {
+            groups.push(group);
+        }
+        if let Some(update) = ledger.updates.last().filter(|update| update.len() > 1) {
+            let weight = |part: &Part| (part.weight, policy.progress().iterations(part.worker));
+            together.push(update.iter().map(weight).collect::<Vec<_>>());
+        }
+    });
+    // The slowest has done an epoch when the fastest have done four: the three fastest form the group. Next
+    // time everyone but the slowest is far ahead.
+    assert_eq!(groups[..4], [vec![], vec![0, 1, 2], vec![], vec![0, 1, 2, 3, 4, 5, 6]], "{groups:?}");
+    assert!(ledger.updates.len() < 500, "{} updates of 600 gradients", ledger.updates.len());
+    assert!(together.len() > 20);
+}

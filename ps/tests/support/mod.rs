@@ -1,0 +1,107 @@
+//! Workers of different speeds on a virtual clock, in front of one policy.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::num::NonZeroU64;
+
+use tributary_ps::policy::{A2s, Action, Asp, Bsp, Part, Policy, Ssp, Worker};
+
+/// Every policy with its defaults.
+pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
+    let epoch = NonZeroU64::new(epoch_iterations).unwrap();
+    vec![
+        Box::new(Bsp::new(epoch)),
+        Box::new(Asp::new(epoch)),
+        Box::new(Ssp::new(epoch, Ssp::DEFAULT_BOUND)),
+        Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK)),
+    ]
+}
+
+/// Workers that compute as long as their step time says, and who of them waits.
+pub(crate) struct Clock {
+    pub(crate) now: u64,
+    step_times: Vec<u64>,
+    /// When each computing worker's gradient arrives.
+    computing: BinaryHeap<Reverse<(u64, Worker)>>,
+    /// Those whose gradient is at the server.
+    pub(crate) waiting: BTreeSet<Worker>,
+}
+
+impl Clock {
+    pub(crate) fn new(step_times: &[u64]) -> Self {
+        Self {
+            now: 0,
+            step_times: step_times.to_vec(),
+            computing: BinaryHeap::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// A worker has parameters, and computes.
+    pub(crate) fn release(&mut self, worker: Worker) {
+        self.waiting.remove(&worker);
+        self.computing.push(Reverse((self.now + self.step_times[usize::from(worker)], worker)));
+    }
+
+    /// The next gradient's worker, which waits from then on. None: nobody computes.
+    pub(crate) fn arrival(&mut self) -> Option<Worker> {
+        let Reverse((time, worker)) = self.computing.pop()?;
+        self.now = time;
+        self.waiting.insert(worker);
+        Some(worker)
+    }
+
+    /// A worker is gone, whatever it was doing.
+    pub(crate) fn remove(&mut self, worker: Worker) {
+        self.waiting.remove(&worker);
+        self.computing.retain(|Reverse((_, other))| *other != worker);
+    }
+
+    pub(crate) fn computes(&self, worker: Worker) -> bool {
+        self.computing.iter().any(|Reverse((_, other))| *other == worker)
+    }
+}
+
+/// What a policy does with gradients that are known by worker and iteration, checked while it does it.
+pub(crate) struct Ledger {
+    /// How many gradients each worker has handed in, and how many of them were applied or, as it left, dropped.
+    pub(crate) arrived: BTreeMap<Worker, u64>,
+    pub(crate) settled: BTreeMap<Worker, u64>,
+    pub(crate) updates: Vec<Vec<Part>>,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self { arrived: BTreeMap::new(), settled: BTreeMap::new(), updates: Vec::new() }
+    }
+
+    /// Does the actions, and panics at what must never be.
+    pub(crate) fn settle(&mut self, actions: &[Action], clock: &mut Clock) {
+        for action in actions {
+            match action {
+                Action::Apply(parts) => {
+                    assert!(!parts.is_empty() && parts.iter().all(|part| part.weight > 0), "{parts:?}");
+                    for part in parts {
+                        let settled = self.settled.entry(part.worker).or_default();
+                        *settled += 1;
+                        assert!(*settled <= self.arrived[&part.worker], "applied twice: {part:?}");
+                    }
+                    self.updates.push(parts.clone());
+                }
+                Action::Release(worker) => {
+                    assert!(!clock.computes(*worker), "released twice: {worker}");
+                    assert_eq!(self.open(*worker), 0, "{worker} was released before its gradient was used");
+                    clock.release(*worker);
+                }
+            }
+        }
+    }
+
+    /// Gradients of a worker that have neither been applied nor dropped.
+    pub(crate) fn open(&self, worker: Worker) -> u64 {
+        let count = |map: &BTreeMap<Worker, u64>| map.get(&worker).copied().unwrap_or(0);
+        count(&self.arrived) - count(&self.settled)
+    }
+}
