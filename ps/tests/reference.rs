@@ -15,7 +15,7 @@ struct Reference {
     m: u64,
     slack: u64,
     it: Vec<Option<u64>>,
-    /// `ep` of everyone at the last transition.
+    /// `ep` of everyone at the last ranking.
     ep_then: Vec<u64>,
     sync: Vec<usize>,
     lst: Vec<usize>,
@@ -96,21 +96,19 @@ impl Reference {
         if there.is_empty() || !there.iter().all(|&w| self.ep(w) > self.ep_then[w]) {
             return;
         }
-        if self.sync.is_empty() {
-            // "rank workers by epoch, s = max − min; if s > 1, the s fastest workers form sync (at most N−1)"
-            let max = there.iter().map(|&w| self.ep(w)).max().unwrap();
-            let min = there.iter().map(|&w| self.ep(w)).min().unwrap();
-            let mut ranking = there.clone();
-            ranking.sort_by(|&a, &b| self.it[b].cmp(&self.it[a]).then(a.cmp(&b)));
-            let s = max - min;
-            if s > 1 {
-                ranking.truncate((s as usize).min(there.len() - 1));
-                self.sync = ranking;
-            }
-        } else {
-            // "when all workers have finished another epoch, dissolve sync": whoever waits in lst gets on
-            self.aggregate(out);
-            self.sync.clear();
+        // "when all workers have finished another epoch, dissolve sync": whoever waits in lst gets on
+        self.aggregate(out);
+        self.sync.clear();
+        // "go to 1": sync is empty, and every worker has finished one more epoch. "Rank workers by epoch,
+        // s = max − min; if s > 1, the s fastest workers form sync (at most N−1)"
+        let max = there.iter().map(|&w| self.ep(w)).max().unwrap();
+        let min = there.iter().map(|&w| self.ep(w)).min().unwrap();
+        let mut ranking = there.clone();
+        ranking.sort_by(|&a, &b| self.it[b].cmp(&self.it[a]).then(a.cmp(&b)));
+        let s = max - min;
+        if s > 1 {
+            ranking.truncate((s as usize).min(there.len() - 1));
+            self.sync = ranking;
         }
         for &w in &there {
             self.ep_then[w] = self.ep(w);

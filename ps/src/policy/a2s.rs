@@ -7,8 +7,11 @@ use std::num::NonZeroU64;
 
 use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 
-/// Whenever every worker has finished another epoch, the synchronous group is formed, or dissolved if there
-/// is one: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest.
+/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved
+/// and a new one formed: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest,
+/// if that is more than one. (To wait for one more epoch between the two would leave the workers asynchronous
+/// for half of the time: `examples/learning_rate.rs` then finds 0.73 of the asynchronous policy's staleness
+/// instead of 0.38.)
 ///
 /// The group's gradients wait in a list until all of them are there, or until more gradients than the slack
 /// have arrived meanwhile, from anyone: a relaxed barrier. They are one update then, in which a gradient
@@ -17,7 +20,7 @@ use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 pub struct A2s {
     progress: Progress,
     slack: u64,
-    /// Everyone's epoch when the group was last formed, dissolved, or not needed.
+    /// Everyone's epoch at the last ranking.
     marks: BTreeMap<Worker, u64>,
     /// The synchronous group.
     sync: BTreeSet<Worker>,
@@ -60,17 +63,14 @@ impl A2s {
         self.list.len() == self.sync.len() || self.clock > self.slack
     }
 
-    /// Goes over to the other state if everyone has finished another epoch.
+    /// Dissolves the group and ranks anew if everyone has finished another epoch.
     fn look(&mut self, actions: &mut Vec<Action>) {
         if self.marks.is_empty() || self.marks.iter().any(|(&w, &mark)| self.progress.epoch(w) <= mark) {
             return;
         }
-        if self.sync.is_empty() {
-            self.form();
-        } else {
-            self.flush(actions);
-            self.sync.clear();
-        }
+        self.flush(actions);
+        self.sync.clear();
+        self.form();
         for (&worker, mark) in &mut self.marks {
             *mark = self.progress.epoch(worker);
         }
