@@ -1,0 +1,135 @@
+//! Hash buckets: how many a cluster gets, and what they stand for.
+
+use rayon::prelude::*;
+
+use super::MOST_CLUSTERS;
+use super::nearest::Nearest;
+use crate::hash;
+use crate::pieces::{BLOCK, PIECE};
+
+/// The most buckets of a code by default: their sums then fit into a core's second-level cache.
+const MOST_BUCKETS: usize = 1 << 15;
+/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit a value, and
+/// a code of four clusters is 14 times smaller than f32.
+const VALUES_PER_BUCKET: usize = 128;
+/// Parts of a gradient whose buckets are filled on their own, at most: more would give the tables that are added
+/// up in the end a part in the time that counts.
+const MOST_PARTS: usize = 32;
+
+/// How many buckets a code has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Buckets {
+    /// One for each 128 values, 32,768 at most.
+    #[default]
+    InProportion,
+    /// One for each cluster: a value becomes its cluster's mean. This is clustering without buckets.
+    OnePerCluster,
+}
+
+impl Buckets {
+    pub(super) fn total(self, values: usize, clusters: usize) -> usize {
+        match self {
+            Self::InProportion => (values / VALUES_PER_BUCKET).clamp(clusters, MOST_BUCKETS),
+            Self::OnePerCluster => clusters,
+        }
+    }
+}
+
+/// The buckets of each cluster: `total` in proportion to `shares`, but at least one each and at most as many
+/// as it has members (which may leave buckets over).
+pub(super) fn allot(total: usize, shares: &[f64], members: &[u32]) -> Vec<u32> {
+    let sum: f64 = shares.iter().sum();
+    let spare = total.saturating_sub(shares.len()) as f64;
+    let count = |(share, members): (&f64, &u32)| {
+        let more = if sum > 0.0 { spare * share / sum } else { spare / shares.len() as f64 };
+        // Rounded down, so that all together are not more than the total.
+        (1 + more as u32).min((*members).max(1))
+    };
+    shares.iter().zip(members).map(count).collect()
+}
+
+/// Where each cluster's buckets start, and how many it has.
+pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
+    let mut table = [(0, 1); MOST_CLUSTERS];
+    let mut start = 0;
+    for (entry, count) in table.iter_mut().zip(counts) {
+        *entry = (start, *count);
+        start += count;
+    }
+    table
+}
+
+/// The mean of each bucket, cluster by cluster; 0 of one that no value falls into.
+pub(super) fn means(gradient: &[f32], nearest: &Nearest, counts: &[u32]) -> Vec<f32> {
+    let table = starts(counts);
+    let total = counts.iter().map(|count| *count as usize).sum();
+    // The parts don't depend on the number of cores, nor does the order in which they are added up: the
+    // same gradient always gives the same code.
+    let part = gradient.len().max(1).div_ceil(MOST_PARTS).next_multiple_of(PIECE);
+    let fill = |(part_number, values): (usize, &[f32])| {
+        let mut sums = vec![(0.0, 0_u32); total];
+        add_up(values, part_number * part, nearest, &table, &mut sums);
+        sums
+    };
+    let parts: Vec<Vec<(f64, u32)>> = gradient.par_chunks(part).enumerate().map(fill).collect();
+    let mean = |bucket: usize| {
+        let sums = parts.iter().map(|part| part[bucket]);
+        let (sum, count) = sums.fold((0.0, 0), |(sum, count), (s, c)| (sum + s, count + c));
+        if count == 0 { 0.0 } else { (sum / f64::from(count)) as f32 }
+    };
+    (0..total).into_par_iter().with_min_len(BLOCK).map(mean).collect()
+}
+
+/// Adds `values`, of which the first is at `start` in the gradient, to their buckets.
+fn add_up(
+    values: &[f32],
+    start: usize,
+    nearest: &Nearest,
+    table: &[(u32, u32); MOST_CLUSTERS],
+    sums: &mut [(f64, u32)],
+) {
+    let mut clusters = [0; BLOCK];
+    let mut position = start as u32;
+    for values in values.chunks(BLOCK) {
+        let clusters = &mut clusters[..values.len()];
+        nearest.find(values, clusters);
+        for (value, cluster) in values.iter().zip(clusters) {
+            let (first, count) = table[usize::from(*cluster) % MOST_CLUSTERS];
+            let (sum, members) = &mut sums[(first + hash::bucket(position, count)) as usize];
+            *sum += f64::from(*value);
+            *members += 1;
+            position = position.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_in_proportion_within_the_limits() {
+        assert_eq!(allot(104, &[0.1, 0.2, 0.7], &[1000, 1000, 1000]), [11, 21, 71]);
+        assert_eq!(allot(104, &[0.1, 0.2, 0.7], &[1000, 5, 0]), [11, 5, 1]);
+        assert_eq!(allot(10, &[0.0, 0.0], &[100, 100]), [5, 5]);
+        assert_eq!(allot(1, &[0.5, 0.5], &[3, 3]), [1, 1]);
+        assert_eq!(allot(10, &[], &[]), []);
+    }
+
+    #[test]
+    fn a_bucket_stands_for_the_mean_of_its_values() {
+        let gradient: Vec<f32> =
+            (0..10_000).map(|at| if at % 2 == 0 { 1.0 + at as f32 } else { -3.0 }).collect();
+        let nearest = Nearest::new(&[-3.0, 1.0]);
+        let means = means(&gradient, &nearest, &[1, 7]);
+        assert_eq!(means[0], -3.0);
+        for bucket in 0..7 {
+            let members: Vec<f64> = (0..10_000_u32)
+                .filter(|at| at % 2 == 0 && hash::bucket(*at, 7) == bucket)
+                .map(|at| f64::from(gradient[at as usize]))
+                .collect();
+            let mean = members.iter().sum::<f64>() / members.len() as f64;
+            assert!((f64::from(means[1 + bucket as usize]) - mean).abs() < 1e-2);
+        }
+    }
+}

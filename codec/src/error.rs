@@ -1,0 +1,104 @@
+//! What can be wrong with gradients, codes and names.
+
+use thiserror::Error;
+
+/// Why a gradient was not encoded.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum EncodeError {
+    /// A gradient with a NaN or an infinity has no meaning to anyone who gets it.
+    #[error(
+        "value {position} of the gradient is {value}: only finite values can be encoded. \
+         Lower the learning rate, or clip gradients, and skip this step"
+    )]
+    NotFinite {
+        /// Where the first one is, from 0.
+        position: usize,
+        /// What it is.
+        value: f32,
+    },
+    /// More values than a code's header can count.
+    #[error("a gradient of {0} values is too long for one code, which holds 4294967295 at most: cut it")]
+    TooLong(usize),
+    /// The codec needs what all workers have agreed on, and they have not.
+    #[error("casq-4-shared encodes with a codebook of all workers: add up their sketches and agree first")]
+    NoCodebook,
+    /// No worker has put a value into the sketch.
+    #[error("the sketch to agree on is empty, or not a sum of sketches: each worker has to add its own")]
+    EmptySketch,
+    /// Error feedback reads back what was encoded, and could not.
+    #[error("what was just encoded cannot be read: {0}; this is a defect, please report it")]
+    Unreadable(#[source] DecodeError),
+    /// A gradient of another length than was agreed.
+    #[error("a gradient of {got} values where {expected} are expected")]
+    Values {
+        /// How many were agreed.
+        expected: usize,
+        /// How many there are.
+        got: usize,
+    },
+}
+
+/// Why a code was not decoded. Whoever made it is at fault, or the way it came.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum DecodeError {
+    /// The code ends before what its own fields announce.
+    #[error("the code has {got} bytes where {needed} are needed: it was cut short")]
+    TooShort {
+        /// Bytes that the fields read so far announce at least.
+        needed: usize,
+        /// Bytes that there are.
+        got: usize,
+    },
+    /// Bytes are left over.
+    #[error("the code has {0} bytes too many")]
+    TooLong(usize),
+    /// Made by another version of the format.
+    #[error("a code of format version {0}: this program reads version {current}", current = crate::wire::VERSION)]
+    Version(u8),
+    /// No codec has this number.
+    #[error("no codec has the number {0}: the sender is newer than this program, or the code is damaged")]
+    Codec(u8),
+    /// The code is of another gradient.
+    #[error("the code holds {got} values where {expected} are expected")]
+    Values {
+        /// As many as the receiver's parameters.
+        expected: usize,
+        /// As many as the code says.
+        got: u32,
+    },
+    /// A field has a value that no encoder writes.
+    #[error("{field} is {value}: {rule}")]
+    Field {
+        /// The field's name in the format.
+        field: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        rule: &'static str,
+    },
+    /// A value stands for nothing.
+    #[error("value {position} has the index {index}, and the code defines {defined} only")]
+    Index {
+        /// The value's position, from 0.
+        position: usize,
+        /// Its index.
+        index: u8,
+        /// How many indexes mean something.
+        defined: usize,
+    },
+    /// A NaN or an infinity where only finite values can be.
+    #[error("value {position} of the code is {value}: only finite values are accepted")]
+    NotFinite {
+        /// Its position, from 0.
+        position: usize,
+        /// What it is.
+        value: f32,
+    },
+}
+
+/// A name that no codec has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "there is no codec {0:?}: choose none, f16, uniform-1 to uniform-8, terngrad, casq-4, casq-8 or casq-4-shared"
+)]
+pub struct UnknownCodec(pub(crate) String);

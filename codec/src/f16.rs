@@ -1,0 +1,99 @@
+//! `f16`: half-precision floats, and one power of two for all of them.
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+
+use crate::codec::Codec;
+use crate::error::{DecodeError, EncodeError};
+use crate::finite;
+use crate::kind::Kind;
+use crate::pieces::{BLOCK, PIECE};
+use crate::wire::{Header, Reader, no_parameter};
+
+pub(crate) const ID: u8 = 1;
+const VALUE_LEN: usize = 2;
+
+/// The largest magnitude is brought just below 2^15, half of what f16 can hold: rounding cannot overflow, and
+/// as few small values as possible fall out at the other end.
+const TOP: i32 = 15;
+/// Powers for which both 2^power and its inverse are normal f32 numbers.
+const POWERS: std::ops::RangeInclusive<i32> = -126..=126;
+
+/// Half-precision floats: 11 significant bits from the largest magnitude down to 2^-29 of it, fewer below.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct F16;
+
+impl Codec for F16 {
+    fn kind(&self) -> Kind {
+        Kind::F16
+    }
+
+    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        finite::check(gradient)?;
+        let power = power(gradient);
+        let len = gradient.len() * VALUE_LEN;
+        let mut code = Header::start(ID, 0, gradient, 4 + len)?;
+        code.extend(power.to_le_bytes());
+        let start = code.len();
+        code.resize(start + len, 0);
+        let factor = power_of_two(-power);
+        let bytes = code[start..].par_chunks_mut(PIECE * VALUE_LEN);
+        bytes.zip(gradient.par_chunks(PIECE)).for_each(|(bytes, values)| {
+            let (mut scaled, mut halves) = ([0.0; BLOCK], [f16::ZERO; BLOCK]);
+            for (bytes, values) in bytes.chunks_mut(BLOCK * VALUE_LEN).zip(values.chunks(BLOCK)) {
+                let (scaled, halves) = (&mut scaled[..values.len()], &mut halves[..values.len()]);
+                scaled.iter_mut().zip(values).for_each(|(scaled, value)| *scaled = value * factor);
+                halves.convert_from_f32_slice(scaled);
+                for (bytes, half) in bytes.as_chunks_mut().0.iter_mut().zip(halves) {
+                    *bytes = half.to_le_bytes();
+                }
+            }
+        });
+        Ok(code)
+    }
+}
+
+pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+    no_parameter(parameter)?;
+    let power = body.i32()?;
+    if !POWERS.contains(&power) {
+        return Err(DecodeError::Field {
+            field: "the power",
+            value: power.to_string(),
+            rule: "-126 to 126 is possible",
+        });
+    }
+    let factor = power_of_two(power);
+    let bytes = body.take_rest(out.len() * VALUE_LEN)?;
+    let pieces = out.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * VALUE_LEN));
+    pieces.for_each(|(out, bytes)| {
+        let mut halves = [f16::ZERO; BLOCK];
+        for (out, bytes) in out.chunks_mut(BLOCK).zip(bytes.chunks(BLOCK * VALUE_LEN)) {
+            let halves = &mut halves[..out.len()];
+            for (half, bytes) in halves.iter_mut().zip(bytes.as_chunks().0) {
+                *half = f16::from_le_bytes(*bytes);
+            }
+            halves.convert_to_f32_slice(out);
+            out.iter_mut().for_each(|value| *value *= factor);
+        }
+    });
+    match finite::first_other(out) {
+        None => Ok(()),
+        Some(position) => Err(DecodeError::NotFinite { position, value: out[position] }),
+    }
+}
+
+/// The power of two that brings the largest magnitude below 2^[`TOP`].
+fn power(gradient: &[f32]) -> i32 {
+    // Magnitudes order as their bits do.
+    let magnitude = |values: &[f32]| values.iter().fold(0, |most, value| most.max(value.abs().to_bits()));
+    let largest = gradient.par_chunks(PIECE).map(magnitude).max().unwrap_or(0);
+    let exponent = (largest >> 23).cast_signed() - 127;
+    if largest == 0 { 0 } else { (exponent + 1 - TOP).clamp(*POWERS.start(), *POWERS.end()) }
+}
+
+/// 2^`power`, for a power of [`POWERS`].
+fn power_of_two(power: i32) -> f32 {
+    f32::from_bits((power + 127).cast_unsigned() << 23)
+}

@@ -1,0 +1,29 @@
+//! Gradients must be finite, and short enough to be counted.
+
+use rayon::prelude::*;
+
+use crate::error::EncodeError;
+use crate::pieces::PIECE;
+
+/// That a gradient can be encoded.
+pub(crate) fn check(gradient: &[f32]) -> Result<(), EncodeError> {
+    if u32::try_from(gradient.len()).is_err() {
+        return Err(EncodeError::TooLong(gradient.len()));
+    }
+    match first_other(gradient) {
+        None => Ok(()),
+        Some(position) => Err(EncodeError::NotFinite { position, value: gradient[position] }),
+    }
+}
+
+/// Where the first value is that is not finite.
+pub(crate) fn first_other(values: &[f32]) -> Option<usize> {
+    let piece = values.par_chunks(PIECE).position_first(has_other)?;
+    let start = piece * PIECE;
+    values[start..].iter().position(|value| !value.is_finite()).map(|at| start + at)
+}
+
+/// Without an early exit, so that it compiles to vector instructions.
+fn has_other(values: &[f32]) -> bool {
+    values.iter().fold(false, |other, value| other | !value.is_finite())
+}

@@ -1,0 +1,58 @@
+//! Gradients in fewer bytes: codecs that a worker encodes with and a parameter server decodes.
+//!
+//! A code says itself what made it and how many values it holds ([`wire`] has the format), so one function
+//! decodes them all, and checks every byte: codes come from a network.
+//!
+//! | codec | bits a value | what it keeps |
+//! |---|---|---|
+//! | `none` | 32 | every bit |
+//! | `f16` | 16 | 11 significant bits |
+//! | `uniform-K` | K | one of 2^K levels at even distances |
+//! | `terngrad` | 2 | a sign or nothing, by chance, right on average |
+//! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it |
+//! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can add up |
+//!
+//! ```
+//! use tributary_codec::{Codec, Kind, decode};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let gradient: Vec<f32> = (0..10_000).map(|i| (i as f32).sin().powi(3)).collect();
+//! let mut codec = "casq-4".parse::<Kind>()?.codec(1);
+//! let code = codec.encode(&gradient)?;
+//! assert!(code.len() * 13 < gradient.len() * 4);
+//! let decoded = decode(&code, gradient.len())?;
+//! assert!(decoded.iter().zip(&gradient).all(|(a, b)| (a - b).abs() < 0.5));
+//! # Ok(())
+//! # }
+//! ```
+
+mod bits;
+mod casq;
+mod codec;
+mod decode;
+mod error;
+mod f16;
+mod feedback;
+mod finite;
+mod hash;
+mod kind;
+mod kmeans;
+mod levels;
+mod none;
+mod pieces;
+mod shared;
+mod terngrad;
+mod uniform;
+pub mod wire;
+
+pub use casq::{Buckets, Casq};
+pub use codec::Codec;
+pub use decode::{decode, decode_into};
+pub use error::{DecodeError, EncodeError, UnknownCodec};
+pub use f16::F16;
+pub use feedback::ErrorFeedback;
+pub use kind::Kind;
+pub use none::Uncompressed;
+pub use shared::{Codebook, Lanes, LanesError, Shared, Sketch};
+pub use terngrad::TernGrad;
+pub use uniform::Uniform;

@@ -1,0 +1,171 @@
+//! Four levels for all workers, on a grid of integers.
+
+use half::bf16;
+
+use super::sketch::Sketch;
+use crate::casq::Nearest;
+use crate::error::{DecodeError, EncodeError};
+use crate::kmeans::{Cluster, kmeans};
+
+/// Levels at most.
+pub(super) const CLUSTERS: usize = 4;
+/// The highest level: 4 bits. Eight workers' levels then add up to 7 bits, four of them in an integer of 32.
+const TOP: u8 = 15;
+/// How many steps the lowest level may be from 0. With 13 bits of steps and a step of 8 bits, a level is exact
+/// in f32, and so is the sum of several, in any order.
+const MOST_ZERO: i32 = 1 << 12;
+/// Steps are tried in quarters of an interval; coarser ones than half of the finest are in one of these.
+const TRIED: std::ops::RangeInclusive<u32> = 2 * TOP as u32..=4 * TOP as u32;
+
+/// What the indexes of all workers' codes stand for: index i is (level i − zero) · step.
+///
+/// The step is a number that bf16 holds, so that all of these are exact in f32, and so are sums of some thousand
+/// of them: adding up decoded gradients gives the same bits in any order, and the same as adding up levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Codebook {
+    step: f32,
+    zero: i32,
+    levels: Vec<u8>,
+}
+
+impl Codebook {
+    /// The codebook that follows from the sum of all workers' sketches. It takes only exactly rounded operations,
+    /// so that every machine finds the same.
+    ///
+    /// # Errors
+    /// [`EncodeError::EmptySketch`].
+    pub fn from_sketch(sum: &Sketch) -> Result<Self, EncodeError> {
+        let clusters = kmeans(&sum.points(), CLUSTERS);
+        Self::snapped(&clusters).ok_or(EncodeError::EmptySketch)
+    }
+
+    /// The grid on which the clusters' centres lie best, which means: with the least squared error that comes on
+    /// top of that of the clusters.
+    fn snapped(clusters: &[Cluster]) -> Option<Self> {
+        let (first, last) = (clusters.first()?.centre, clusters.last()?.centre);
+        let largest = first.abs().max(last.abs());
+        // Rounding the step must not bring the zero beyond its limit.
+        let finest = (largest / f64::from(MOST_ZERO - 16)).max(f64::from(f32::MIN_POSITIVE));
+        let steps = TRIED.map(|quarters| ((last - first) * 4.0 / f64::from(quarters)).max(finest));
+        let on_grid = |step: f64| {
+            let step = bf16::from_f64(step).to_f64();
+            let error = |cluster: &Cluster| {
+                let off = cluster.centre - (cluster.centre / step).round() * step;
+                cluster.weight * off * off
+            };
+            let fits = (last / step).round() - (first / step).round() <= f64::from(TOP);
+            fits.then(|| (step, clusters.iter().map(error).sum::<f64>()))
+        };
+        let (step, _) = steps.filter_map(on_grid).min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let zero = -(first / step).round();
+        let mut levels: Vec<u8> =
+            clusters.iter().map(|cluster| ((cluster.centre / step).round() + zero) as u8).collect();
+        levels.dedup();
+        Some(Self { step: step as f32, zero: zero as i32, levels })
+    }
+
+    /// A codebook that came over a network, checked.
+    pub(super) fn from_parts(step: f32, zero: i32, levels: &[u8]) -> Result<Self, DecodeError> {
+        let wrong = |field, value: String, rule| Err(DecodeError::Field { field, value, rule });
+        if step < f32::MIN_POSITIVE || bf16::from_f32(step).to_f32() != step {
+            return wrong("the step", step.to_string(), "it has to be positive, with 8 significant bits");
+        }
+        if zero.checked_abs().is_none_or(|zero| zero > MOST_ZERO) {
+            return wrong("the zero", zero.to_string(), "-4096 to 4096 is possible");
+        }
+        let ascending = levels.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || levels.first() != Some(&0) || levels.last().is_some_and(|level| *level > TOP) {
+            return wrong("the levels", format!("{levels:?}"), "they have to ascend from 0 to 15 at most");
+        }
+        let codebook = Self { step, zero, levels: levels.to_vec() };
+        if codebook.values().iter().any(|value| !value.is_finite()) {
+            return wrong("the step", step.to_string(), "what the levels stand for has to be finite");
+        }
+        Ok(codebook)
+    }
+
+    /// The distance of neighbouring integers.
+    pub fn step(&self) -> f32 {
+        self.step
+    }
+
+    /// The integer that stands for 0; it need not be a level.
+    pub fn zero(&self) -> i32 {
+        self.zero
+    }
+
+    /// The integers that are used, ascending from 0.
+    pub fn levels(&self) -> &[u8] {
+        &self.levels
+    }
+
+    /// What each index stands for.
+    pub fn values(&self) -> Vec<f32> {
+        self.levels.iter().map(|level| self.sum(i64::from(*level), 1)).collect()
+    }
+
+    /// The largest sum of `workers` workers' levels.
+    pub(super) fn most(&self, workers: u32) -> u64 {
+        u64::from(workers) * self.levels.last().copied().map_or(0, u64::from)
+    }
+
+    /// What `levels`, the sum of `workers` workers' levels, stands for.
+    #[inline]
+    pub(super) fn sum(&self, levels: i64, workers: u32) -> f32 {
+        ((levels - i64::from(workers) * i64::from(self.zero)) as f64 * f64::from(self.step)) as f32
+    }
+
+    pub(super) fn nearest(&self) -> Nearest {
+        let centre = |level: &u8| f64::from(i32::from(*level) - self.zero) * f64::from(self.step);
+        Nearest::new(&self.levels.iter().map(centre).collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clusters(mut centres: Vec<f64>) -> Vec<Cluster> {
+        centres.sort_by(f64::total_cmp);
+        centres.into_iter().map(|centre| Cluster { points: 0..1, centre, weight: 1.0 }).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn levels_lie_on_a_grid_near_the_centres(
+            centres in vec(-1.0f64..1.0, 1..=4), offset in prop::sample::select(vec![0.0, 3.0, -500.0]),
+            scale in -100i32..100,
+        ) {
+            let scale = 2f64.powi(scale);
+            let centres: Vec<f64> = centres.iter().map(|centre| (centre + offset) * scale).collect();
+            let clusters = clusters(centres.clone());
+            let codebook = Codebook::snapped(&clusters).unwrap();
+            let same = Codebook::from_parts(codebook.step, codebook.zero, &codebook.levels);
+            prop_assert_eq!(same.as_ref(), Ok(&codebook));
+            // Half a step of the coarsest grid that is tried, or of the finest that may be.
+            let spread = clusters[clusters.len() - 1].centre - clusters[0].centre;
+            let most = (spread / 15.0).max((offset.abs() + 1.0) * scale / 4000.0);
+            for centre in centres {
+                let off = codebook.values().into_iter().map(|value| (f64::from(value) - centre).abs());
+                prop_assert!(off.fold(f64::INFINITY, f64::min) <= most, "{codebook:?} for {clusters:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_stay_zeros() {
+        let codebook = Codebook::snapped(&clusters(vec![-3.1, 0.0, 0.9, 7.7])).unwrap();
+        assert!(codebook.values().contains(&0.0), "{codebook:?}");
+        assert_eq!(Codebook::snapped(&clusters(vec![0.0])).unwrap().values(), [0.0]);
+    }
+
+    #[test]
+    fn the_largest_floats_do_not_overflow_the_grid() {
+        let most = f64::from(f32::MAX);
+        let codebook = Codebook::snapped(&clusters(vec![-most, 0.0, most / 2.0, most * 0.9])).unwrap();
+        assert_eq!(codebook.levels.len(), 4);
+    }
+}

@@ -1,0 +1,148 @@
+//! Levels in the 32-bit integers of an all-reduce.
+
+use rayon::prelude::*;
+use thiserror::Error;
+
+use super::codebook::Codebook;
+use crate::error::EncodeError;
+use crate::finite;
+use crate::pieces::{BLOCK, PIECE};
+
+/// Bits of a lane that can be used: the sign stays out of it.
+const USED_BITS: u32 = 31;
+
+/// How levels are packed into the integers that a fabric adds up.
+///
+/// Each lane has as many fields as fit, each wide enough for the sum over all workers, so adding lanes adds all
+/// fields at once and none runs over into the next. Field f of lane l is that of value f · lanes + l.
+#[derive(Debug, Clone)]
+pub struct Lanes {
+    codebook: Codebook,
+    workers: u32,
+    values: usize,
+    /// Bits of a field.
+    width: u32,
+    fields: usize,
+}
+
+/// Why there are no lanes, or their sum is not one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LanesError {
+    /// The sum of so many levels needs more than a lane.
+    #[error("the levels of {0} workers don't add up in 31 bits: use fewer workers, or casq-4 and a server")]
+    TooManyWorkers(u32),
+    /// Not the lanes of these values.
+    #[error("{got} lanes instead of {expected}: pack and add up with the same codebook, workers and values")]
+    Length {
+        /// How many lanes the values take.
+        expected: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A field is not the sum of levels.
+    #[error("lane {lane} is {value}, which is no sum of levels: not all workers used the same codebook")]
+    Sum {
+        /// Which lane.
+        lane: usize,
+        /// What it is.
+        value: i32,
+    },
+}
+
+impl Lanes {
+    /// The lanes of `values` values of each of `workers` workers, who have all agreed on `codebook`.
+    ///
+    /// # Errors
+    /// [`LanesError::TooManyWorkers`].
+    pub fn new(codebook: &Codebook, workers: u32, values: usize) -> Result<Self, LanesError> {
+        let width = (u64::BITS - codebook.most(workers).leading_zeros()).max(1);
+        if width > USED_BITS {
+            return Err(LanesError::TooManyWorkers(workers));
+        }
+        Ok(Self { codebook: codebook.clone(), workers, values, width, fields: (USED_BITS / width) as usize })
+    }
+
+    /// How many integers the gradient becomes.
+    pub fn count(&self) -> usize {
+        self.values.div_ceil(self.fields)
+    }
+
+    /// How many values an integer holds.
+    pub fn values_per_lane(&self) -> usize {
+        self.fields
+    }
+
+    /// A worker's gradient, as the integers that it contributes.
+    ///
+    /// # Errors
+    /// [`EncodeError::NotFinite`]; [`EncodeError::Values`] for a gradient of another length.
+    pub fn pack(&self, gradient: &[f32]) -> Result<Vec<i32>, EncodeError> {
+        if gradient.len() != self.values {
+            return Err(EncodeError::Values { expected: self.values, got: gradient.len() });
+        }
+        finite::check(gradient)?;
+        let nearest = self.codebook.nearest();
+        let mut levels = [0; 256];
+        levels.iter_mut().zip(self.codebook.levels()).for_each(|(entry, level)| *entry = i32::from(*level));
+        let count = self.count();
+        let mut lanes = vec![0_i32; count];
+        lanes.par_chunks_mut(PIECE).enumerate().for_each(|(piece, lanes)| {
+            let mut indexes = [0; BLOCK];
+            for (block, lanes) in lanes.chunks_mut(BLOCK).enumerate() {
+                let start = piece * PIECE + block * BLOCK;
+                for field in 0..self.fields {
+                    let values = gradient.get(field * count + start..).unwrap_or_default();
+                    let values = &values[..values.len().min(lanes.len())];
+                    nearest.find(values, &mut indexes[..values.len()]);
+                    let shift = field as u32 * self.width;
+                    for (lane, index) in lanes.iter_mut().zip(&indexes[..values.len()]) {
+                        *lane |= levels[usize::from(*index)] << shift;
+                    }
+                }
+            }
+        });
+        Ok(lanes)
+    }
+
+    /// The sum of all workers' decoded gradients, from the sum of their lanes.
+    ///
+    /// It has the same bits as adding up decoded codes, where these are exact (see [`Codebook`]).
+    ///
+    /// # Errors
+    /// [`LanesError::Length`], or [`LanesError::Sum`] where a lane is no sum of so many workers' levels.
+    pub fn sum(&self, lanes: &[i32]) -> Result<Vec<f32>, LanesError> {
+        if lanes.len() != self.count() {
+            return Err(LanesError::Length { expected: self.count(), got: lanes.len() });
+        }
+        let most = self.codebook.most(self.workers).cast_signed();
+        let mask = (1_i64 << self.width) - 1;
+        let mut out = vec![0.0; self.values];
+        if lanes.is_empty() {
+            return Ok(out);
+        }
+        out.chunks_mut(lanes.len()).zip(0..).try_for_each(|(out, field)| {
+            let pieces = out.par_chunks_mut(PIECE).zip(lanes.par_chunks(PIECE)).enumerate();
+            pieces.try_for_each(|(piece, (out, lanes))| {
+                let mut largest = 0;
+                for (out, lane) in out.iter_mut().zip(lanes) {
+                    let sum = (i64::from(*lane) >> (field * self.width)) & mask;
+                    largest = largest.max(sum | i64::from(*lane < 0) << USED_BITS);
+                    *out = self.codebook.sum(sum, self.workers);
+                }
+                if largest <= most { Ok(()) } else { Err(self.no_sum(lanes, piece * PIECE)) }
+            })
+        })?;
+        Ok(out)
+    }
+
+    /// The first of `lanes`, which start at `start`, that is no sum of levels.
+    fn no_sum(&self, lanes: &[i32], start: usize) -> LanesError {
+        let most = self.codebook.most(self.workers).cast_signed();
+        let is_sum = |lane: &i32| {
+            let fields = (0..self.fields as u32).map(|field| i64::from(*lane) >> (field * self.width));
+            *lane >= 0 && fields.map(|field| field & ((1 << self.width) - 1)).all(|sum| sum <= most)
+        };
+        let at = lanes.iter().position(|lane| !is_sum(lane)).unwrap_or_default();
+        LanesError::Sum { lane: start + at, value: lanes[at] }
+    }
+}

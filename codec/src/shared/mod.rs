@@ -1,0 +1,98 @@
+//! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that switches can add up codes.
+//!
+//! Codes of [`casq`](crate::casq) mean something else on each worker, so only a server that decodes them can add
+//! them up. Here the workers first add up a [`Sketch`] of their gradients, an ordinary all-reduce of integers,
+//! and each derives the same [`Codebook`] from the sum. Its four levels are multiples of one step, and what is
+//! added up, by a fabric or a server, is how many steps: [`Lanes`] puts several of these into each integer of
+//! an all-reduce.
+//!
+//! The codebook follows from this round's gradients and not from the last round's sum: a sum of gradients is
+//! distributed otherwise than the gradients (much of them cancels out), and the sketch costs 8 KiB. There are
+//! no hash buckets: their means are another worker's nonsense.
+
+mod codebook;
+mod lanes;
+mod sketch;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+pub use codebook::Codebook;
+pub use lanes::{Lanes, LanesError};
+pub use sketch::Sketch;
+
+use crate::bits::{packed_len, width};
+use crate::casq::check_clusters;
+use crate::codec::Codec;
+use crate::error::{DecodeError, EncodeError};
+use crate::finite;
+use crate::kind::Kind;
+use crate::levels::look_up;
+use crate::wire::{Header, Reader};
+use codebook::CLUSTERS;
+
+pub(crate) const ID: u8 = 5;
+
+/// The encoder of one worker: each round [`propose`](Codec::propose), add up, [`agree`](Codec::agree),
+/// [`encode`](Codec::encode) or [`Lanes::pack`].
+#[derive(Debug, Clone)]
+pub struct Shared {
+    codebook: Option<Codebook>,
+    random: ChaCha8Rng,
+}
+
+impl Shared {
+    /// An encoder whose samples follow from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { codebook: None, random: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// What was agreed on last.
+    pub fn codebook(&self) -> Option<&Codebook> {
+        self.codebook.as_ref()
+    }
+}
+
+impl Codec for Shared {
+    fn kind(&self) -> Kind {
+        Kind::Shared
+    }
+
+    fn propose(&mut self, gradient: &[f32]) -> Result<Option<Sketch>, EncodeError> {
+        Sketch::of(gradient, &mut self.random).map(Some)
+    }
+
+    fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {
+        self.codebook = Some(Codebook::from_sketch(sum)?);
+        Ok(())
+    }
+
+    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        finite::check(gradient)?;
+        if gradient.is_empty() {
+            return Header::start(ID, 0, gradient, 0);
+        }
+        let codebook = self.codebook.as_ref().ok_or(EncodeError::NoCodebook)?;
+        let levels = codebook.levels();
+        let width = width(levels.len());
+        let body = 8 + levels.len() + packed_len(gradient.len(), width);
+        let mut code = Header::start(ID, levels.len() as u8, gradient, body)?;
+        code.extend(codebook.step().to_le_bytes());
+        code.extend(codebook.zero().to_le_bytes());
+        code.extend(levels);
+        codebook.nearest().pack(gradient, width, &mut code);
+        Ok(code)
+    }
+}
+
+pub(crate) fn decode(clusters: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+    let clusters = check_clusters(clusters, CLUSTERS, out.len())?;
+    if clusters == 0 {
+        return body.take_rest(0).map(|_| ());
+    }
+    let (step, zero) = (body.f32("the step")?, body.i32()?);
+    let codebook = Codebook::from_parts(step, zero, body.take(clusters)?)?;
+    let width = width(clusters);
+    let packed = body.take_rest(packed_len(out.len(), width))?;
+    look_up(packed, width, &codebook.values(), out)
+}

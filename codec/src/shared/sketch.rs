@@ -1,0 +1,114 @@
+//! How a worker's gradient is distributed, as integers that can be added up.
+
+use rand::Rng;
+
+use crate::casq::sample;
+use crate::error::EncodeError;
+use crate::finite;
+use crate::kmeans::Point;
+
+/// Bits of an f32 that choose a lane: sign, exponent and the two highest of the mantissa. So a lane's values
+/// differ by a quarter at most, whatever the gradient's scale.
+const KEPT_BITS: u32 = 11;
+const DROPPED_BITS: u32 = 32 - KEPT_BITS;
+/// Lanes of one sign.
+const MAGNITUDES: usize = 1 << (KEPT_BITS - 1);
+/// The lowest magnitude whose lane holds no finite value.
+const INFINITE: usize = 0xFF << 2;
+
+/// A histogram of a sample of a gradient; the sum of all workers' ones describes all gradients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sketch {
+    counts: Vec<i32>,
+}
+
+impl Sketch {
+    /// Lanes of every sketch: 8 KiB, 8 slices of an all-reduce.
+    pub const LANES: usize = 1 << KEPT_BITS;
+
+    /// The sketch of a gradient, from a sample of up to 1,000 values.
+    ///
+    /// # Errors
+    /// [`EncodeError::NotFinite`].
+    pub(super) fn of(gradient: &[f32], random: &mut impl Rng) -> Result<Self, EncodeError> {
+        finite::check(gradient)?;
+        let mut counts = vec![0; Self::LANES];
+        for value in sample(gradient, random) {
+            counts[(value.to_bits() >> DROPPED_BITS) as usize] += 1;
+        }
+        Ok(Self { counts })
+    }
+
+    /// A sketch, or a sum of them, that came over a network.
+    ///
+    /// # Errors
+    /// [`EncodeError::EmptySketch`] if these are not [`LANES`](Self::LANES) counts of finite values.
+    pub fn from_lanes(counts: Vec<i32>) -> Result<Self, EncodeError> {
+        let finite = |lanes: &[i32]| lanes[INFINITE..].iter().all(|count| *count == 0);
+        let sound = counts.len() == Self::LANES
+            && counts.iter().all(|count| *count >= 0)
+            && counts.chunks(MAGNITUDES).all(finite);
+        if sound { Ok(Self { counts }) } else { Err(EncodeError::EmptySketch) }
+    }
+
+    /// The counts, to be added up lane by lane.
+    pub fn lanes(&self) -> &[i32] {
+        &self.counts
+    }
+
+    /// Adds another worker's sketch.
+    pub fn add(&mut self, other: &Self) {
+        for (count, other) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*other);
+        }
+    }
+
+    /// The values in ascending order, each in the middle of its lane.
+    pub(super) fn points(&self) -> Vec<Point> {
+        let (positive, negative) = self.counts.split_at(MAGNITUDES);
+        let magnitude = |lane: usize| {
+            let middle = ((lane as u32) << DROPPED_BITS) | 1 << (DROPPED_BITS - 1);
+            f64::from(f32::from_bits(middle))
+        };
+        // What is in the lowest lane is 0, or nothing to speak of.
+        let below = negative.iter().enumerate().skip(1).rev().map(|(lane, count)| (-magnitude(lane), *count));
+        let zero = [(0.0, positive[0].saturating_add(negative[0]))];
+        let above = positive.iter().enumerate().skip(1).map(|(lane, count)| (magnitude(lane), *count));
+        let all = below.chain(zero).chain(above);
+        all.filter(|(_, count)| *count > 0)
+            .map(|(value, count)| Point { value, weight: count.into() })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn points_are_near_the_values_and_in_order() {
+        let gradient = [-1e30, -2.5, -1e-30, -0.0, 0.0, 3e-9, 1.0, 1.1, f32::MAX];
+        let sketch = Sketch::of(&gradient, &mut ChaCha8Rng::seed_from_u64(0)).unwrap();
+        let points = sketch.points();
+        assert!(points.windows(2).all(|pair| pair[0].value < pair[1].value));
+        assert_eq!(points.iter().map(|point| point.weight).sum::<f64>(), 9.0);
+        for value in gradient {
+            let near =
+                |point: &&Point| (point.value - f64::from(value)).abs() <= f64::from(value).abs() / 8.0;
+            assert!(points.iter().any(|point| near(&point)), "{value}");
+        }
+        assert_eq!(Sketch::from_lanes(sketch.lanes().to_vec()), Ok(sketch));
+    }
+
+    #[test]
+    fn what_is_no_sketch_is_refused() {
+        let mut infinite = vec![0; Sketch::LANES];
+        infinite[(f32::INFINITY.to_bits() >> DROPPED_BITS) as usize] = 1;
+        for lanes in [vec![], vec![1; 5], vec![-1; Sketch::LANES], infinite] {
+            assert_eq!(Sketch::from_lanes(lanes), Err(EncodeError::EmptySketch));
+        }
+    }
+}

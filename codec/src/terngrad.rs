@@ -1,0 +1,101 @@
+//! `terngrad`: a sign or nothing (Wen et al., "TernGrad: Ternary Gradients to Reduce Communication in
+//! Distributed Deep Learning", NeurIPS 2017).
+
+use rayon::prelude::*;
+
+use crate::bits::{pack, packed_len};
+use crate::codec::Codec;
+use crate::error::{DecodeError, EncodeError};
+use crate::finite;
+use crate::hash;
+use crate::kind::Kind;
+use crate::levels::look_up;
+use crate::pieces::PIECE;
+use crate::wire::{Header, Reader, no_parameter};
+
+pub(crate) const ID: u8 = 3;
+const WIDTH: u32 = 2;
+/// Standard deviations at which values are clipped, as the paper has it: without, one large value makes
+/// nearly all others 0.
+const CLIP: f64 = 2.5;
+/// Random bits that a choice is made with: as many as f32 holds exactly.
+const RANDOM_BITS: u32 = 24;
+/// The probability 1, as a number that all of these are below.
+const CERTAIN: f32 = (1 << RANDOM_BITS) as f32;
+
+/// Clips a gradient at 2.5 standard deviations and sends each value as ±s, with the probability |value| / s,
+/// or else as 0; s is the largest magnitude. The decoded value is right on average (but for the clipped
+/// ones), so the errors of many workers and rounds cancel out.
+#[derive(Debug, Clone)]
+pub struct TernGrad {
+    seed: u32,
+}
+
+impl TernGrad {
+    /// An encoder whose choices follow from `seed`. Workers need different ones, or their errors are the same
+    /// and don't cancel out.
+    pub fn new(seed: u64) -> Self {
+        Self { seed: hash::random(seed as u32, (seed >> 32) as u32) }
+    }
+}
+
+impl Codec for TernGrad {
+    fn kind(&self) -> Kind {
+        Kind::TernGrad
+    }
+
+    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        finite::check(gradient)?;
+        let scale = scale(gradient);
+        let mut code = Header::start(ID, 0, gradient, 4 + packed_len(gradient.len(), WIDTH))?;
+        code.extend(scale.to_le_bytes());
+        self.seed = hash::random(self.seed, 1);
+        let seed = self.seed;
+        let fill = |start: usize, indexes: &mut [u8], _: &mut ()| {
+            let values = gradient[start..].iter().zip(start as u32..);
+            for (index, (&value, position)) in indexes.iter_mut().zip(values) {
+                // What is clipped has the probability 1; without a scale all values are 0.
+                let below = value.abs() / scale.max(f32::MIN_POSITIVE) * CERTAIN;
+                let sent = ((hash::random(seed, position) >> (u32::BITS - RANDOM_BITS)) as f32) < below;
+                *index = u8::from(sent) << u8::from(value < 0.0);
+            }
+        };
+        pack(&mut code, gradient.len(), WIDTH, fill, |(), ()| ());
+        Ok(code)
+    }
+}
+
+/// What an index stands for: the largest magnitude after clipping.
+fn scale(gradient: &[f32]) -> f32 {
+    let of_piece = |values: &[f32]| {
+        values.iter().fold((0.0_f64, 0.0_f64, 0.0_f32), |(sum, squares, largest), &value| {
+            let wide = f64::from(value);
+            (sum + wide, squares + wide * wide, largest.max(value.abs()))
+        })
+    };
+    // Pieces in order, so that the sum is the same on any number of cores.
+    let pieces: Vec<_> = gradient.par_chunks(PIECE).map(of_piece).collect();
+    let total = pieces.iter().fold((0.0, 0.0, 0.0_f32), |total, piece| {
+        (total.0 + piece.0, total.1 + piece.1, total.2.max(piece.2))
+    });
+    let n = gradient.len().max(1) as f64;
+    let mean = total.0 / n;
+    let deviation = (total.1 / n - mean * mean).max(0.0).sqrt();
+    // Where all values are (nearly) the same there is no deviation to clip at.
+    let clip = (CLIP * deviation).min(f64::from(f32::MAX)) as f32;
+    if clip > 0.0 { total.2.min(clip) } else { total.2 }
+}
+
+pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+    no_parameter(parameter)?;
+    let scale = body.f32("the scale")?;
+    if scale < 0.0 {
+        return Err(DecodeError::Field {
+            field: "the scale",
+            value: scale.to_string(),
+            rule: "it must not be negative",
+        });
+    }
+    let packed = body.take_rest(packed_len(out.len(), WIDTH))?;
+    look_up(packed, WIDTH, &[0.0, scale, -scale], out)
+}

@@ -1,0 +1,148 @@
+//! The format of codes. All integers and floats are little-endian, as the CPUs that read them.
+//!
+//! | bytes | header |
+//! |---|---|
+//! | 1 | [`VERSION`] |
+//! | 1 | codec: 0 `none`, 1 `f16`, 2 `uniform`, 3 `terngrad`, 4 `casq`, 5 `casq-4-shared` |
+//! | 2 | parameter: bits a value (`uniform`), clusters that are used (`casq`, `casq-4-shared`), else 0 |
+//! | 4 | n, the number of values |
+//!
+//! What follows, by codec. *Indexes* are packed at b bits each, the first value's in the lowest bits of the
+//! first byte, and fill ceil(n · b / 8) bytes; unused bits of the last byte are 0.
+//!
+//! | codec | body |
+//! |---|---|
+//! | `none` | n × f32 |
+//! | `f16` | i32 power, −126 to 126; n × f16, each the value / 2^power |
+//! | `uniform` | f32 low, f32 high; indexes at the parameter's bits |
+//! | `terngrad` | f32 scale; indexes at 2 bits: 0 is 0, 1 is +scale, 2 is −scale |
+//! | `casq` | u32 buckets of each cluster; f32 mean of each bucket, cluster by cluster; indexes at ceil(log2 clusters) bits |
+//! | `casq-4-shared` | f32 step; i32 zero; u8 level of each cluster, ascending; indexes at ceil(log2 clusters) bits |
+//!
+//! Value i of `casq`, whose index is cluster c, is the mean of bucket h(i) · buckets(c) / 2^32, rounded down,
+//! of that cluster, with h(i) = i · 0x9E3779B1 mod 2^32. Changing h is a new version.
+//!
+//! A code has exactly the bytes that its fields announce, all floats in it are finite, and it says nothing
+//! in two ways: what is reserved is 0.
+
+use crate::error::{DecodeError, EncodeError};
+
+/// The version of the format that this crate writes and reads.
+pub const VERSION: u8 = 1;
+
+/// Bytes of a code before its body.
+pub const HEADER_LEN: usize = 8;
+
+/// A code's header, as it stands in the bytes but for the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) codec: u8,
+    pub(crate) parameter: u16,
+    pub(crate) values: u32,
+}
+
+impl Header {
+    /// The header of a code of `gradient`, with room for `body` bytes behind it.
+    pub(crate) fn start(
+        codec: u8,
+        parameter: u8,
+        gradient: &[f32],
+        body: usize,
+    ) -> Result<Vec<u8>, EncodeError> {
+        let values = u32::try_from(gradient.len()).map_err(|_| EncodeError::TooLong(gradient.len()))?;
+        let mut code = Vec::with_capacity(HEADER_LEN + body);
+        code.extend([VERSION, codec]);
+        code.extend(u16::from(parameter).to_le_bytes());
+        code.extend(values.to_le_bytes());
+        Ok(code)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let [version, codec] = reader.array()?;
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        let parameter = u16::from_le_bytes(reader.array()?);
+        Ok(Self { codec, parameter, values: reader.u32()? })
+    }
+}
+
+/// Reads a code from its front, never beyond its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader<'a> {
+    code: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The header of a code, and a reader of its body.
+    pub(crate) fn open(code: &'a [u8]) -> Result<(Header, Self), DecodeError> {
+        let mut reader = Self { code, at: 0 };
+        Ok((Header::read(&mut reader)?, reader))
+    }
+
+    /// The next `len` bytes.
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let needed = self.at.saturating_add(len);
+        let too_short = DecodeError::TooShort { needed, got: self.code.len() };
+        let bytes = self.code.get(self.at..needed).ok_or(too_short)?;
+        self.at = needed;
+        Ok(bytes)
+    }
+
+    /// All that is left, which must be `len` bytes.
+    pub(crate) fn take_rest(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let bytes = self.take(len)?;
+        match self.code.len() - self.at {
+            0 => Ok(bytes),
+            more => Err(DecodeError::TooLong(more)),
+        }
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Result<[u8; LEN], DecodeError> {
+        let needed = self.at.saturating_add(LEN);
+        let (array, _) = self.code[self.at..]
+            .split_first_chunk()
+            .ok_or(DecodeError::TooShort { needed, got: self.code.len() })?;
+        self.at = needed;
+        Ok(*array)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, DecodeError> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    /// A float, which must be finite.
+    pub(crate) fn f32(&mut self, field: &'static str) -> Result<f32, DecodeError> {
+        finite(field, f32::from_le_bytes(self.array()?))
+    }
+
+    /// As many floats as `count`, which must be finite.
+    pub(crate) fn f32s(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
+        let (floats, _) = self.take(count.saturating_mul(4))?.as_chunks();
+        floats.iter().map(|bytes| finite(field, f32::from_le_bytes(*bytes))).collect()
+    }
+}
+
+fn finite(field: &'static str, value: f32) -> Result<f32, DecodeError> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(DecodeError::Field { field, value: value.to_string(), rule: "it has to be finite" })
+}
+
+/// The parameter of a codec that has none.
+pub(crate) fn no_parameter(parameter: u16) -> Result<(), DecodeError> {
+    match parameter {
+        0 => Ok(()),
+        value => Err(DecodeError::Field {
+            field: "the parameter",
+            value: value.to_string(),
+            rule: "this codec has none, so it has to be 0",
+        }),
+    }
+}

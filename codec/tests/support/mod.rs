@@ -1,0 +1,64 @@
+//! Gradients for the tests.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tributary_codec::{Codec, Kind};
+
+/// A codec of every kind, and of every width that a kind has.
+pub(crate) const ALL: [&str; 14] = [
+    "none",
+    "f16",
+    "uniform-1",
+    "uniform-2",
+    "uniform-3",
+    "uniform-4",
+    "uniform-5",
+    "uniform-6",
+    "uniform-7",
+    "uniform-8",
+    "terngrad",
+    "casq-4",
+    "casq-8",
+    "casq-4-shared",
+];
+
+/// Values of any size, with many equal ones among them, as gradients have.
+pub(crate) fn gradients() -> impl Strategy<Value = Vec<f32>> {
+    let value = prop_oneof![
+        3 => -1.0f32..1.0,
+        1 => Just(0.0f32),
+        1 => prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
+    ];
+    let values = prop_oneof![vec(value, 0..600), vec(-1.0f32..1.0, 0..3000), vec(Just(-0.25f32), 0..20)];
+    // Several blocks and pieces as well.
+    (values, prop_oneof![9 => Just(1usize), 1 => Just(40)]).prop_map(|(values, times)| values.repeat(times))
+}
+
+/// An encoder that has agreed with itself, where it has to.
+pub(crate) fn codec(name: &str, gradient: &[f32]) -> Box<dyn Codec> {
+    let mut codec = name.parse::<Kind>().unwrap().codec(7);
+    if let Some(sketch) = codec.propose(gradient).unwrap()
+        && !gradient.is_empty()
+    {
+        codec.agree(&sketch).unwrap();
+    }
+    codec
+}
+
+/// Its code.
+pub(crate) fn encode(name: &str, gradient: &[f32]) -> Vec<u8> {
+    codec(name, gradient).encode(gradient).unwrap()
+}
+
+/// A long-tailed gradient, the same each time.
+pub(crate) fn long_tailed(len: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at as f32 * 0.7).sin() * 1.2).powi(5)).collect()
+}
+
+/// The squared error, relative to the gradient's own square.
+pub(crate) fn error(gradient: &[f32], decoded: &[f32]) -> f64 {
+    let square = |x: f32| f64::from(x) * f64::from(x);
+    let off: f64 = gradient.iter().zip(decoded).map(|(a, b)| square(a - b)).sum();
+    off / gradient.iter().map(|value| square(*value)).sum::<f64>()
+}
