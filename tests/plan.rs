@@ -1,4 +1,4 @@
-//! `tributary plan`: what it prints, and what it refuses.
+//! `tributary plan` and `topology`: what they print, and what they refuse.
 
 #![allow(clippy::unwrap_used)]
 
@@ -88,4 +88,30 @@ fn wrong_use_is_told_from_failure() {
     refused(&["plan", "--aggregation", "all"], 2, &["tree", "leaf", "none"]);
     refused(&["plan", "--svg", "no/such/folder/tree.svg"], 1, &["no/such/folder/tree.svg"]);
     refused(&["plan", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
+}
+
+#[test]
+fn a_network_is_shown_with_what_its_file_leaves_out() {
+    let network = json(&["topology", "topologies/plain-middle-4.toml", "--json"]);
+    let node =
+        |name: &str| network["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap();
+    assert_eq!((&node("leaf1")["id"], &node("leaf1")["programmable"]), (&4.into(), &true.into()));
+    assert_eq!(node("middle")["programmable"], false);
+    let w3 = node("w3");
+    assert_eq!(
+        (&w3["role"], &w3["ip"], &w3["prefix_bits"]),
+        (&"worker".into(), &"10.0.0.5".into(), &16.into())
+    );
+    let link = &network["links"][3];
+    assert_eq!(link["rate"], 50_000_000);
+    assert_eq!(
+        link["ends"],
+        serde_json::json!([{ "node": "middle", "port": 3 }, { "node": "leaf1", "port": 1 }])
+    );
+    let shown = printed(&["topology", "topologies/plain-middle-4.toml"]);
+    for piece in
+        ["switch, not programmable", "10.0.0.5/16", "02:00:0a:00:00:05", "middle:3 – leaf1:1", "50 Mbit/s"]
+    {
+        assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
+    }
 }

@@ -17,6 +17,7 @@ mod plan;
 mod remote;
 mod server;
 mod switch;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ enum Command {
     Server(DaemonArgs<server::Settings>),
     /// Runs an embedded switch between network interfaces
     Switch(DaemonArgs<switch::Settings>),
+    Topology(topology::TopologyArgs),
 }
 
 /// The exit status that clap has for wrong use, too; 1 says that something failed.
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Server(args) => server::run(args),
         Command::Switch(args) => switch::run(args),
+        Command::Topology(args) => topology::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

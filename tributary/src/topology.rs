@@ -1,0 +1,156 @@
+//! `tributary topology`: a network as its file describes it, with all that the file leaves out.
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use tributary_topology::{End, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate};
+
+use crate::options::load_topology;
+use crate::output;
+
+/// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every
+/// other command has them. Nothing runs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TopologyArgs {
+    /// Topology file [default: the built-in topologies/three-tier-8.toml]
+    topology: Option<PathBuf>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// The network, for programs.
+#[derive(Debug, Serialize)]
+struct Network<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// In the file's order.
+    nodes: Vec<Node<'a>>,
+    /// In the file's order.
+    links: Vec<Link<'a>>,
+}
+
+/// A switch or a host.
+#[derive(Debug, Serialize)]
+struct Node<'a> {
+    name: &'a str,
+    /// In hop entries, and the P4Runtime device id that the controller expects of a switch.
+    id: u16,
+    #[serde(flatten)]
+    kind: Kind,
+}
+
+/// What differs between switches and hosts.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Kind {
+    Switch {
+        programmable: bool,
+    },
+    Host {
+        role: Option<Role>,
+        mac: String,
+        ip: Ipv4Addr,
+        /// Of the subnet that all hosts share.
+        prefix_bits: u8,
+    },
+}
+
+/// A full-duplex link.
+#[derive(Debug, Serialize)]
+struct Link<'a> {
+    ends: [LinkEnd<'a>; 2],
+    /// In each direction, bit/s.
+    rate: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LinkEnd<'a> {
+    node: &'a str,
+    port: u16,
+}
+
+/// Prints the network.
+///
+/// # Errors
+/// The topology is wrong (file and line are named).
+pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
+    let topology = load_topology(args.topology.as_deref())?;
+    let network = Network::of(&topology);
+    let text = if args.json { serde_json::to_string_pretty(&network)? } else { network.text() };
+    match writeln!(io::stdout(), "{text}") {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+impl<'a> Network<'a> {
+    fn of(topology: &'a Topology) -> Self {
+        let end = |end: End| LinkEnd { node: &topology[end.node].name, port: end.port };
+        Self {
+            name: topology.name(),
+            description: topology.description(),
+            nodes: topology.nodes().map(|(key, _)| Node::of(topology, key)).collect(),
+            links: topology
+                .links()
+                .map(|(_, link)| Link { ends: link.ends.map(end), rate: link.rate })
+                .collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut nodes = output::table(&["node", "id", "what it is", "IP address", "MAC address"]);
+        for node in &self.nodes {
+            let (what, ip, mac) = node.kind.texts();
+            nodes.add_row([node.name.to_owned(), node.id.to_string(), what.to_owned(), ip, mac]);
+        }
+        let mut links = output::table(&["link", "rate"]);
+        for link in &self.links {
+            let [a, b] = &link.ends;
+            links.add_row([format!("{}:{} – {}:{}", a.node, a.port, b.node, b.port), format_rate(link.rate)]);
+        }
+        format!("{}: {}\n{nodes}\n{links}", self.name, self.description)
+    }
+}
+
+impl<'a> Node<'a> {
+    fn of(topology: &'a Topology, key: NodeKey) -> Self {
+        let node = &topology[key];
+        let kind = match &node.kind {
+            NodeKind::Switch(switch) => Kind::Switch { programmable: switch.programmable },
+            NodeKind::Host(host) => Kind::Host {
+                role: host.role,
+                mac: host.mac.to_string(),
+                ip: host.ip,
+                prefix_bits: SUBNET_PREFIX_BITS,
+            },
+        };
+        Self { name: &node.name, id: node.id.get(), kind }
+    }
+}
+
+impl Kind {
+    /// What it is, its IP and its MAC address, for people.
+    fn texts(&self) -> (&'static str, String, String) {
+        match self {
+            Self::Switch { programmable: true } => ("switch", String::new(), String::new()),
+            Self::Switch { programmable: false } => {
+                ("switch, not programmable", String::new(), String::new())
+            }
+            Self::Host { role, mac, ip, prefix_bits } => {
+                let what = match role {
+                    Some(Role::Worker) => "host, worker",
+                    Some(Role::Server) => "host, server",
+                    None => "host",
+                };
+                (what, format!("{ip}/{prefix_bits}"), mac.clone())
+            }
+        }
+    }
+}
