@@ -2,8 +2,10 @@
 
 CARGO ?= cargo
 ARGS ?=
+# Debian's, which has Debian's Mininet.
+PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test tools lint bench simulate p4
+.PHONY: help demo test tools lint bench simulate mininet p4
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -16,9 +18,10 @@ test: tools lint ## everything that CI runs
 
 # Without them, or without root, the tests of real interfaces skip and say so.
 tools: ## install what makes the tests' networks, where that is possible
-	@if ! { command -v ip && command -v ethtool && command -v nft; } >/dev/null \
+	@if ! { command -v ip && command -v ethtool && command -v nft && command -v mnexec && command -v ping; } >/dev/null \
 	    && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends iproute2 ethtool nftables; \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends \
+	    iproute2 ethtool nftables mininet iputils-ping; \
 	fi
 
 lint: ## formatting and lints, warnings are errors
@@ -30,6 +33,10 @@ bench: ## packets a second through the compiled P4 program, on one core
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)
+
+mininet: tools ## a topology in Mininet, with its prompt; root (ARGS="--switch bmv2 --run")
+	$(CARGO) build --release --quiet --locked -p tributary
+	$(PYTHON) mininet/run.py $(ARGS)
 
 p4: ## compile the P4 program again (needs p4c-bm2-ss on the PATH)
 	$(MAKE) -C p4

@@ -1,0 +1,173 @@
+"""Tributary on a Mininet network: switches, controller, agents, and a job with its aggregation server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from mininet.log import info
+from mininet.node import Node
+
+from commands import run_together
+from daemon import Daemon, start_at
+from network import CONTROLLER, Network
+from problem import Problem
+from switches import P4RUNTIME_PORT, ProgrammableSwitch
+from topology import Topology
+
+CONTROLLER_PORT = 29810
+JOB = "mininet"
+
+
+class Fabric:
+    """All that runs. Used as `with Fabric(…) as fabric`: whatever happens, nothing of it stays."""
+
+    def __init__(self, topology: Topology, kind: type[ProgrammableSwitch], rate: float | None, binary: Path) -> None:
+        self.topology = topology
+        self._kind = kind
+        self._rate = rate
+        self._binary = binary
+        # Sockets, logs and the job's token; made by `start`.
+        self.folder = Path()
+        self.network = Network()
+        self._agents: list[Daemon] = []
+        self._controller: Daemon | None = None
+        self._server: Daemon | None = None
+
+    def node(self, name: str) -> Node:
+        """A node of the network."""
+        return self.network.mininet.get(name)
+
+    def start(self) -> None:
+        """Makes the network and starts everything; returns when the job waits for its workers."""
+        server = self.topology.server
+        self.folder = Path(tempfile.mkdtemp(prefix="tributary-mininet-"))
+        self.network.build(self.topology, self._kind, self._rate, self._binary, self.folder)
+        info("\n*** Switches and agents: ")
+        switches = self.network.mininet.switches
+        for switch in switches:
+            switch.start([])
+        self._agents = [self._start_agent(host) for host in self.topology.workers]
+        for waited in [*switches, *self._agents]:
+            waited.wait_until_ready()
+            info(f"{waited.name} ")
+        info("\n*** Controller: ")
+        self._controller = self._start("controller", CONTROLLER, self._controller_arguments())
+        self._controller.wait_until_ready()
+        info(f"{CONTROLLER}\n*** Job {JOB}, server: {server}\n")
+        self._create_job()
+        self._tell_hosts()
+
+    def _start(self, daemon: str, node: str, arguments: list[str]) -> Daemon:
+        command = [str(self._binary), daemon, *arguments]
+        return Daemon(self.node(node), f"{daemon}-{node}", command, self.folder)
+
+    def _controller_arguments(self) -> list[str]:
+        # On every address of its namespace: commands at c0 need no --controller.
+        arguments = ["--listen", f"0.0.0.0:{CONTROLLER_PORT}", "--topology", str(self.topology.file)]
+        for switch in self.network.mininet.switches:
+            arguments += ["--switch", f"{switch.name}={switch.address}:{P4RUNTIME_PORT}"]
+        return arguments
+
+    def _start_agent(self, host: str) -> Daemon:
+        return self._start("agent", host, [*self._member_arguments(host), "--socket", str(self.socket(host))])
+
+    def _member_arguments(self, host: str) -> list[str]:
+        controller = f"{self.network.management.address(self.node(CONTROLLER))}:{CONTROLLER_PORT}"
+        interface = str(self.node(host).defaultIntf())
+        return ["--host", host, "--controller", controller, "--interface", interface]
+
+    @property
+    def token(self) -> Path:
+        """What whoever acts for the job has to show."""
+        return self.folder / f"{JOB}.token"
+
+    def socket(self, host: str) -> Path:
+        """Where a host's agent listens for training processes."""
+        return self.folder / f"{host}.sock"
+
+    def _tell_hosts(self) -> None:
+        workers = self.topology.workers
+        for rank, host in enumerate(workers):
+            self.node(host).know(
+                {
+                    "TRIBUTARY_RANK": str(rank),
+                    "TRIBUTARY_WORLD_SIZE": str(len(workers)),
+                    "TRIBUTARY_JOB": JOB,
+                    "TRIBUTARY_TOKEN_FILE": str(self.token),
+                    "TRIBUTARY_SOCKET": str(self.socket(host)),
+                }
+            )
+
+    def ask(self, *arguments: str) -> str:
+        """What `tributary` says at the controller's node."""
+        command = [str(self._binary), *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = start_at(self.node(CONTROLLER), command, **pipes)
+        said, errors = process.communicate()
+        if process.returncode != 0:
+            raise Problem(errors.strip().removeprefix("error: "))
+        return said
+
+    def _create_job(self) -> None:
+        # It is for the members of one job only, and never overwritten.
+        self.token.unlink(missing_ok=True)
+        self.ask("jobs", "create", JOB, "--token-out", str(self.token))
+        server = self.topology.server
+        arguments = [*self._member_arguments(server), "--job", JOB, "--token-file", str(self.token)]
+        if self._server is not None:
+            self._server.stop()
+        self._server = self._start("server", server, arguments)
+        self._server.wait_until_ready()
+
+    def renew_job(self) -> None:
+        """Creates the job anew if it is over: a command that failed has failed it."""
+        listed = json.loads(self.ask("jobs", "list", "--json"))["jobs"]
+        # Names are given again: the last of that name is the one that can be alive.
+        states = [job["state"] for job in listed if job["job"] == JOB]
+        if not states or states[-1] in ("ended", "failed"):
+            self._create_job()
+
+    def allreduce(self, options: list[str]) -> list[dict]:
+        """Reduces over all workers at once; what each reports, in rank order."""
+        self.renew_job()
+        command = [str(self._binary), "allreduce", "--json", "--job", JOB, "--token-file", str(self.token)]
+        workers = self.topology.workers
+        commands = {host: [*command, "--socket", str(self.socket(host)), *options] for host in workers}
+        try:
+            said = run_together({self.node(host): command for host, command in commands.items()})
+        except BaseException:
+            # Whoever is left of it must not take part in the next one.
+            self.end_job()
+            raise
+        return [json.loads(report) for report in said]
+
+    def end_job(self) -> None:
+        """Ends the job, unless it is over."""
+        # The one refusal there is: it has failed already.
+        with contextlib.suppress(Problem):
+            self.ask("jobs", "end", JOB, "--token-file", str(self.token))
+
+    def __enter__(self) -> Fabric:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Members first, that the controller sees them go; it withdraws its tables from switches that still run."""
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            # It is under way already, and interrupting it would leave something.
+            signal.signal(ending, signal.SIG_IGN)
+        info("*** Removing everything\n")
+        try:
+            members = [*self._agents, self._server, self._controller, *self.network.mininet.switches]
+            for daemon in members:
+                if daemon is not None:
+                    daemon.stop()
+        finally:
+            self.network.remove()
+            if self.folder.is_absolute():
+                shutil.rmtree(self.folder)

@@ -1,0 +1,11 @@
+"""Why this ends early."""
+
+from __future__ import annotations
+
+
+class Problem(Exception):
+    """What was wrong, where, and what to do: shown without a stack trace, exit status 1."""
+
+
+class Stopped(BaseException):
+    """Someone wants this to end. Not a KeyboardInterrupt: that ends a command in Mininet's prompt, and no more."""

@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+"""Runs Tributary on a Mininet network: see README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from problem import Problem, Stopped
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+# BMv2 is the slower switch.
+DEFAULT_SIZES = {"softswitch": "16MiB", "bmv2": "1MiB"}
+# What Mininet and these scripts call: the program, and the Debian package that has it.
+TOOLS = {"ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool", "ifconfig": "net-tools", "ping": "iputils-ping"}
+
+
+def arguments() -> argparse.Namespace:
+    """The command line; wrong use ends with exit status 2."""
+    parser = argparse.ArgumentParser(
+        prog="mininet/run.py",
+        description="A topology as a Mininet network with Tributary on it, and Mininet's prompt. Needs root.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--switch", choices=DEFAULT_SIZES, default="softswitch", help="what the switches are")
+    default = REPOSITORY / "topologies/three-tier-8.toml"
+    parser.add_argument("--topology", type=Path, default=default, metavar="FILE", help="default: three-tier-8")
+    parser.add_argument("--rate", type=rate, metavar="MBIT", help="Mbit/s of every link [the topology's]")
+    parser.add_argument("--run", action="store_true", help="ping, TCP, an all-reduce, the counters; then end")
+    parser.add_argument("--cli", action="store_true", help="the prompt after --run")
+    parser.add_argument("--size", type=size, metavar="BYTES", help="of --run's tensor [16MiB; with bmv2: 1MiB]")
+    parser.add_argument("--iterations", type=count, metavar="N", default=1, help="of --run's all-reduce [1]")
+    parser.add_argument("--json", action="store_true", help="--run's results as one JSON object")
+    parser.add_argument("--binary", type=Path, metavar="PATH", help="tributary [target/release/, or the PATH's]")
+    args = parser.parse_args()
+    if not args.run and (args.json or args.size):
+        parser.error("--json and --size are for --run")
+    return args
+
+
+def size(text: str) -> str:
+    """A tensor's size, as `tributary allreduce` takes it."""
+    if not re.fullmatch(r"[0-9.]+ ?([kmgt]i?)?b?", text, re.IGNORECASE):
+        raise ValueError
+    return text
+
+
+def rate(text: str) -> float:
+    """A link's rate."""
+    if not (mbit := float(text)) > 0:
+        raise ValueError
+    return mbit
+
+
+def count(text: str) -> int:
+    """How often."""
+    if not (number := int(text)) > 0:
+        raise ValueError
+    return number
+
+
+def check_machine() -> None:
+    """Is there what Mininet needs?"""
+    if os.geteuid() != 0:
+        raise Problem("Mininet needs root, to make network namespaces: use sudo")
+    if importlib.util.find_spec("mininet") is None or importlib.util.find_spec("mininet.net") is None:
+        raise Problem(
+            f"{sys.executable} has no Mininet: install Debian's package with `apt-get install"
+            " --no-install-recommends mininet`, and run this by /usr/bin/python3"
+        )
+    for tool, package in {**TOOLS, "mnexec": "mininet"}.items():
+        if shutil.which(tool) is None:
+            raise Problem(f"cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")
+
+
+def find_binary(given: Path | None) -> Path:
+    """The tributary binary."""
+    if given is not None:
+        binary = shutil.which(given.resolve())
+    else:
+        binary = shutil.which(REPOSITORY / "target/release/tributary") or shutil.which("tributary")
+    if binary is None:
+        place = given or "target/release/tributary"
+        raise Problem(f"there is no tributary at {place}: `cargo build --release -p tributary` builds it")
+    return Path(binary).resolve()
+
+
+def stop_by_signal(_number: int, _frame: object) -> None:
+    """Unwinds: everything is removed on the way."""
+    raise Stopped
+
+
+def work(args: argparse.Namespace) -> None:
+    """All of it."""
+    check_machine()
+    binary = find_binary(args.binary)
+    # Nodes' shells shall find it by its name.
+    os.environ["PATH"] = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
+
+    # Only now: these need Mininet.
+    from mininet.log import setLogLevel
+
+    import report
+    from fabric import Fabric
+    from prompt import Prompt
+    from switches import KINDS
+    from topology import load
+
+    setLogLevel("info")
+    kind = KINDS[args.switch]
+    kind.check()
+    with Fabric(load(binary, args.topology.resolve()), kind, args.rate, binary) as fabric:
+        fabric.start()
+        if args.run:
+            tensor = args.size or DEFAULT_SIZES[args.switch]
+            results = {"switch": args.switch, **report.measure(fabric, tensor, args.iterations)}
+            print(json.dumps(results) if args.json else report.text(results, fabric.ask("counters")), flush=True)
+        if args.cli or not args.run:
+            Prompt(fabric)
+
+
+def main() -> int:
+    """Exit status 1 says that something failed."""
+    args = arguments()
+    signal.signal(signal.SIGTERM, stop_by_signal)
+    try:
+        work(args)
+    except Problem as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Stopped):
+        print("error: stopped by a signal", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

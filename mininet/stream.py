@@ -1,0 +1,51 @@
+"""Runs at a host: sends bytes over TCP, or receives and compares them.
+
+    stream.py receive ADDRESS PORT BYTES
+    stream.py send ADDRESS PORT BYTES
+
+The receiver says "listening" when it does, and answers the sender with one byte when all came as it was sent; the
+sender prints the seconds that this took.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import time
+
+# Both ends draw the same bytes.
+SEED = 1
+# Nobody waits longer for the other end.
+PATIENCE_SECONDS = 60.0
+
+
+def receive(address: tuple[str, int], content: bytes) -> None:
+    """Takes one connection and compares what comes."""
+    with socket.create_server(address) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        print("listening", flush=True)
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE_SECONDS)
+            got = bytearray()
+            while len(got) < len(content) and (piece := connection.recv(1 << 16)):
+                got += piece
+            if got != content:
+                sys.exit(f"{len(got)} bytes came, which are not the {len(content)} that were sent")
+            connection.sendall(b"!")
+
+
+def send(address: tuple[str, int], content: bytes) -> None:
+    """Connects, sends, and waits for the answer."""
+    with socket.create_connection(address, PATIENCE_SECONDS) as connection:
+        start = time.monotonic()
+        connection.sendall(content)
+        if connection.recv(1) != b"!":
+            sys.exit("the receiver did not get what was sent")
+        print(time.monotonic() - start)
+
+
+if __name__ == "__main__":
+    _, mode, host, port, count = sys.argv
+    {"receive": receive, "send": send}[mode]((host, int(port)), random.Random(SEED).randbytes(int(count)))

@@ -1,0 +1,122 @@
+"""The switches: both load the same P4 program, which the controller installs over P4Runtime."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from mininet.node import Switch
+
+from daemon import Daemon, start_at
+from problem import Problem
+
+P4RUNTIME_PORT = 9559
+# The port to the controller in the P4 program, `CPU_PORT` in p4/include/constants.p4.
+CPU_PORT = 510
+
+
+class ProgrammableSwitch(Switch):
+    """A switch in a network namespace of its own, on all of its interfaces of the data network.
+
+    Its address for P4Runtime is on the management network. In Mininet's prompt `switch NAME stop` and `switch NAME
+    start` end it and start it anew; the controller then installs everything again.
+    """
+
+    def __init__(self, name: str, device_id: int, binary: Path, folder: Path, **_openflow: object) -> None:
+        # Mininet wants an OpenFlow datapath id of every switch.
+        super().__init__(name, dpid=f"{device_id:x}", inNamespace=True)
+        self.controlIntf = None
+        self.device_id = device_id
+        self.binary = binary
+        self.folder = folder
+        self.daemon: Daemon | None = None
+        # Given when it is plugged into the management network.
+        self.address = ""
+
+    @classmethod
+    def check(cls) -> None:
+        """Is its program there?"""
+
+    def command(self) -> list[str]:
+        """The command line of its program."""
+        raise NotImplementedError
+
+    def data_ports(self) -> list[tuple[int, str]]:
+        """Its ports on the data network by number, and the interfaces that they are."""
+        return [(port, str(interface)) for port, interface in sorted(self.intfs.items())]
+
+    def start(self, _controllers: list) -> None:
+        """Starts the program; it may not be ready yet. Called by Mininet's prompt, too."""
+        if self.daemon is None or self.daemon.has_ended():
+            self.daemon = Daemon(self, self.name, self.command(), self.folder)
+
+    def wait_until_ready(self) -> None:
+        """Waits until the controller can talk to it."""
+        if self.daemon is not None:
+            self.daemon.wait_until_ready()
+
+    def stop(self, deleteIntfs: bool = False) -> None:
+        """Ends the program. Called by Mininet's prompt, too."""
+        if self.daemon is not None:
+            self.daemon.stop()
+            self.daemon = None
+        super().stop(deleteIntfs)
+
+
+class SoftSwitch(ProgrammableSwitch):
+    """Tributary's own switch."""
+
+    def command(self) -> list[str]:
+        command = [str(self.binary), "switch", "--name", self.name, "--device-id", str(self.device_id)]
+        command += ["--p4runtime", f"{self.address}:{P4RUNTIME_PORT}"]
+        for port, interface in self.data_ports():
+            command += ["--port", f"{port}={interface}"]
+        return command
+
+
+class Bmv2Switch(ProgrammableSwitch):
+    """BMv2's simple_switch_grpc. docs/bmv2.md has the reasons for its options."""
+
+    PROGRAM = "simple_switch_grpc"
+
+    @classmethod
+    def check(cls) -> None:
+        if shutil.which(cls.PROGRAM) is None:
+            raise Problem(
+                f"there is no {cls.PROGRAM} on the PATH: install BMv2 with its P4Runtime server, or use"
+                " --switch softswitch"
+            )
+
+    def command(self) -> list[str]:
+        command = [self.PROGRAM, "--no-p4", "--device-id", str(self.device_id), "--thrift-port", "0"]
+        for port, interface in self.data_ports():
+            command += ["-i", f"{port}@{interface}"]
+        # Its default is in /tmp, the same for every switch of that id on the machine.
+        command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
+        command += ["--", "--cpu-port", str(CPU_PORT)]
+        return [*command, "--grpc-server-addr", f"{self.address}:{P4RUNTIME_PORT}"]
+
+    def wait_until_ready(self) -> None:
+        """It says nothing when it is ready, but takes connections then."""
+        if self.daemon is not None:
+            self.daemon.wait_for(self._takes_connections)
+
+    def _takes_connections(self, seconds: float) -> bool:
+        connect = ["bash", "-c", f"exec 3<>/dev/tcp/{self.address}/{P4RUNTIME_PORT}"]
+        probe = start_at(self, connect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # A closed port is refused at once, and the next try shall not be at once.
+            if probe.wait(seconds) == 0:
+                return True
+            if self.daemon is not None:
+                self.daemon.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            probe.kill()
+            probe.wait()
+        return False
+
+
+KINDS: dict[str, type[ProgrammableSwitch]] = {"softswitch": SoftSwitch, "bmv2": Bmv2Switch}

@@ -1,0 +1,185 @@
+//! Tributary in Mininet. Needs root and Mininet, and for BMv2 `simple_switch_grpc`; says so where they are missing.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use support::{left_shared_memory, root, stderr};
+use tempfile::TempDir;
+
+/// Debian's, which has Debian's Mininet.
+const PYTHON: &str = "/usr/bin/python3";
+/// What it says where it cannot run.
+const CANNOT_RUN: [&str; 3] = ["Mininet needs root", "has no Mininet", "cannot find `"];
+
+/// A folder for all files of one network: what is left of it is there, and its processes have it in their
+/// environment.
+struct Traces(TempDir);
+
+impl Traces {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// `mininet/run.py` with these options on the smallest topology.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(PYTHON);
+        command
+            .args(["mininet/run.py", "--topology", "topologies/two-workers.toml", "--binary"])
+            .arg(env!("CARGO_BIN_EXE_tributary"))
+            .args(options)
+            .current_dir(root())
+            .env("TMPDIR", self.0.path())
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// Files and processes that have stayed. A process that has ended takes its namespace and interfaces with it.
+    fn assert_none(&self) {
+        let files = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut left: Vec<_> = files.map(|file| file.display().to_string()).collect();
+        let mark = format!("TMPDIR={}\0", self.0.path().display());
+        for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
+            // Most have none, and some end meanwhile.
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            if String::from_utf8_lossy(&environment).contains(&mark) {
+                left.push(process.display().to_string());
+            }
+        }
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(left_shared_memory(), Vec::<String>::new());
+    }
+}
+
+/// Whether Mininet can run here; where it cannot, says why.
+fn can_run() -> bool {
+    let Ok(probe) = Traces::new().command(&["--binary", "/none"]).output() else {
+        eprintln!("SKIPPED: there is no {PYTHON}");
+        return false;
+    };
+    let said = stderr(&probe);
+    let can = !CANNOT_RUN.iter().any(|words| said.contains(words));
+    if can {
+        assert!(said.contains("there is no tributary at /none"), "{said}");
+    } else {
+        eprintln!("SKIPPED: {said}");
+    }
+    can
+}
+
+/// Everything that `--run` does, on switches of that kind.
+fn pings_and_reduces(switch: &str) {
+    let traces = Traces::new();
+    let options = ["--switch", switch, "--run", "--json", "--size", "256KiB", "--iterations", "2"];
+    let output = traces.command(&options).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["switch"], switch);
+    assert_eq!(results["ping"], serde_json::json!({ "sent": 6, "received": 6 }));
+    assert_eq!(results["tcp"]["bytes"], 1 << 20);
+    let reports = results["allreduce"].as_array().unwrap();
+    let hosts: Vec<_> = reports.iter().map(|report| (&report["host"], &report["checked"])).collect();
+    assert_eq!(hosts, [(&"w0".into(), &true.into()), (&"w1".into(), &true.into())]);
+    // Twice 256 slices of sums, and one of exponents for each 256 of these.
+    let completed = &results["counters"]["switches"][0]["jobs"]["mininet"]["completed"]["packets"];
+    assert!(completed.as_u64().unwrap() >= 2 * 257, "{results}");
+    traces.assert_none();
+}
+
+#[test]
+fn hosts_ping_talk_and_reduce_through_the_embedded_switch() {
+    if can_run() {
+        pings_and_reduces("softswitch");
+    }
+}
+
+#[test]
+fn hosts_ping_talk_and_reduce_through_bmv2() {
+    if Command::new("simple_switch_grpc").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no `simple_switch_grpc` on the PATH: install BMv2 (docs/bmv2.md)");
+    } else if can_run() {
+        pings_and_reduces("bmv2");
+    }
+}
+
+#[test]
+fn in_the_prompt_switches_restart_hosts_reduce_and_nothing_stays() {
+    if !can_run() {
+        return;
+    }
+    let traces = Traces::new();
+    let mut prompt = traces
+        .command(&[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let commands = "w0 tributary jobs list --controller 10.255.0.1:29810\n\
+                    allreduce --size 4KiB --check\n\
+                    switch leaf stop\n\
+                    switch leaf start\n\
+                    allreduce --size nonsense\n\
+                    allreduce --size 8KiB --check\n\
+                    w1 setsid sleep 1000 &\n\
+                    exit\n";
+    prompt.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
+    let output = prompt.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    for words in [
+        "rank 0: 4096 bytes",
+        "rank 1: 4096 bytes",
+        "*** Error: the command failed on w0: ",
+        "rank 0: 8192 bytes",
+        "rank 1: 8192 bytes",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    traces.assert_none();
+}
+
+#[test]
+fn stopped_in_the_middle_of_an_all_reduce_it_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    let traces = Traces::new();
+    let mut run = traces.command(&["--run", "--size", "1GiB"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("*** All-reduce: 1GiB over 2 hosts")));
+    Command::new("kill").args(["-TERM", &run.id().to_string()]).status().unwrap();
+    let said: Vec<_> = lines.map(|line| line.unwrap()).collect();
+    assert_eq!(run.wait().unwrap().code(), Some(1), "{said:?}");
+    assert!(said.iter().any(|line| line == "error: stopped by a signal"), "{said:?}");
+    traces.assert_none();
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let refused = |options: &[&str], words: &str| {
+        let output = Traces::new().command(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    };
+    if Command::new(PYTHON).arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no {PYTHON}");
+        return;
+    }
+    refused(&["--switch", "cardboard"], "softswitch");
+    refused(&["--rate", "0"], "--rate");
+    refused(&["--run", "--size", "much"], "--size");
+    refused(&["--json"], "--run");
+}
+
+#[test]
+fn the_port_to_the_controller_is_that_of_the_program() {
+    let switches = fs::read_to_string(root().join("mininet/switches.py")).unwrap();
+    let line = format!("CPU_PORT = {}", tributary_wire::constants::CPU_PORT);
+    assert!(switches.lines().any(|found| found == line), "mininet/switches.py has no line {line:?}");
+}
