@@ -48,7 +48,6 @@ pub(crate) enum Command<R: Role> {
 pub(crate) struct Driver<R: Role> {
     role: R,
     link: FrameLink,
-    incoming: Box<[u8]>,
     commands: Receiver<Command<R>>,
     poll: Poll,
     epoch: Instant,
@@ -66,7 +65,7 @@ enum Round {
 
 impl<R: Role> Driver<R> {
     pub(crate) fn new(role: R, link: FrameLink, commands: Receiver<Command<R>>, poll: Poll) -> Self {
-        Self { role, link, incoming: link::receive_buffer(), commands, poll, epoch: Instant::now() }
+        Self { role, link, commands, poll, epoch: Instant::now() }
     }
 
     /// Runs until the agent is told to end, and says why it was.
@@ -113,7 +112,7 @@ impl<R: Role> Driver<R> {
 
     fn take_frames(&mut self) -> Result<Round, AgentError> {
         for _ in 0..FRAMES_PER_ROUND {
-            let Some(frame) = self.link.receive(&mut self.incoming)? else { return Ok(Round::Drained) };
+            let Some(frame) = self.link.receive()? else { return Ok(Round::Drained) };
             let now = Time::ZERO + self.epoch.elapsed();
             let verdict = link::parse(frame, |view| self.role.handle_frame(now, view));
             self.link.count(verdict);

@@ -56,8 +56,8 @@ impl FramePort for HostPort {
         self.interface.flush()
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.interface.receive(buffer)
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        self.interface.receive()
     }
 
     fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {

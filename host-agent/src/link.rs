@@ -8,7 +8,7 @@ use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, WireError};
 
 use crate::error::AgentError;
 
-/// The longest frame with an INA message. A longer one is not for an agent.
+/// The longest frame with an INA message.
 const MAX_INA_FRAME_BYTES: usize =
     ENCAPSULATION_BYTES + INA_HEADER_BYTES + MAX_HOPS as usize * HOP_BYTES + VALUES_BYTES;
 
@@ -95,11 +95,10 @@ impl FrameLink {
     }
 
     /// The next frame, or `None` when there is none now.
-    pub(crate) fn receive<'a>(&mut self, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, AgentError> {
-        let received = self.port.receive(buffer).map_err(AgentError::system("receive"))?;
-        let Some(len) = received else { return Ok(None) };
-        self.traffic.received += 1;
-        Ok(Some(buffer.get(..len).unwrap_or_default()))
+    pub(crate) fn receive(&mut self) -> Result<Option<&[u8]>, AgentError> {
+        let received = self.port.receive().map_err(AgentError::system("receive"))?;
+        self.traffic.received += u64::from(received.is_some());
+        Ok(received)
     }
 
     pub(crate) fn count(&mut self, verdict: Verdict) {
@@ -109,11 +108,6 @@ impl FrameLink {
             Verdict::Malformed => self.traffic.malformed += 1,
         }
     }
-}
-
-/// A buffer that every INA frame fits into. (Longer frames are for somebody else: the port drops them.)
-pub(crate) fn receive_buffer() -> Box<[u8]> {
-    vec![0; MAX_INA_FRAME_BYTES].into_boxed_slice()
 }
 
 /// What became of a received frame.

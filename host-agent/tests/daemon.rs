@@ -173,7 +173,7 @@ impl FramePort for Broken {
         Ok(())
     }
 
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         Ok(None)
     }
 

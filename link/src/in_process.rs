@@ -64,9 +64,9 @@ fn direction(
         bell: Arc::clone(&bell),
         not_rung_for: 0,
         loss: Loss::new(config, number),
-        meter: meter.clone(),
+        meter,
     };
-    Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, bell, meter }))
+    Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, read: None, bell }))
 }
 
 /// One end of an in-process link. When the other end is gone, frames still go on the link until its queue
@@ -87,8 +87,8 @@ impl FramePort for InProcessPort {
         self.outgoing.flush()
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        Ok(self.incoming.receive(buffer))
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        Ok(self.incoming.receive())
     }
 
     fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
@@ -146,23 +146,19 @@ impl Outgoing {
 struct Incoming {
     frames: Consumer<Vec<u8>>,
     empties: Producer<Vec<u8>>,
+    /// The frame that was handed out last.
+    read: Option<Vec<u8>>,
     bell: Arc<Doorbell>,
-    meter: DirectionMeter,
 }
 
 impl Incoming {
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        while let Some(frame) = self.next() {
-            let len = frame.len();
-            let target = buffer.get_mut(..len).map(|target| target.copy_from_slice(&frame));
+    fn receive(&mut self) -> Option<&[u8]> {
+        if let Some(read) = self.read.take() {
             // No room for an empty frame means that the sender has enough of them.
-            let _ = self.empties.push(frame);
-            match target {
-                Some(()) => return Some(len),
-                None => self.meter.count_dropped(),
-            }
+            let _ = self.empties.push(read);
         }
-        None
+        self.read = self.next();
+        self.read.as_deref()
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
-use crate::{FramePort, check_length};
+use crate::{FramePort, MAX_FRAME_BYTES, check_length};
 
 /// Memory asked for in each direction's socket buffer: several windows of slices from dozens of children,
 /// in the kernel's own counting, which is about two bytes for one of ours.
@@ -30,6 +30,7 @@ const SOCKET_BUFFER_BYTES: libc::c_int = 8 << 20;
 pub struct InterfacePort {
     name: String,
     socket: OwnedFd,
+    buffer: Box<[u8]>,
     meter: InterfaceMeter,
 }
 
@@ -58,7 +59,8 @@ impl InterfacePort {
         be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
         enlarge_buffers(&socket);
         bind(&socket, index).map_err(fail("receive frames"))?;
-        Ok(Self { name: name.into(), socket, meter: InterfaceMeter::default() })
+        let buffer = vec![0; MAX_FRAME_BYTES].into_boxed_slice();
+        Ok(Self { name: name.into(), socket, buffer, meter: InterfaceMeter::default() })
     }
 
     /// Counters of what this port has sent and received. A clone of them lives on after the port.
@@ -94,13 +96,14 @@ impl FramePort for InterfacePort {
         Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
-            match rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+            match rustix::net::recv(&self.socket, &mut *self.buffer, flags) {
                 Ok((copied, len)) if copied < len => self.meter.received.count_dropped(),
                 Ok((_, len)) => {
                     self.meter.received.count_carried(len);
-                    return Ok(Some(len));
+                    return Ok(self.buffer.get(..len));
                 }
                 Err(Errno::AGAIN) => return Ok(None),
                 // NETDOWN is told once, when the interface goes down; it may come up again.

@@ -23,7 +23,7 @@ pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 /// The shortest frame that a port takes, in bytes: an Ethernet header.
 pub const MIN_FRAME_BYTES: usize = 14;
 /// The longest frame that a port takes or hands out, in bytes: an Ethernet header and the longest IPv4
-/// packet. A receive buffer of this size holds every frame.
+/// packet.
 pub const MAX_FRAME_BYTES: usize = MIN_FRAME_BYTES + 65_535;
 
 /// One end of a link, owned by the thread that polls it. Nothing here blocks.
@@ -46,12 +46,11 @@ pub trait FramePort: Send {
     /// The port cannot be used any more.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Copies the next frame to the start of `buffer` and returns its length, or `None` when none is there
-    /// now. A frame that is longer than the buffer is dropped, and counted as such.
+    /// The next frame, where the port has it, or `None` when none is there now.
     ///
     /// # Errors
     /// The port cannot be used any more.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+    fn receive(&mut self) -> io::Result<Option<&[u8]>>;
 
     /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are
     /// *edges*: one is certain only for frames that come after `receive` has returned `None`, so whoever

@@ -13,7 +13,7 @@ pub struct Carried {
     /// Frames put on the link that did not arrive.
     pub lost: u64,
     /// Frames that never were on the link: its queue was full, the interface down, or the frame longer than
-    /// the interface or the receiver's buffer takes.
+    /// the interface takes.
     pub dropped: u64,
 }
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use mio::{Events, Poll, Token, Waker};
 use tributary_api::Downlink;
 use tributary_host_agent::{ServerAgent, WorkerAgent};
-use tributary_link::{FramePort, InProcessPort, LinkConfig, MAX_FRAME_BYTES, link};
+use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 use tributary_protocol::Timers;
 
 use crate::job::{SERVER_NUMBER, configs};
@@ -91,11 +91,9 @@ impl Drop for Hub {
 
 fn forward(mut ports: Vec<InProcessPort>, mut poll: Poll, mut meddle: Meddle, stop: &AtomicBool) {
     let mut events = Events::with_capacity(64);
-    let mut buffer = vec![0; MAX_FRAME_BYTES];
     while !stop.load(Ordering::Acquire) {
         for from in 0..ports.len() {
-            while let Some(len) = ports[from].receive(&mut buffer).unwrap() {
-                let mut frame = buffer[..len].to_vec();
+            while let Some(mut frame) = ports[from].receive().unwrap().map(<[u8]>::to_vec) {
                 meddle(from, &mut frame);
                 deliver(&mut ports, from, &frame);
             }

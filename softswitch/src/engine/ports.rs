@@ -5,7 +5,7 @@ use std::io;
 
 use mio::{Registry, Token};
 use tokio::sync::mpsc::Sender;
-use tributary_link::{FramePort, MAX_FRAME_BYTES};
+use tributary_link::FramePort;
 
 use crate::error::SwitchError;
 use crate::program::DROP_PORT;
@@ -21,13 +21,17 @@ pub(super) struct Ports {
     by_number: Vec<Option<usize>>,
     cpu_port: u16,
     packet_ins: Sender<Vec<u8>>,
-    buffer: Box<[u8]>,
     drops: Drops,
 }
 
 struct Link {
     number: u16,
     port: Box<dyn FramePort>,
+    state: LinkState,
+}
+
+#[derive(Debug)]
+struct LinkState {
     /// There may be frames.
     ready: bool,
     /// Frames were sent since the last flush.
@@ -75,10 +79,13 @@ impl Ports {
             port.register(registry, Token(index))
                 .map_err(|source| SwitchError::Register { port: number, source })?;
             // Frames may have come before anyone could tell.
-            links.push(Link { number, port, ready: true, unflushed: false, failed: false });
+            links.push(Link {
+                number,
+                port,
+                state: LinkState { ready: true, unflushed: false, failed: false },
+            });
         }
-        let buffer = vec![0; MAX_FRAME_BYTES].into_boxed_slice();
-        Ok(Self { links, by_number, cpu_port, packet_ins, buffer, drops: Drops::default() })
+        Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default() })
     }
 
     pub(super) fn cpu_port(&self) -> u16 {
@@ -90,30 +97,30 @@ impl Ports {
     }
 
     pub(super) fn any_ready(&self) -> bool {
-        self.links.iter().any(|link| link.ready)
+        self.links.iter().any(|link| link.state.ready)
     }
 
     pub(super) fn is_ready(&self, index: usize) -> bool {
-        self.links[index].ready
+        self.links[index].state.ready
     }
 
     pub(super) fn set_ready(&mut self, index: usize) {
         if let Some(link) = self.links.get_mut(index) {
-            link.ready = !link.failed;
+            link.state.ready = !link.state.failed;
         }
     }
 
     pub(super) fn set_empty(&mut self, index: usize) {
-        self.links[index].ready = false;
+        self.links[index].state.ready = false;
     }
 
     /// The next frame of a port, and the port's number.
     pub(super) fn receive(&mut self, index: usize) -> Option<(u16, &[u8])> {
-        let link = &mut self.links[index];
-        match link.port.receive(&mut self.buffer) {
-            Ok(len) => Some((link.number, self.buffer.get(..len?)?)),
+        let Link { number, port, state, .. } = &mut self.links[index];
+        match port.receive() {
+            Ok(frame) => Some((*number, frame?)),
             Err(error) => {
-                link.fail(&error);
+                state.fail(*number, &error);
                 None
             }
         }
@@ -137,10 +144,10 @@ impl Ports {
 
     /// Sends off what is queued.
     pub(super) fn flush(&mut self) {
-        for link in self.links.iter_mut().filter(|link| link.unflushed) {
-            link.unflushed = false;
-            if let Err(error) = link.port.flush() {
-                link.fail(&error);
+        for Link { number, port, state } in self.links.iter_mut().filter(|link| link.state.unflushed) {
+            state.unflushed = false;
+            if let Err(error) = port.flush() {
+                state.fail(*number, &error);
             }
         }
     }
@@ -153,20 +160,22 @@ impl Ports {
 
 impl Link {
     fn send(&mut self, frame: &[u8], drops: &mut Drops) {
-        if self.failed {
+        if self.state.failed {
             drops.no_port += 1;
             return;
         }
         match self.port.send(frame) {
-            Ok(()) => self.unflushed = true,
+            Ok(()) => self.state.unflushed = true,
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => drops.bad_length += 1,
-            Err(error) => self.fail(&error),
+            Err(error) => self.state.fail(self.number, &error),
         }
     }
+}
 
-    fn fail(&mut self, error: &io::Error) {
+impl LinkState {
+    fn fail(&mut self, number: u16, error: &io::Error) {
         if !self.failed {
-            tracing::warn!(port = self.number, %error, "port failed: it is out of use until the switch is started again");
+            tracing::warn!(port = number, %error, "port failed: it is out of use until the switch is started again");
         }
         (self.failed, self.ready, self.unflushed) = (true, false, false);
     }

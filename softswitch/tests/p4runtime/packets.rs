@@ -1,7 +1,7 @@
 //! Packets between controller and switch.
 
 use tokio::sync::broadcast::Receiver;
-use tributary_link::{FramePort, MAX_FRAME_BYTES};
+use tributary_link::FramePort;
 use tributary_p4runtime::Code;
 use tributary_p4runtime::entry::{ActionCall, ControllerPacket, TableEntry};
 use tributary_p4runtime::p4::v1 as message;
@@ -35,11 +35,10 @@ async fn packet_in(heard: &mut Receiver<Notification>) -> ControllerPacket {
 fn receive(port: &mut dyn FramePort) -> Vec<u8> {
     let mut poll = mio::Poll::new().unwrap();
     port.register(poll.registry(), mio::Token(0)).unwrap();
-    let mut buffer = vec![0; MAX_FRAME_BYTES];
     let mut events = mio::Events::with_capacity(1);
     loop {
-        if let Some(length) = port.receive(&mut buffer).unwrap() {
-            return buffer[..length].to_vec();
+        if let Some(frame) = port.receive().unwrap() {
+            return frame.to_vec();
         }
         poll.poll(&mut events, Some(PATIENCE)).unwrap();
         assert!(!events.is_empty(), "no frame came");

@@ -28,12 +28,10 @@ impl Host {
 
     /// The next frame, waited for.
     fn receive(&mut self) -> Vec<u8> {
-        let mut buffer = vec![0; 2000];
         let mut events = Events::with_capacity(8);
         loop {
-            if let Some(len) = self.port.receive(&mut buffer).unwrap() {
-                buffer.truncate(len);
-                return buffer;
+            if let Some(frame) = self.port.receive().unwrap() {
+                return frame.to_vec();
             }
             self.poll.poll(&mut events, Some(LONG)).unwrap();
             assert!(!events.is_empty(), "no frame came");
