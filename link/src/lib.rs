@@ -3,9 +3,8 @@
 //! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames
 //! from the destination address on, without the frame check sequence. Two kinds of port exist:
 //! [`in_process`] links, which connect threads of one process and can lose frames on purpose, and
-//! [`interface`] ports, which put frames on a Linux network interface. Other ways to move frames
-//! (packet rings, `AF_XDP`, batched system calls) belong behind the same trait, which leaves them room:
-//! a port may fetch many frames at a time and may hold frames back until [`FramePort::flush`].
+//! [`interface`] ports, which put frames on a Linux network interface. The trait leaves them room: a port may
+//! hand out frames where the kernel has put them, and may hold frames back until [`FramePort::flush`].
 
 use std::io;
 

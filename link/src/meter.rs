@@ -12,8 +12,8 @@ pub struct Carried {
     pub bytes: u64,
     /// Frames put on the link that did not arrive.
     pub lost: u64,
-    /// Frames that never were on the link: its queue was full, the interface down, or the frame longer than
-    /// the interface takes.
+    /// Frames that never were on the link, or never left it: its queue was full, the interface down, or the
+    /// frame longer than the interface takes.
     pub dropped: u64,
 }
 
@@ -41,8 +41,12 @@ impl DirectionMeter {
     }
 
     pub(crate) fn count_carried(&self, len: usize) {
-        self.0.frames.fetch_add(1, Ordering::Relaxed);
-        self.0.bytes.fetch_add(len as u64, Ordering::Relaxed);
+        self.count_all_carried(1, len);
+    }
+
+    pub(crate) fn count_all_carried(&self, frames: usize, bytes: usize) {
+        self.0.frames.fetch_add(frames as u64, Ordering::Relaxed);
+        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_lost(&self) {
@@ -50,7 +54,11 @@ impl DirectionMeter {
     }
 
     pub(crate) fn count_dropped(&self) {
-        self.0.dropped.fetch_add(1, Ordering::Relaxed);
+        self.count_all_dropped(1);
+    }
+
+    pub(crate) fn count_all_dropped(&self, frames: u64) {
+        self.0.dropped.fetch_add(frames, Ordering::Relaxed);
     }
 }
 

@@ -58,9 +58,60 @@ fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     assert_eq!(left.meter().sent.read(), Carried { frames: 3, bytes: 2_688, lost: 0, dropped: 0 });
     assert!(right.meter().received.read().frames >= 3);
 
-    left.send(&frame(1_515)).unwrap();
-    assert_eq!(left.meter().sent.read().dropped, 1, "longer than the MTU");
+    // Longer than the MTU: it is dropped, and those before and behind it are not.
+    for len in [100, 1_515, 101] {
+        left.send(&frame(len)).unwrap();
+    }
+    left.flush().unwrap();
+    assert_eq!(left.meter().sent.read().dropped, 1);
+    assert_eq!(receive(&mut right, &mut poll), frame(100));
+    assert_eq!(receive(&mut right, &mut poll), frame(101));
     assert_eq!(left.send(&frame(14)[..13]).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// A frame with a number in it.
+fn numbered(number: u32) -> Vec<u8> {
+    let mut numbered = frame(60);
+    numbered[14..18].copy_from_slice(&number.to_be_bytes());
+    numbered
+}
+
+fn number_of(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+#[test]
+fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
+    const SENT: u32 = 10_000;
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let mut left = InterfacePort::open("left").unwrap();
+    let mut right = InterfacePort::open("right").unwrap();
+    let mut poll = Poll::new().unwrap();
+    right.register(poll.registry(), Token(1)).unwrap();
+    // Three times, so that it goes on where it had to stop.
+    let mut lost = 0;
+    for round in 1..=3 {
+        for number in 0..SENT {
+            left.send(&numbered(number)).unwrap();
+        }
+        left.flush().unwrap();
+        let mut kept = 0;
+        while let Some(frame) = next(&mut right) {
+            assert_eq!(number_of(&frame), kept);
+            kept += 1;
+        }
+        assert!((1_000..SENT).contains(&kept), "{kept}");
+        lost += u64::from(SENT - kept);
+        // The loss is known from the first frame on that comes after it.
+        left.send(&frame(70)).unwrap();
+        left.flush().unwrap();
+        assert_eq!(receive(&mut right, &mut poll), frame(70));
+        // The kernel's own chatter may have been lost, too.
+        let dropped = right.meter().received.read().dropped;
+        assert!((lost..lost + 10 * round).contains(&dropped), "{dropped} counted, {lost} lost");
+    }
 }
 
 #[test]
@@ -74,6 +125,7 @@ fn an_interface_that_goes_down_loses_frames_and_comes_back() {
     right.register(poll.registry(), Token(1)).unwrap();
     netns::ip("link set left down");
     left.send(&frame(60)).unwrap();
+    left.flush().unwrap();
     assert_eq!(left.meter().sent.read().dropped, 1);
     netns::ip("link set left up");
     // The kernel takes its time to bring a link up; until then frames are lost.
@@ -81,6 +133,7 @@ fn an_interface_that_goes_down_loses_frames_and_comes_back() {
     let started = Instant::now();
     loop {
         left.send(&frame(61)).unwrap();
+        left.flush().unwrap();
         if let Some(arrived) = next(&mut right) {
             assert_eq!(arrived, frame(61));
             break;
@@ -90,7 +143,8 @@ fn an_interface_that_goes_down_loses_frames_and_comes_back() {
     }
 
     netns::ip("link delete left");
-    let error = left.send(&frame(60)).unwrap_err();
+    left.send(&frame(60)).unwrap();
+    let error = left.flush().unwrap_err();
     assert!(error.to_string().contains("left"), "{error}");
 }
 

@@ -1,0 +1,85 @@
+//! Ports on Linux network interfaces, over `AF_PACKET` sockets.
+//!
+//! Frames come in through a [ring] in memory that the kernel shares with this process, and go [out](send)
+//! many by one system call: these cost more than all else that a switch does with a frame. pnet_datalink
+//! does not serve: it waits in a `select` of its own, gives no descriptor to register with mio, and hands a
+//! switch its own outgoing frames back.
+//!
+//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables' rules hold
+//! for them: the ways around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
+//!
+//! Two habits of the kernel to know: it takes VLAN tags off before a socket sees the frame, and frames of
+//! a host on the same machine may arrive with unfinished TCP and UDP checksums and longer than the MTU
+//! unless checksum and segmentation offloads of that interface are off (`ethtool -K`). INA packets carry
+//! no UDP checksum and are short, so neither concerns them. A frame that is longer than the interface's MTU
+//! was when the port was opened is dropped.
+
+mod ring;
+mod send;
+mod socket;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+
+use crate::error::LinkError;
+use crate::meter::InterfaceMeter;
+use crate::{FramePort, check_length};
+use ring::Ring;
+use send::Outgoing;
+
+/// A port that sends and receives every frame of one Linux interface. Needs the right `CAP_NET_RAW`.
+#[derive(Debug)]
+pub struct InterfacePort {
+    name: String,
+    socket: OwnedFd,
+    incoming: Ring,
+    outgoing: Outgoing,
+    meter: InterfaceMeter,
+}
+
+impl InterfacePort {
+    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode. The port
+    /// does not receive what this host sends through the interface.
+    ///
+    /// # Errors
+    /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step
+    /// that failed.
+    pub fn open(name: &str) -> Result<Self, LinkError> {
+        let meter = InterfaceMeter::default();
+        let (socket, incoming) = socket::open(name, &meter.received)?;
+        let outgoing = Outgoing::new(meter.sent.clone());
+        Ok(Self { name: name.into(), socket, incoming, outgoing, meter })
+    }
+
+    /// Counters of what this port has sent and received. A clone of them lives on after the port.
+    pub fn meter(&self) -> &InterfaceMeter {
+        &self.meter
+    }
+}
+
+impl FramePort for InterfacePort {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        check_length(frame)?;
+        self.outgoing.queue(frame);
+        if self.outgoing.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Self { name, socket, outgoing, .. } = self;
+        outgoing.send_all(socket).map_err(|errno| {
+            let error = io::Error::from(errno);
+            io::Error::new(error.kind(), format!("cannot send on network interface {name}: {error}"))
+        })
+    }
+
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        Ok(self.incoming.next(&self.socket))
+    }
+
+    fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.socket.as_raw_fd()), token, Interest::READABLE)
+    }
+}

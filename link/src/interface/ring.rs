@@ -1,0 +1,187 @@
+//! Frames on their way in: a ring of slots that the kernel fills and this process empties, both in the same
+//! memory (`TPACKET_V2`). No system call and no copy comes between a frame's arrival and its receiver.
+//!
+//! Measured on two virtual cores, three veth interfaces and 256 values a slice, against `recvmmsg`: a fifth
+//! to a third more slices a second, with a sixth less of the switch's time. (`TPACKET_V3` hands over whole
+//! blocks, and a block that is not full only after milliseconds: a window of 16 slices would wait for that.)
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{ptr, slice};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::io::Errno;
+
+use super::socket;
+use crate::meter::DirectionMeter;
+
+/// Memory of a ring: about 2,600 frames of up to 1,514 bytes, which is several windows of slices from dozens
+/// of children.
+const RING_BYTES: usize = 4 << 20;
+/// The kernel takes the memory in blocks of this size, or of a slot's if that is larger.
+const BLOCK_BYTES: usize = 64 << 10;
+const PAGE_BYTES: usize = 4096;
+/// Bytes that a frame may have beyond its interface's MTU: the Ethernet header and one VLAN tag.
+const FRAMING_BYTES: usize = 14 + 4;
+
+/// How the ring lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    slot_bytes: usize,
+    block_bytes: usize,
+    blocks: usize,
+}
+
+impl Layout {
+    /// For frames of an interface with this MTU.
+    fn new(mtu: usize) -> Self {
+        let alignment = libc::TPACKET_ALIGNMENT;
+        // The kernel's own header comes first, and up to one alignment more, so that the IP header is aligned.
+        let head_bytes = libc::TPACKET2_HDRLEN + alignment;
+        let slot_bytes = (head_bytes + FRAMING_BYTES + mtu).next_multiple_of(alignment);
+        let block_bytes = BLOCK_BYTES.max(slot_bytes.next_multiple_of(PAGE_BYTES));
+        Self { slot_bytes, block_bytes, blocks: RING_BYTES.div_ceil(block_bytes) }
+    }
+
+    fn slots_a_block(&self) -> usize {
+        self.block_bytes / self.slot_bytes
+    }
+
+    fn slots(&self) -> usize {
+        self.blocks * self.slots_a_block()
+    }
+
+    /// Where a slot begins. Slots don't straddle blocks.
+    fn offset(&self, slot: usize) -> usize {
+        let (block, in_block) = (slot / self.slots_a_block(), slot % self.slots_a_block());
+        block * self.block_bytes + in_block * self.slot_bytes
+    }
+
+    fn request(&self) -> Result<libc::tpacket_req, Errno> {
+        let number = |bytes: usize| libc::c_uint::try_from(bytes).map_err(|_| Errno::INVAL);
+        Ok(libc::tpacket_req {
+            tp_block_size: number(self.block_bytes)?,
+            tp_block_nr: number(self.blocks)?,
+            tp_frame_size: number(self.slot_bytes)?,
+            tp_frame_nr: number(self.slots())?,
+        })
+    }
+}
+
+/// The receiving half of a port.
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: MmapRaw,
+    layout: Layout,
+    /// The slot that is read next, or whose frame is handed out.
+    slot: usize,
+    /// The frame in `slot` is handed out, and goes back to the kernel at the next call.
+    handed_out: bool,
+    meter: DirectionMeter,
+}
+
+/// What the kernel says of a frame, but for the status.
+struct Head {
+    /// Bytes in the slot.
+    kept: usize,
+    /// Bytes that came in.
+    len: usize,
+    /// Where they begin in the slot.
+    offset: usize,
+}
+
+impl Ring {
+    /// Makes `socket` fill a ring from now on, which has room for the frames of an interface with this MTU.
+    ///
+    /// # Errors
+    /// The kernel's, when it has no memory to give, for one.
+    pub(super) fn new(socket: &OwnedFd, mtu: usize, meter: DirectionMeter) -> Result<Self, Errno> {
+        let layout = Layout::new(mtu);
+        socket::fill_ring(socket, &layout.request()?)?;
+        let len = layout.blocks * layout.block_bytes;
+        // Populated, or the first frames of each page would wait for it.
+        let memory = MmapOptions::new().len(len).populate().map_raw(socket);
+        let memory = memory.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(Self { memory, layout, slot: 0, handed_out: false, meter })
+    }
+
+    /// The next frame, if there is one.
+    pub(super) fn next(&mut self, socket: &OwnedFd) -> Option<&[u8]> {
+        if self.handed_out {
+            self.give_back();
+        }
+        loop {
+            let status = self.status().load(Ordering::Acquire);
+            if status & libc::TP_STATUS_USER == 0 {
+                return None;
+            }
+            if status & libc::TP_STATUS_LOSING != 0 {
+                // It cannot fail on this socket, and if it did only the count would be too small.
+                self.meter.count_all_dropped(socket::overflowed(socket).unwrap_or(0));
+            }
+            let Head { kept, len, offset } = self.head();
+            if len > kept || offset + len > self.layout.slot_bytes {
+                self.meter.count_dropped();
+                self.give_back();
+                continue;
+            }
+            self.meter.count_carried(len);
+            self.handed_out = true;
+            return Some(self.bytes(offset, len));
+        }
+    }
+
+    /// Hands the slot back to the kernel, and goes on to the next one.
+    fn give_back(&mut self) {
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.slot = (self.slot + 1) % self.layout.slots();
+        self.handed_out = false;
+    }
+
+    /// The beginning of the present slot, which is all inside the memory and aligned to 16 bytes.
+    fn begin(&self) -> *mut u8 {
+        self.memory.as_mut_ptr().wrapping_add(self.layout.offset(self.slot))
+    }
+
+    /// Who owns the present slot, the kernel or this process, and what there is to say about its frame.
+    #[allow(unsafe_code)]
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The
+        // kernel, too, reads and writes it as a whole only.
+        unsafe { AtomicU32::from_ptr(self.begin().cast()) }
+    }
+
+    #[allow(unsafe_code)]
+    fn head(&self) -> Head {
+        // SAFETY: the slot begins with this header, which is plain numbers. The caller has seen in the status
+        // that the slot is this process's, so the kernel does not write to it now.
+        let head = unsafe { ptr::read(self.begin().cast::<libc::tpacket2_hdr>()) };
+        Head { kept: head.tp_snaplen as usize, len: head.tp_len as usize, offset: head.tp_mac.into() }
+    }
+
+    /// Bytes of the present slot, which has them all.
+    #[allow(unsafe_code)]
+    fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: the caller has checked that the bytes are inside the slot, and that the slot is this
+        // process's. It stays so until the slot is given back, which takes a `&mut self` and so comes after
+        // the end of this borrow.
+        unsafe { slice::from_raw_parts(self.begin().wrapping_add(offset), len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_lie_inside_the_ring_and_apart() {
+        for mtu in [68, 1_500, 9_000, 65_535] {
+            let layout = Layout::new(mtu);
+            assert!(layout.slots() >= 60, "{mtu}: {layout:?}");
+            let begins = (0..layout.slots()).map(|slot| layout.offset(slot));
+            assert!(begins.clone().zip(begins.clone().skip(1)).all(|(a, b)| a + layout.slot_bytes <= b));
+            let end = begins.max().map(|last| last + layout.slot_bytes);
+            assert!(end.is_some_and(|end| end <= layout.blocks * layout.block_bytes));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The `AF_PACKET` socket of a port: opened with rustix, its options set with libc.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::ring::Ring;
+use crate::error::LinkError;
+use crate::meter::DirectionMeter;
+
+/// Memory asked for frames on their way out: several windows of slices for dozens of children, in the
+/// kernel's own counting, which is about two bytes for one of ours.
+const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
+
+/// A socket that receives every frame that comes in at the interface `name`, and none that leaves by it, with
+/// the ring that it receives them in. `meter` counts them.
+///
+/// # Errors
+/// As [`InterfacePort::open`](super::InterfacePort::open).
+pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring), LinkError> {
+    let fail = |step| {
+        move |errno: Errno| match errno {
+            Errno::PERM | Errno::ACCESS => LinkError::NotPermitted { name: name.into() },
+            Errno::NODEV => LinkError::NoInterface { name: name.into() },
+            _ => LinkError::Interface { name: name.into(), step, source: errno.into() },
+        }
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // Protocol 0: until `bind` names the interface, nothing is received from any other.
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+        .map_err(fail("open a packet socket"))?;
+    let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(fail("find the index"))?;
+    let index = libc::c_int::try_from(index).map_err(|_| fail("find the index")(Errno::OVERFLOW))?;
+    let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
+    ignore_outgoing(&socket).map_err(fail("leave out outgoing frames"))?;
+    be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
+    enlarge_send_buffer(&socket);
+    let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
+    bind(&socket, index).map_err(fail("receive frames"))?;
+    Ok((socket, ring))
+}
+
+/// Makes the kernel put what it receives in a ring, which is mapped afterwards.
+pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req) -> Result<(), Errno> {
+    let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
+}
+
+/// Frames that the kernel has thrown away since the last call, because the ring was full.
+#[allow(unsafe_code)]
+pub(super) fn overflowed(socket: &OwnedFd) -> Result<u64, Errno> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of_val(&stats) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `stats`, which has as many and is plain numbers.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut len,
+        )
+    };
+    os_result(answer).map(|()| stats.tp_drops.into())
+}
+
+fn ignore_outgoing(socket: &OwnedFd) -> Result<(), Errno> {
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
+}
+
+/// As a membership, which the kernel takes back when the socket is closed, not as the interface's flag.
+fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// As far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, up to it without. A port
+/// with a small buffer works, and loses more in a burst.
+fn enlarge_send_buffer(socket: &OwnedFd) {
+    let bytes = &SEND_BUFFER_BYTES;
+    if set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes).is_err() {
+        let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+    }
+}
+
+/// The most bytes behind an Ethernet header that the interface sends.
+#[allow(unsafe_code)]
+fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
+    // SAFETY: the request is a name and numbers, for all of which zero is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The name was found, so it is short enough to leave a zero behind it.
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // SAFETY: the call reads the name of `request` and writes a number to it, and lives no longer than it.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    os_result(answer)?;
+    // SAFETY: the call was answered, so this is the union's field that it has written.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    usize::try_from(mtu).map_err(|_| Errno::INVAL)
+}
+
+/// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for the packet options.
+#[allow(unsafe_code)]
+fn set_option<T: Copy>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> Result<(), Errno> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is to `len` readable bytes that outlive the call, which only reads them; a value
+    // that does not fit the option is refused by the kernel.
+    let answer =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const *value).cast(), len) };
+    os_result(answer)
+}
+
+/// Binds to the interface and starts receiving every protocol: rustix has no link-layer addresses.
+#[allow(unsafe_code)]
+fn bind(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer is to a whole `sockaddr_ll`, as its family says, and `len` is its size; the call
+    // only reads it.
+    let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    os_result(answer)
+}
+
+/// What `errno` says, unless a call was answered with 0.
+fn os_result(answer: libc::c_int) -> Result<(), Errno> {
+    if answer == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
