@@ -3,8 +3,11 @@
 
 use std::error::Error;
 
-const PROTOS: [&str; 2] =
-    ["proto/tributary/controller/v1/controller.proto", "proto/tributary/agent/v1/agent.proto"];
+const PROTOS: [&str; 3] = [
+    "proto/tributary/controller/v1/controller.proto",
+    "proto/tributary/agent/v1/agent.proto",
+    "proto/tributary/ps/v1/ps.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     for proto in PROTOS {

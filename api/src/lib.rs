@@ -1,5 +1,5 @@
-//! The gRPC APIs: between the controller and the host agents, and between an agent and the training
-//! processes of its host ([`agent`]).
+//! The gRPC APIs: between the controller and the host agents, between an agent and the training processes
+//! of its host ([`agent`]), and between workers and a parameter server ([`ps`]).
 //!
 //! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. What a member of a job is
 //! told ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets: whoever
@@ -17,4 +17,10 @@ pub use error::ConfigError;
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("tributary.controller.v1");
+}
+
+/// The parameter server's messages and service, generated from `proto/tributary/ps/v1/ps.proto`.
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
+pub mod ps {
+    tonic::include_proto!("tributary.ps.v1");
 }

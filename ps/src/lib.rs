@@ -3,4 +3,8 @@
 //! When a gradient is used, and when its worker may go on, is decided by a [`policy`]: a state machine
 //! without I/O and clock.
 
+pub mod client;
+pub mod optimizer;
 pub mod policy;
+pub mod server;
+mod values;

@@ -1,0 +1,203 @@
+//! The worker's side.
+//!
+//! ```no_run
+//! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), tributary_ps::client::ClientError> {
+//! use tributary_codec::Kind;
+//! use tributary_ps::client::{Client, ClientOptions};
+//!
+//! let server = tonic::transport::Endpoint::from_static("http://10.0.0.1:29812");
+//! let options = ClientOptions::new(vec![server], "digits", 0);
+//! let (mut client, mut step) = Client::join(options, &[0.0; 1000]).await?;
+//! while step.iteration < 100 {
+//!     step = client.push(&gradient(&step.parameters, step.iteration)).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod backoff;
+mod link;
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use thiserror::Error;
+use tokio::sync::watch;
+use tonic::Status;
+use tonic::transport::Endpoint;
+use tributary_codec::{Codec, EncodeError, Kind};
+
+use crate::policy::Worker;
+use link::Link;
+
+/// What a message has besides parameters, at most.
+const MESSAGE_ROOM: usize = 64 << 10;
+
+/// How a worker takes part in a job.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// The servers, each of which holds a range of the parameters, in the ranges' order.
+    pub servers: Vec<Endpoint>,
+    /// The job's name.
+    pub job: String,
+    /// The job's token, if it has one.
+    pub token: Vec<u8>,
+    /// This worker's rank.
+    pub worker: Worker,
+    /// What gradients are encoded with.
+    pub codec: Kind,
+    /// How long a server may be away before the worker gives up.
+    pub patience: Duration,
+}
+
+impl ClientOptions {
+    /// Without a token and a codec, and with a patience of five minutes.
+    pub fn new(servers: Vec<Endpoint>, job: impl Into<String>, worker: Worker) -> Self {
+        let patience = Duration::from_secs(300);
+        Self { servers, job: job.into(), token: Vec::new(), worker, codec: Kind::None, patience }
+    }
+}
+
+/// Why a worker cannot go on.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// No server, or more than there are parameters.
+    #[error("{servers} servers for {parameters} parameters: each needs at least one")]
+    Servers {
+        /// Servers given.
+        servers: usize,
+        /// Parameters of the model.
+        parameters: usize,
+    },
+    /// A codec that needs all workers' agreement, for which the server has no messages.
+    #[error(
+        "{0} needs a codebook that all workers agree on, which goes over the fabric: choose another codec"
+    )]
+    Codec(Kind),
+    /// A gradient of another length.
+    #[error("a gradient of {got} values for a model of {expected} parameters")]
+    Length {
+        /// Parameters of the model.
+        expected: usize,
+        /// Values given.
+        got: usize,
+    },
+    /// A gradient that cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A server has refused this worker or its gradient.
+    #[error("the parameter server {server} refuses: {}", status.message())]
+    Refused {
+        /// Which one.
+        server: String,
+        /// What it said.
+        #[source]
+        status: Status,
+    },
+    /// A server was away for longer than the worker's patience.
+    #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
+    Away {
+        /// Which one.
+        server: String,
+        /// How long it was waited for.
+        patience: Duration,
+        /// What the last try said.
+        reason: String,
+    },
+    /// A server's message that makes no sense.
+    #[error("the parameter server {server} sent {got} values where {expected} are expected")]
+    Step {
+        /// Which one.
+        server: String,
+        /// Values of its range.
+        expected: usize,
+        /// Values that it sent.
+        got: usize,
+    },
+}
+
+/// What to compute the next gradient from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server
+    /// has gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
+    pub iteration: u64,
+    /// The whole model's parameters.
+    pub parameters: Vec<f32>,
+    /// Whose gradient, or leaving, made the last server let this worker go on.
+    pub released_by: Worker,
+    /// Whether this worker is in a synchronous group.
+    pub in_group: bool,
+}
+
+/// A worker's part in a job. Dropping it is leaving.
+pub struct Client {
+    links: Vec<Link>,
+    codecs: Vec<Box<dyn Codec>>,
+    parameters: usize,
+}
+
+impl Client {
+    /// Joins a job. Returns when the job has started, with the first step. `initial` is what the model starts
+    /// from if the servers have no parameters yet.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub async fn join(options: ClientOptions, initial: &[f32]) -> Result<(Self, Step), ClientError> {
+        let (servers, parameters) = (options.servers.len(), initial.len());
+        if servers == 0 || servers > parameters {
+            return Err(ClientError::Servers { servers, parameters });
+        }
+        if options.codec.needs_agreement() {
+            return Err(ClientError::Codec(options.codec));
+        }
+        let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
+        let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);
+        // What error feedback owes belongs to a range, so each has its own encoder.
+        let seed = |server| u64::from(options.worker) << 32 | server as u64;
+        let codecs = (0..servers).map(|server| options.codec.codec(seed(server))).collect();
+        let mut client = Self { links: (0..servers).map(link).collect(), codecs, parameters };
+        let step = client.exchange(vec![None; servers]).await?;
+        Ok((client, step))
+    }
+
+    /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
+    /// is waited for.
+    ///
+    /// # Errors
+    /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
+    /// gradient.
+    pub async fn push(&mut self, gradient: &[f32]) -> Result<Step, ClientError> {
+        if gradient.len() != self.parameters {
+            return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
+        }
+        let pieces = self.links.iter().zip(&mut self.codecs);
+        let codes = pieces
+            .map(|(link, codec)| Ok(Some(codec.encode(&gradient[link.range()])?)))
+            .collect::<Result<_, EncodeError>>()?;
+        self.exchange(codes).await
+    }
+
+    /// One message to each server, if any, and a step from each.
+    async fn exchange(&mut self, codes: Vec<Option<Vec<u8>>>) -> Result<Step, ClientError> {
+        let (released, _) = watch::channel(false);
+        let exchanges = self.links.iter_mut().zip(codes).map(|(link, code)| {
+            let (released, others) = (&released, released.subscribe());
+            async move {
+                let step = link.exchange(code, others).await;
+                // The other servers must not hold what this one has let go: they could wait for each other.
+                released.send_replace(true);
+                step
+            }
+        });
+        let steps = try_join_all(exchanges).await?;
+        let mut whole = Step { iteration: u64::MAX, parameters: Vec::new(), released_by: 0, in_group: false };
+        for step in steps {
+            whole.iteration = whole.iteration.min(step.iteration);
+            whole.parameters.extend(step.parameters);
+            whole.released_by = step.released_by;
+            whole.in_group |= step.in_group;
+        }
+        Ok(whole)
+    }
+}

@@ -1,0 +1,200 @@
+//! How a gradient changes the parameters.
+
+mod adam;
+mod momentum;
+mod sgd;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use adam::Adam;
+use momentum::Momentum;
+use sgd::Sgd;
+
+/// One rule of descent, with what it remembers from one update to the next.
+pub trait Optimizer: Send {
+    /// Takes one step. `parameters` and `gradient` are as long as the optimiser was made for; `rate` is the
+    /// learning rate of this step.
+    fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32);
+
+    /// What has to be kept in a checkpoint.
+    fn state(&self) -> OptimizerState;
+}
+
+/// What an optimiser remembers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OptimizerState {
+    /// Updates made.
+    pub steps: u64,
+    /// Vectors as long as the parameters, in the order that the optimiser defines.
+    pub vectors: Vec<Vec<f32>>,
+}
+
+/// Which optimiser, and its constants. The learning rate is the job's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum OptimizerKind {
+    /// `W ← W − rate · g`
+    #[default]
+    Sgd,
+    /// `v ← momentum · v + g; W ← W − rate · v` (Polyak's heavy ball)
+    Momentum {
+        /// How much of the last step goes on; 0 to below 1.
+        #[serde(default = "momentum::default_momentum")]
+        momentum: f32,
+    },
+    /// Adam (Kingma and Ba, 2015, algorithm 1).
+    Adam {
+        /// Decay of the mean of gradients; 0 to below 1.
+        #[serde(default = "adam::default_beta1")]
+        beta1: f32,
+        /// Decay of the mean of their squares; 0 to below 1.
+        #[serde(default = "adam::default_beta2")]
+        beta2: f32,
+        /// Added to the root of that mean; above 0.
+        #[serde(default = "adam::default_epsilon")]
+        epsilon: f32,
+    },
+}
+
+/// Constants that make no sense, or a state of another optimiser.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum OptimizerError {
+    /// A constant is out of its range.
+    #[error("the optimiser's {name} is {value}: {rule}")]
+    Constant {
+        /// Which one.
+        name: &'static str,
+        /// What it is.
+        value: f32,
+        /// What it may be.
+        rule: &'static str,
+    },
+    /// The checkpoint was made with another optimiser.
+    #[error(
+        "the checkpoint holds {got} vectors of optimiser state where {expected} of {length} values are needed: \
+         was it made with another optimiser?"
+    )]
+    State {
+        /// Vectors that this optimiser has.
+        expected: usize,
+        /// Vectors that there are.
+        got: usize,
+        /// Values that each should have.
+        length: usize,
+    },
+}
+
+impl OptimizerKind {
+    /// The optimiser of `length` parameters, as `state` left it or before its first step.
+    ///
+    /// # Errors
+    /// [`OptimizerError`]: constants out of range; a state that is not this optimiser's.
+    pub fn build(
+        self,
+        length: usize,
+        state: Option<OptimizerState>,
+    ) -> Result<Box<dyn Optimizer>, OptimizerError> {
+        self.check()?;
+        let expected = self.vectors();
+        let fresh = || OptimizerState { steps: 0, vectors: vec![vec![0.0; length]; expected] };
+        let state = state.unwrap_or_else(fresh);
+        if state.vectors.len() != expected || state.vectors.iter().any(|vector| vector.len() != length) {
+            return Err(OptimizerError::State { expected, got: state.vectors.len(), length });
+        }
+        Ok(match self {
+            Self::Sgd => Box::new(Sgd::new(state)),
+            Self::Momentum { momentum } => Box::new(Momentum::new(momentum, state)),
+            Self::Adam { beta1, beta2, epsilon } => Box::new(Adam::new(beta1, beta2, epsilon, state)),
+        })
+    }
+
+    /// How many vectors of state it has.
+    fn vectors(self) -> usize {
+        match self {
+            Self::Sgd => 0,
+            Self::Momentum { .. } => 1,
+            Self::Adam { .. } => 2,
+        }
+    }
+
+    fn check(self) -> Result<(), OptimizerError> {
+        let fraction = |name, value: f32| {
+            let rule = "from 0 to below 1 is needed";
+            if (0.0..1.0).contains(&value) {
+                Ok(())
+            } else {
+                Err(OptimizerError::Constant { name, value, rule })
+            }
+        };
+        match self {
+            Self::Sgd => Ok(()),
+            Self::Momentum { momentum } => fraction("momentum", momentum),
+            Self::Adam { beta1, beta2, epsilon } => {
+                fraction("beta1", beta1)?;
+                fraction("beta2", beta2)?;
+                let (name, rule) = ("epsilon", "a finite number above 0 is needed");
+                if epsilon > 0.0 && epsilon.is_finite() {
+                    return Ok(());
+                }
+                Err(OptimizerError::Constant { name, value: epsilon, rule })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADAM: OptimizerKind = OptimizerKind::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+
+    fn steps(kind: OptimizerKind, gradients: &[f32]) -> Vec<f32> {
+        let (mut optimizer, mut parameter) = (kind.build(1, None).unwrap(), [0.0f32]);
+        let step = |gradient: &f32| {
+            optimizer.update(&mut parameter, &[*gradient], 0.1);
+            parameter[0]
+        };
+        gradients.iter().map(step).collect()
+    }
+
+    fn assert_close(got: &[f32], expected: &[f32]) {
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6;
+        assert!(got.iter().zip(expected).all(close), "{got:?}, not {expected:?}");
+    }
+
+    #[test]
+    fn each_descends_as_its_definition_says() {
+        assert_close(&steps(OptimizerKind::Sgd, &[1.0, 2.0]), &[-0.1, -0.3]);
+        // v: 1, 0.5 + 2
+        assert_close(&steps(OptimizerKind::Momentum { momentum: 0.5 }, &[1.0, 2.0]), &[-0.1, -0.35]);
+        // Adam's first step is the rate, whatever the gradient's size. Second: m = 0.29 / 0.19,
+        // v = 0.004999 / 0.001999.
+        let second = -0.1 - 0.1 * (0.29 / 0.19) / (0.004_999f32 / 0.001_999).sqrt();
+        assert_close(&steps(ADAM, &[1.0, 2.0]), &[-0.1, second]);
+        assert_close(&steps(ADAM, &[1e-3]), &[-0.1]);
+    }
+
+    #[test]
+    fn a_restored_state_goes_on_where_it_was() {
+        for kind in [OptimizerKind::Sgd, OptimizerKind::Momentum { momentum: 0.9 }, ADAM] {
+            let (mut whole, mut parameters) = (kind.build(2, None).unwrap(), [1.0f32, -1.0]);
+            whole.update(&mut parameters, &[0.5, 2.0], 0.1);
+            let (mut restored, mut same) = (kind.build(2, Some(whole.state())).unwrap(), parameters);
+            whole.update(&mut parameters, &[0.25, -1.0], 0.1);
+            restored.update(&mut same, &[0.25, -1.0], 0.1);
+            assert_eq!(parameters, same);
+            assert_eq!(whole.state(), restored.state());
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert!(OptimizerKind::Momentum { momentum: 1.0 }.build(1, None).is_err());
+        assert!(OptimizerKind::Momentum { momentum: f32::NAN }.build(1, None).is_err());
+        assert!(OptimizerKind::Adam { beta1: 0.9, beta2: 0.999, epsilon: 0.0 }.build(1, None).is_err());
+        let adams = ADAM.build(3, None).unwrap().state();
+        assert!(OptimizerKind::Sgd.build(3, Some(adams.clone())).is_err());
+        assert!(ADAM.build(4, Some(adams)).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! Checkpoints: one file a job, replaced as a whole.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 8 | [`MAGIC`] |
+//! | 4 | [`VERSION`], little-endian |
+//! | 4 | CRC-32 of what follows, little-endian |
+//! | rest | [`Snapshot`] in postcard's format |
+//!
+//! A file is written beside the old one, synced, and renamed over it, so that after a crash there is either
+//! the old one or the new one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use crate::optimizer::OptimizerState;
+use crate::policy::Worker;
+
+const MAGIC: [u8; 8] = *b"TRIBPS\r\n";
+const VERSION: u32 = 1;
+const HEADER_LEN: usize = 16;
+
+/// All that a job goes on from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Snapshot {
+    pub(super) job: String,
+    /// Where in the model the range begins.
+    pub(super) first: u64,
+    pub(super) parameters: Vec<f32>,
+    pub(super) optimizer: OptimizerState,
+    /// How many gradients of each worker the parameters contain: what makes a gradient count once.
+    pub(super) used: BTreeMap<Worker, u64>,
+    pub(super) updates: u64,
+}
+
+/// Why a checkpoint was not written or cannot be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    /// The operating system refused.
+    #[error("cannot {doing} the checkpoint {path}: {error}")]
+    Io {
+        /// "read" or "write".
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// It is not what was written.
+    #[error("{path} is {what}: put a good copy there, or remove it to start the job anew")]
+    Unusable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A snapshot that the format cannot hold.
+    #[error("cannot write the checkpoint {path}: {error}")]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: postcard::Error,
+    },
+}
+
+/// A job's file in a folder.
+pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
+    folder.join(format!("{job}.checkpoint"))
+}
+
+/// Puts a snapshot in the place of the last one.
+pub(super) fn write(path: &Path, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+    let body = postcard::to_stdvec(snapshot);
+    let body = body.map_err(|error| CheckpointError::Format { path: path.into(), error })?;
+    replace(path, &body).map_err(|error| CheckpointError::Io { doing: "write", path: path.into(), error })
+}
+
+fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(&MAGIC)?;
+    file.write_all(&VERSION.to_le_bytes())?;
+    file.write_all(&crc32fast::hash(body).to_le_bytes())?;
+    file.write_all(body)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    // The new name is in the folder only once that is synced, too.
+    File::open(folder)?.sync_all()
+}
+
+/// The last snapshot of a job, if there is one.
+pub(super) fn read(path: &Path, job: &str) -> Result<Option<Snapshot>, CheckpointError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(CheckpointError::Io { doing: "read", path: path.into(), error }),
+    };
+    let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };
+    let snapshot = parse(&bytes).map_err(unusable)?;
+    if snapshot.job != job {
+        return Err(unusable(format!("a checkpoint of job {:?}", snapshot.job)));
+    }
+    Ok(Some(snapshot))
+}
+
+fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
+    let Some((header, body)) = bytes.split_at_checked(HEADER_LEN) else {
+        return Err("too short for a checkpoint".to_owned());
+    };
+    let (magic, numbers) = header.split_at(MAGIC.len());
+    let numbers: Vec<u32> = numbers.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+    match numbers[..] {
+        _ if magic != MAGIC => Err("not a checkpoint of a parameter server".to_owned()),
+        [version, _] if version != VERSION => {
+            Err(format!("of version {version}, and this program reads version {VERSION}"))
+        }
+        [_, sum] if sum != crc32fast::hash(body) => Err("damaged: its checksum is wrong".to_owned()),
+        _ => postcard::from_bytes(body).map_err(|error| format!("unreadable: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        Snapshot {
+            job: "digits".into(),
+            first: 7,
+            parameters: vec![1.0, -0.0, f32::MIN_POSITIVE],
+            optimizer: OptimizerState { steps: 3, vectors: vec![vec![0.5; 3]] },
+            used: BTreeMap::from([(0, 9), (3, 2)]),
+            updates: 11,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_last_one_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "digits");
+        assert_eq!(read(&path, "digits").unwrap(), None);
+        for updates in [11, 12] {
+            let snapshot = Snapshot { updates, ..snapshot() };
+            write(&path, &snapshot).unwrap();
+            assert_eq!(read(&path, "digits").unwrap(), Some(snapshot));
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files are left");
+    }
+
+    #[test]
+    fn every_damage_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "digits");
+        write(&path, &snapshot()).unwrap();
+        let good = fs::read(&path).unwrap();
+        assert!(read(&path, "other").unwrap_err().to_string().contains("of job \"digits\""));
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            fs::write(&path, &bad).unwrap();
+            assert!(read(&path, "digits").is_err(), "byte {at}");
+            fs::write(&path, &good[..at]).unwrap();
+            let said = read(&path, "digits").unwrap_err().to_string();
+            assert!(said.contains("digits.checkpoint") && said.contains("remove it"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let said = write(Path::new("/no/such/folder/x.checkpoint"), &snapshot()).unwrap_err().to_string();
+        assert!(said.contains("/no/such/folder"), "{said}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The server's side: jobs behind a gRPC service.
+
+mod checkpoint;
+mod job;
+mod runner;
+mod session;
+mod spec;
+mod stats;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tributary_api::ps::parameter_server_server::ParameterServerServer;
+
+pub use checkpoint::CheckpointError;
+pub use spec::{JobSpec, PolicyKind, SpecError};
+pub use stats::{JobStats, WorkerStats};
+
+use crate::optimizer::OptimizerError;
+use job::Job;
+use runner::{Command, Runner};
+use session::{Served, Service};
+
+/// A session whose worker is silent this long is tried, and ended that much later: its worker has left.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long sessions may take to end when the server stops.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// What a message has besides a gradient or parameters, at most.
+const MESSAGE_ROOM: usize = 64 << 10;
+
+/// A job and who may take part.
+#[derive(Debug, Clone)]
+pub struct JobSettings {
+    /// What it is.
+    pub spec: JobSpec,
+    /// What its workers have to know; none: whoever reaches the server may take part.
+    pub token: Option<Vec<u8>>,
+}
+
+/// Why the server cannot start or had to end.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// A job's settings.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Two jobs of one name.
+    #[error("there are two jobs {0:?}: give each its own name")]
+    SameName(String),
+    /// A checkpoint that cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A checkpoint of another optimiser.
+    #[error("job {job:?}: {error}")]
+    Optimizer {
+        /// The job.
+        job: String,
+        /// What does not fit.
+        #[source]
+        error: OptimizerError,
+    },
+    /// No thread for a job.
+    #[error("cannot start a job's thread: {0}")]
+    Thread(#[source] io::Error),
+    /// The transport.
+    #[error("the parameter server cannot go on: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// The jobs of one server.
+pub struct ParameterServer {
+    jobs: Arc<BTreeMap<String, Served>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl ParameterServer {
+    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
+    /// nothing is kept.
+    ///
+    /// # Errors
+    /// Settings that make no sense, checkpoints that cannot be used.
+    pub fn start(jobs: Vec<JobSettings>, checkpoints: Option<&Path>) -> Result<Self, ServerError> {
+        let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
+        for JobSettings { spec, token } in jobs {
+            spec.check()?;
+            let name = spec.name.clone();
+            let file = checkpoints.map(|folder| checkpoint::path(folder, &name));
+            let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
+            let Runner { commands, stats, thread } =
+                Runner::start(spec.clone(), job, file).map_err(ServerError::Thread)?;
+            threads.push(thread);
+            if served.insert(name.clone(), Served { spec, token, commands, stats }).is_some() {
+                return Err(ServerError::SameName(name));
+            }
+        }
+        Ok(Self { jobs: Arc::new(served), threads })
+    }
+
+    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints.
+    /// `builder` has what concerns trust: TLS, or nothing.
+    ///
+    /// # Errors
+    /// [`ServerError::Transport`]
+    pub async fn serve(
+        self,
+        builder: Server,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let (end, ended) = oneshot::channel::<()>();
+        let mut serving = tokio::spawn(
+            builder
+                .http2_keepalive_interval(Some(KEEPALIVE))
+                .http2_keepalive_timeout(Some(KEEPALIVE))
+                .http2_adaptive_window(Some(true))
+                .add_service(self.service())
+                .serve_with_incoming_shutdown(
+                    TcpIncoming::from(listener).with_nodelay(Some(true)),
+                    async move {
+                        // An error means that this function is over, too.
+                        let _ = ended.await;
+                    },
+                ),
+        );
+        tokio::select! {
+            over = &mut serving => return over.unwrap_or(Ok(())).map_err(ServerError::Transport),
+            () = stop => {}
+        }
+        self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));
+        let threads = self.threads;
+        let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
+        // A job's thread does not panic; if it did, the others' checkpoints count.
+        let _ = tokio::task::spawn_blocking(join).await;
+        drop(end);
+        if tokio::time::timeout(GOODBYE, &mut serving).await.is_err() {
+            serving.abort();
+        }
+        Ok(())
+    }
+
+    fn service(&self) -> ParameterServerServer<Service> {
+        let most = self.jobs.values().map(|job| job.spec.max_parameters).max().unwrap_or(0);
+        let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(size_of::<f32>());
+        ParameterServerServer::new(Service::new(Arc::clone(&self.jobs)))
+            .max_decoding_message_size(most.saturating_add(MESSAGE_ROOM))
+            .max_encoding_message_size(usize::MAX)
+    }
+
+    /// What can be asked while it serves.
+    pub fn view(&self) -> View {
+        View { jobs: Arc::clone(&self.jobs) }
+    }
+}
+
+fn restore(spec: &JobSpec, file: &Path) -> Result<Option<Job>, ServerError> {
+    let Some(snapshot) = checkpoint::read(file, &spec.name)? else { return Ok(None) };
+    let updates = snapshot.updates;
+    let job = Job::restore(spec.clone(), snapshot);
+    let job = job.map_err(|error| ServerError::Optimizer { job: spec.name.clone(), error })?;
+    tracing::info!(job = spec.name, updates, "the job goes on from its checkpoint");
+    Ok(Some(job))
+}
+
+/// A look at a server's jobs.
+#[derive(Clone)]
+pub struct View {
+    jobs: Arc<BTreeMap<String, Served>>,
+}
+
+impl View {
+    /// All jobs' figures, by name.
+    pub fn stats(&self) -> Vec<(String, JobStats)> {
+        let stats = |job: &Served| job.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.jobs.iter().map(|(name, job)| (name.clone(), stats(job))).collect()
+    }
+
+    /// A job's parameters as they are now; empty before any worker has brought them. None: no such job, or
+    /// the server has stopped.
+    pub async fn parameters(&self, job: &str) -> Option<Vec<f32>> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.get(job)?.commands.send(Command::Parameters(answer)).ok()?;
+        answered.await.ok()
+    }
+}

@@ -1,0 +1,245 @@
+//! A job's thread: it owns the job, and everything that happens to the job comes to it as a command.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use tokio::sync::{mpsc as replies, oneshot};
+use tonic::Status;
+use tributary_api::ps::Step;
+
+use super::job::{Gradient, Job, Refusal, Steps};
+use super::spec::JobSpec;
+use super::stats::JobStats;
+use super::writer::Writer;
+use crate::policy::Worker;
+
+/// Where a session's answers go.
+pub(super) type Replies = replies::Sender<Result<Step, Status>>;
+
+/// Dropped when its command is done: the session takes no further message from its worker before.
+pub(super) type Taken = oneshot::Sender<()>;
+
+/// What happens to a job. Sessions have numbers, so that the end of an old one does not end the new one of
+/// the same worker.
+pub(super) enum Command {
+    Join { worker: Worker, session: u64, first: u64, initial: Vec<f32>, replies: Replies },
+    Push { worker: Worker, session: u64, gradient: Gradient, taken: Taken },
+    Urge { worker: Worker, session: u64, taken: Taken },
+    Leave { worker: Worker, session: u64 },
+    Parameters(oneshot::Sender<Vec<f32>>),
+    Stop,
+}
+
+/// A job's thread from outside.
+pub(super) struct Runner {
+    pub(super) commands: Sender<Command>,
+    pub(super) stats: Arc<Mutex<JobStats>>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Runner {
+    /// Starts a job's thread; `job` is as its checkpoint had it, if there was one, and `file` is where
+    /// checkpoints go.
+    pub(super) fn start(spec: JobSpec, job: Option<Job>, file: Option<PathBuf>) -> std::io::Result<Self> {
+        let (commands, receiver) = mpsc::channel();
+        let saved = job.as_ref().map_or(0, Job::updates);
+        let stats = Arc::new(Mutex::new(JobStats { updates: saved, ..JobStats::default() }));
+        let writer = file.map(|file| Writer::start(file, Arc::clone(&stats))).transpose()?;
+        let name = format!("job {}", spec.name);
+        let sessions = BTreeMap::new();
+        let state =
+            State { spec, job, sessions, stats: Arc::clone(&stats), gather_until: None, writer, saved };
+        let thread = thread::Builder::new().name(name).spawn(move || state.run(&receiver))?;
+        Ok(Self { commands, stats, thread })
+    }
+}
+
+/// A worker that is there.
+struct Session {
+    number: u64,
+    replies: Replies,
+    /// Since when it computes, or waits.
+    since: Instant,
+    waits: bool,
+}
+
+struct State {
+    spec: JobSpec,
+    /// None before the first worker has brought parameters.
+    job: Option<Job>,
+    sessions: BTreeMap<Worker, Session>,
+    stats: Arc<Mutex<JobStats>>,
+    /// When training starts without those who are missing.
+    gather_until: Option<Instant>,
+    writer: Option<Writer>,
+    /// Updates in the last snapshot that was handed to the writer.
+    saved: u64,
+}
+
+impl State {
+    fn run(mut self, commands: &Receiver<Command>) {
+        loop {
+            let command = match self.gather_until {
+                None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(end) => commands.recv_timeout(end.saturating_duration_since(Instant::now())),
+            };
+            match command {
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(command) => self.handle(command),
+                Err(RecvTimeoutError::Timeout) => self.start_without_missing(),
+            }
+        }
+        for session in self.sessions.values() {
+            let _ = session.replies.try_send(Err(Status::unavailable("the parameter server is stopping")));
+        }
+        self.save();
+        if let Some(writer) = self.writer.take() {
+            writer.finish();
+        }
+    }
+
+    fn handle(&mut self, command: Command) {
+        match command {
+            Command::Join { worker, session, first, initial, replies } => {
+                self.join(worker, session, first, initial, replies);
+            }
+            Command::Push { worker, session, gradient, taken } if self.is(worker, session) => {
+                self.push(worker, gradient);
+                drop(taken);
+            }
+            Command::Urge { worker, session, taken } if self.is(worker, session) => {
+                self.with_job(|job, stats| job.urge(worker, stats));
+                drop(taken);
+            }
+            Command::Leave { worker, session } if self.is(worker, session) => self.leave(worker),
+            Command::Parameters(answer) => {
+                // Who has stopped waiting needs no answer.
+                let _ =
+                    answer.send(self.job.as_ref().map(|job| job.parameters().to_vec()).unwrap_or_default());
+            }
+            // Of a session that is over.
+            Command::Push { .. } | Command::Urge { .. } | Command::Leave { .. } | Command::Stop => {}
+        }
+        let since = self.job.as_ref().map_or(0, |job| job.updates() - self.saved);
+        if since >= self.spec.checkpoint_updates.get() && self.writer.as_ref().is_some_and(|w| !w.is_busy()) {
+            self.save();
+        }
+    }
+
+    fn is(&self, worker: Worker, session: u64) -> bool {
+        self.sessions.get(&worker).is_some_and(|there| there.number == session)
+    }
+
+    fn join(&mut self, worker: Worker, number: u64, first: u64, initial: Vec<f32>, replies: Replies) {
+        if let Err(refused) = self.accept(first, initial) {
+            self.lock().refused += 1;
+            tracing::warn!(job = self.spec.name, worker, refused, "a worker cannot join");
+            let _ = replies.try_send(Err(Status::failed_precondition(refused)));
+            return;
+        }
+        if let Some(old) = self.sessions.remove(&worker) {
+            let _ = old.replies.try_send(Err(Status::aborted("the same worker has opened another session")));
+            self.gone(worker);
+        }
+        self.sessions.insert(worker, Session { number, replies, since: Instant::now(), waits: true });
+        self.lock().worker(worker).connected = true;
+        tracing::info!(job = self.spec.name, worker, "a worker has joined");
+        self.with_job(|job, stats| job.join(worker, stats));
+        let gathering = self.job.as_ref().is_some_and(Job::is_gathering);
+        let until = self.gather_until.unwrap_or_else(|| Instant::now() + self.spec.gather_time());
+        self.gather_until = gathering.then_some(until);
+    }
+
+    /// Whether a worker's range is this job's, which the first worker decides.
+    fn accept(&mut self, first: u64, initial: Vec<f32>) -> Result<(), String> {
+        if let Some(job) = &self.job {
+            return job.check_range(first, initial.len() as u64).map_err(|refusal| refusal.to_string());
+        }
+        let job = Job::new(self.spec.clone(), first, initial).map_err(|error| error.to_string())?;
+        self.job = Some(job);
+        Ok(())
+    }
+
+    fn start_without_missing(&mut self) {
+        self.gather_until = None;
+        let (there, of) = (self.sessions.len(), self.spec.workers);
+        tracing::warn!(
+            job = self.spec.name,
+            there,
+            of,
+            "training starts without the workers that are missing"
+        );
+        self.with_job(Job::start);
+    }
+
+    fn push(&mut self, worker: Worker, gradient: Gradient) {
+        if let Some(session) = self.sessions.get_mut(&worker).filter(|session| !session.waits) {
+            let now = Instant::now();
+            let busy = now - session.since;
+            (session.since, session.waits) = (now, true);
+            self.lock().worker(worker).busy += busy;
+        }
+        let mut refused: Option<Refusal> = None;
+        self.with_job(|job, stats| match job.push(worker, gradient, stats) {
+            Ok(steps) => steps,
+            Err(refusal) => {
+                stats.refused += 1;
+                refused = Some(refusal);
+                Steps::new()
+            }
+        });
+        if let Some(refusal) = refused {
+            tracing::warn!(job = self.spec.name, worker, %refusal, "a worker's session ends");
+            if let Some(session) = self.sessions.get(&worker) {
+                let _ = session.replies.try_send(Err(Status::invalid_argument(refusal.to_string())));
+            }
+            self.leave(worker);
+        }
+    }
+
+    fn leave(&mut self, worker: Worker) {
+        tracing::info!(job = self.spec.name, worker, "a worker has left");
+        self.sessions.remove(&worker);
+        self.gone(worker);
+        // It may not come back to do its last iterations again.
+        self.save();
+    }
+
+    fn gone(&mut self, worker: Worker) {
+        self.lock().worker(worker).connected = false;
+        self.with_job(|job, stats| job.leave(worker, stats));
+    }
+
+    /// Lets something happen to the job, and sends what comes of it.
+    fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Steps) {
+        let Some(job) = &mut self.job else { return };
+        let stats = &mut *self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        for (worker, step) in event(job, stats) {
+            let Some(session) = self.sessions.get_mut(&worker) else { continue };
+            if std::mem::replace(&mut session.waits, false) {
+                let now = Instant::now();
+                stats.worker(worker).idle += now - session.since;
+                session.since = now;
+            }
+            // One that does not read is as good as gone; its session will end.
+            let _ = session.replies.try_send(Ok(step));
+        }
+    }
+
+    /// Hands a snapshot to the writer if there is anything new.
+    fn save(&mut self) {
+        let (Some(job), Some(writer)) = (&self.job, &self.writer) else { return };
+        if job.updates() > self.saved {
+            self.saved = job.updates();
+            writer.write(job.snapshot());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JobStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,172 @@
+//! One worker's stream: what comes in is checked here, so that a job only ever gets what it can use.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use subtle::ConstantTimeEq;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tributary_api::ps::parameter_server_server::ParameterServer;
+use tributary_api::ps::worker_message::Message;
+use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+
+use super::job::Gradient;
+use super::runner::{Command, Taken};
+use super::spec::JobSpec;
+use super::stats::JobStats;
+use crate::policy::Worker;
+use crate::values;
+
+/// Answers that may wait for a worker: a step, and the reason of an end.
+const REPLIES: usize = 4;
+
+/// A job, as sessions reach it.
+pub(super) struct Served {
+    pub(super) spec: JobSpec,
+    pub(super) token: Option<Vec<u8>>,
+    pub(super) commands: Sender<Command>,
+    pub(super) stats: Arc<Mutex<JobStats>>,
+}
+
+/// The gRPC service.
+pub(super) struct Service {
+    jobs: Arc<BTreeMap<String, Served>>,
+    sessions: AtomicU64,
+}
+
+impl Service {
+    pub(super) fn new(jobs: Arc<BTreeMap<String, Served>>) -> Self {
+        Self { jobs, sessions: AtomicU64::new(0) }
+    }
+}
+
+#[tonic::async_trait]
+impl ParameterServer for Service {
+    type TrainStream = ReceiverStream<Result<Step, Status>>;
+
+    async fn train(
+        &self,
+        request: Request<Streaming<WorkerMessage>>,
+    ) -> Result<Response<Self::TrainStream>, Status> {
+        let (replies, receiver) = mpsc::channel(REPLIES);
+        let session = Session {
+            jobs: Arc::clone(&self.jobs),
+            number: self.sessions.fetch_add(1, Ordering::Relaxed),
+            messages: request.into_inner(),
+        };
+        tokio::spawn(async move {
+            if let Err(status) = session.run(&replies).await {
+                // Nobody to tell: the worker has gone.
+                let _ = replies.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+struct Session {
+    jobs: Arc<BTreeMap<String, Served>>,
+    number: u64,
+    messages: Streaming<WorkerMessage>,
+}
+
+impl Session {
+    /// Talks until the worker ends it or says what cannot be.
+    async fn run(mut self, replies: &mpsc::Sender<Result<Step, Status>>) -> Result<(), Status> {
+        let jobs = Arc::clone(&self.jobs);
+        let Some(Message::Hello(hello)) = self.next().await? else {
+            return Err(Status::invalid_argument("a session begins with who the worker is"));
+        };
+        let job = find(&jobs, &hello)?;
+        let (worker, initial) = check(&job.spec, &hello)?;
+        let (session, replies) = (self.number, replies.clone());
+        send(job, Command::Join { worker, session, first: hello.first, initial, replies })?;
+        let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
+        // The job's thread is gone only when the server stops.
+        let _ = job.commands.send(Command::Leave { worker, session });
+        if let Err(status) = &end {
+            tracing::warn!(job = hello.job, worker, reason = status.message(), "a worker's session ends");
+        }
+        end
+    }
+
+    async fn gradients(&mut self, job: &Served, worker: Worker, length: usize) -> Result<(), Status> {
+        let session = self.number;
+        while let Some(message) = self.next().await? {
+            let (taken, done): (Taken, _) = oneshot::channel();
+            let command = match message {
+                Message::Push(push) => {
+                    let gradient = decode(push, length).await?;
+                    Command::Push { worker, session, gradient, taken }
+                }
+                Message::Urge(_) => Command::Urge { worker, session, taken },
+                Message::Hello(_) => return Err(Status::invalid_argument("a session has one worker")),
+            };
+            send(job, command)?;
+            // It is dropped rather than sent to.
+            let _ = done.await;
+        }
+        Ok(())
+    }
+
+    /// The next message; none: the worker has ended the stream.
+    async fn next(&mut self) -> Result<Option<Message>, Status> {
+        let Some(message) = self.messages.message().await? else { return Ok(None) };
+        match message.message {
+            Some(message) => Ok(Some(message)),
+            None => Err(Status::invalid_argument("a message that this version does not know")),
+        }
+    }
+}
+
+/// The job that a worker may take part in. It learns no more than that it may not.
+fn find<'a>(jobs: &'a BTreeMap<String, Served>, hello: &Hello) -> Result<&'a Served, Status> {
+    let refused = || {
+        let said = format!("there is no job {:?} with this token: compare both with the server's", hello.job);
+        Status::permission_denied(said)
+    };
+    let job = jobs.get(&hello.job).ok_or_else(refused)?;
+    match &job.token {
+        Some(token) if !bool::from(token.ct_eq(&hello.token)) => Err(refused()),
+        _ => Ok(job),
+    }
+}
+
+fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
+    let workers = spec.workers.get();
+    let worker = Worker::try_from(hello.worker).ok().filter(|worker| *worker < workers);
+    let Some(worker) = worker else {
+        let said = format!("no worker {} in job {:?}: it has 0 to {}", hello.worker, spec.name, workers - 1);
+        return Err(Status::invalid_argument(said));
+    };
+    if hello.length == 0 || hello.length > spec.max_parameters {
+        let said = format!("{} parameters; 1 to {} are possible", hello.length, spec.max_parameters);
+        return Err(Status::invalid_argument(said));
+    }
+    let initial = values::decode(&hello.initial).filter(|values| values.len() as u64 == hello.length);
+    let Some(initial) = initial else {
+        return Err(Status::invalid_argument("the initial parameters are not as many as announced"));
+    };
+    Ok((worker, initial))
+}
+
+/// The values of a gradient, or an error to its worker alone. Not on the threads that all sessions share:
+/// a large gradient takes a while.
+async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
+    let Push { iteration, updates: pulled, code } = push;
+    let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;
+    match decoded {
+        Ok(Ok(values)) => Ok(Gradient { iteration, pulled, values }),
+        Ok(Err(error)) => {
+            Err(Status::invalid_argument(format!("gradient of iteration {iteration}: {error}")))
+        }
+        Err(_) => Err(Status::internal("the server is stopping")),
+    }
+}
+
+fn send(job: &Served, command: Command) -> Result<(), Status> {
+    job.commands.send(command).map_err(|_| Status::unavailable("the parameter server is stopping"))
+}

@@ -1,0 +1,218 @@
+//! What a job is: its policy, its optimiser, its limits.
+
+use std::num::{NonZeroU16, NonZeroU64};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::optimizer::{OptimizerError, OptimizerKind};
+use crate::policy::{A2s, Asp, Bsp, Policy, Ssp};
+
+/// A policy by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyKind {
+    /// [`Bsp`]
+    Bsp,
+    /// [`Asp`]
+    Asp,
+    /// [`Ssp`]
+    Ssp,
+    /// [`A2s`]
+    A2s,
+}
+
+/// One job's settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct JobSpec {
+    /// The job's name: letters, digits, '-', '_' and '.', as its checkpoint's file has it, too.
+    pub name: String,
+    /// How many workers it has. Training starts when all are there.
+    pub workers: NonZeroU16,
+    /// When gradients are used, and when workers go on.
+    pub policy: PolicyKind,
+    /// How many iterations a worker may be ahead of the slowest, under SSP.
+    #[serde(default = "default_bound")]
+    pub bound: u64,
+    /// How many gradients may arrive while the synchronous group waits, under A2S.
+    #[serde(default = "default_slack")]
+    pub slack: u64,
+    /// Iterations of one worker that make an epoch.
+    pub epoch_iterations: NonZeroU64,
+    /// The learning rate before any worker has finished an epoch; above 0.
+    pub learning_rate: f32,
+    /// The learning rate is multiplied by this in each epoch of the slowest worker; above 0, at most 1.
+    #[serde(default = "default_decay")]
+    pub decay: f32,
+    /// How a gradient changes the parameters.
+    #[serde(default)]
+    pub optimizer: OptimizerKind,
+    /// The most parameters that workers may bring.
+    #[serde(default = "default_max_parameters")]
+    pub max_parameters: u64,
+    /// Updates between two checkpoints.
+    #[serde(default = "default_checkpoint_updates")]
+    pub checkpoint_updates: NonZeroU64,
+    /// How long to wait for all workers, from the first one on, before training starts without the missing
+    /// ones, in seconds.
+    #[serde(default = "default_gather_seconds")]
+    pub gather_seconds: u64,
+}
+
+/// What fits into one gRPC message, whose length has 32 bits, with some room.
+const MOST_PARAMETERS: u64 = 500_000_000;
+
+fn default_bound() -> u64 {
+    Ssp::DEFAULT_BOUND
+}
+
+fn default_slack() -> u64 {
+    A2s::DEFAULT_SLACK
+}
+
+fn default_decay() -> f32 {
+    0.99
+}
+
+fn default_max_parameters() -> u64 {
+    64 << 20
+}
+
+fn default_checkpoint_updates() -> NonZeroU64 {
+    const { NonZeroU64::new(100).unwrap() }
+}
+
+fn default_gather_seconds() -> u64 {
+    30
+}
+
+/// Settings that make no sense.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SpecError {
+    /// The name could not be a file's.
+    #[error("{0:?} is no name for a job: use 1 to 64 letters, digits, '-', '_' and '.', and no '.' in front")]
+    Name(String),
+    /// A number out of range.
+    #[error("job {job:?}: {key} is {value}: {rule}")]
+    Number {
+        /// The job.
+        job: String,
+        /// The setting.
+        key: &'static str,
+        /// What it is.
+        value: f64,
+        /// What it may be.
+        rule: &'static str,
+    },
+    /// The optimiser's constants.
+    #[error("job {job:?}: {error}")]
+    Optimizer {
+        /// The job.
+        job: String,
+        /// What is wrong.
+        #[source]
+        error: OptimizerError,
+    },
+}
+
+impl JobSpec {
+    /// A job with the default of everything that has one.
+    pub fn new(
+        name: impl Into<String>,
+        workers: NonZeroU16,
+        policy: PolicyKind,
+        epoch_iterations: NonZeroU64,
+        learning_rate: f32,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            workers,
+            policy,
+            bound: default_bound(),
+            slack: default_slack(),
+            epoch_iterations,
+            learning_rate,
+            decay: default_decay(),
+            optimizer: OptimizerKind::default(),
+            max_parameters: default_max_parameters(),
+            checkpoint_updates: default_checkpoint_updates(),
+            gather_seconds: default_gather_seconds(),
+        }
+    }
+
+    /// Checks what the types leave open.
+    ///
+    /// # Errors
+    /// [`SpecError`] names the setting.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let fits = (1..=64).contains(&self.name.len()) && !self.name.starts_with('.');
+        if !fits || !self.name.chars().all(letter) {
+            return Err(SpecError::Name(self.name.clone()));
+        }
+        let number = |key, value: f64, fits: bool, rule| {
+            if fits { Ok(()) } else { Err(SpecError::Number { job: self.name.clone(), key, value, rule }) }
+        };
+        let (rate, decay) = (self.learning_rate, self.decay);
+        let positive = rate > 0.0 && rate.is_finite();
+        number("learning-rate", rate.into(), positive, "a number above 0 is needed")?;
+        number("decay", decay.into(), decay > 0.0 && decay <= 1.0, "above 0 and at most 1 is needed")?;
+        let most = self.max_parameters;
+        let rule = "1 to 500 million are possible: use several servers, each with a range";
+        number("max-parameters", most as f64, (1..=MOST_PARAMETERS).contains(&most), rule)?;
+        let optimizer = self.optimizer.build(0, None);
+        optimizer.map_err(|error| SpecError::Optimizer { job: self.name.clone(), error })?;
+        Ok(())
+    }
+
+    pub(super) fn policy(&self) -> Box<dyn Policy> {
+        let epoch = self.epoch_iterations;
+        match self.policy {
+            PolicyKind::Bsp => Box::new(Bsp::new(epoch)),
+            PolicyKind::Asp => Box::new(Asp::new(epoch)),
+            PolicyKind::Ssp => Box::new(Ssp::new(epoch, self.bound)),
+            PolicyKind::A2s => Box::new(A2s::new(epoch, self.slack)),
+        }
+    }
+
+    /// The learning rate when the slowest worker has finished so many epochs.
+    pub(super) fn rate(&self, epochs: u64) -> f32 {
+        let epochs = i32::try_from(epochs).unwrap_or(i32::MAX);
+        (f64::from(self.learning_rate) * f64::from(self.decay).powi(epochs)) as f32
+    }
+
+    pub(super) fn gather_time(&self) -> Duration {
+        Duration::from_secs(self.gather_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> JobSpec {
+        let (workers, epoch) = (NonZeroU16::new(4).unwrap(), NonZeroU64::new(10).unwrap());
+        JobSpec::new("digits", workers, PolicyKind::A2s, epoch, 0.1)
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        assert_eq!(spec().check(), Ok(()));
+        for name in ["", ".", "../x", "a/b", "ü"] {
+            assert!(JobSpec { name: name.into(), ..spec() }.check().is_err(), "{name:?}");
+        }
+        let said = |spec: JobSpec| spec.check().unwrap_err().to_string();
+        assert!(said(JobSpec { learning_rate: f32::NAN, ..spec() }).contains("learning-rate"));
+        assert!(said(JobSpec { decay: 1.5, ..spec() }).contains("decay"));
+        assert!(said(JobSpec { max_parameters: 0, ..spec() }).contains("max-parameters"));
+        let optimizer = OptimizerKind::Momentum { momentum: 2.0 };
+        assert!(said(JobSpec { optimizer, ..spec() }).contains("momentum"));
+    }
+
+    #[test]
+    fn the_rate_decays_with_epochs() {
+        assert!((spec().rate(2) - 0.1 * 0.99 * 0.99).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,175 @@
+//! The server over real TCP: what comes from a worker that is wrong, or gone, concerns that worker alone.
+
+#![allow(clippy::unwrap_used)]
+
+use std::num::{NonZeroU16, NonZeroU64};
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status, Streaming};
+use tributary_api::ps::parameter_server_client::ParameterServerClient;
+use tributary_api::ps::worker_message::Message;
+use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+use tributary_codec::Kind;
+use tributary_ps::client::{Client, ClientError, ClientOptions};
+use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
+
+const PARAMETERS: usize = 10;
+
+/// A server with one job, which ends when this is dropped.
+struct Running {
+    endpoint: Endpoint,
+    view: View,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Running {
+    async fn start(policy: PolicyKind, workers: u16) -> Self {
+        let epoch = NonZeroU64::new(10).unwrap();
+        let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), policy, epoch, 1.0);
+        let spec = JobSpec { decay: 1.0, max_parameters: 1000, ..spec };
+        let settings = JobSettings { spec, token: Some(b"secret".to_vec()) };
+        let server = ParameterServer::start(vec![settings], None).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let view = server.view();
+        tokio::spawn(server.serve(Server::builder(), listener, async move {
+            let _ = stopped.await;
+        }));
+        Self { endpoint: Endpoint::from_shared(address).unwrap(), view, _stop: stop }
+    }
+
+    fn options(&self, worker: u16) -> ClientOptions {
+        let options = ClientOptions::new(vec![self.endpoint.clone()], "job", worker);
+        ClientOptions { token: b"secret".to_vec(), ..options }
+    }
+
+    async fn raw(&self) -> Raw {
+        let mut client = ParameterServerClient::<Channel>::new(self.endpoint.connect().await.unwrap());
+        let (messages, receiver) = mpsc::channel(8);
+        let steps = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Raw { messages, steps }
+    }
+}
+
+/// A worker that may send anything.
+struct Raw {
+    messages: mpsc::Sender<WorkerMessage>,
+    steps: Streaming<Step>,
+}
+
+impl Raw {
+    async fn send(&self, message: Option<Message>) {
+        self.messages.send(WorkerMessage { message }).await.unwrap();
+    }
+
+    async fn refused(mut self) -> Status {
+        loop {
+            match self.steps.message().await {
+                Ok(step) => assert!(step.is_some(), "the session ended without a word"),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+fn hello(worker: u32) -> Hello {
+    Hello {
+        job: "job".into(),
+        token: b"secret".to_vec(),
+        worker,
+        first: 0,
+        length: PARAMETERS as u64,
+        initial: vec![0; 4 * PARAMETERS],
+    }
+}
+
+#[tokio::test]
+async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {
+    let server = Running::start(PolicyKind::Bsp, 2).await;
+    let good_code = Kind::None.codec(0).encode(&[1.0; PARAMETERS]).unwrap();
+    let push =
+        |iteration, code: &[u8]| Some(Message::Push(Push { iteration, updates: 0, code: code.to_vec() }));
+    let mut damaged = good_code.clone();
+    damaged.truncate(20);
+    let short = Kind::None.codec(0).encode(&[1.0; 3]).unwrap();
+    let mut infinite = good_code.clone();
+    let end = infinite.len();
+    infinite[end - 4..].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let mut wrong = vec![push(0, b""), push(0, b"rubbish"), push(0, &damaged), push(0, &short)];
+    wrong.extend([push(0, &infinite), push(99, &good_code), None, Some(Message::Hello(hello(1)))]);
+    let mut other = None;
+    for message in wrong {
+        let raw = server.raw().await;
+        raw.send(Some(Message::Hello(hello(1)))).await;
+        let client = match other.take() {
+            Some(client) => client,
+            None => Client::join(server.options(0), &[0.0; PARAMETERS]).await.unwrap().0,
+        };
+        let mut client = client;
+        raw.send(message).await;
+        let status = raw.refused().await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        // Alone, the other one need not wait.
+        client.push(&[1.0; PARAMETERS]).await.unwrap();
+        other = Some(client);
+    }
+    assert_eq!(server.view.parameters("job").await.unwrap(), [-8.0; PARAMETERS]);
+}
+
+#[tokio::test]
+async fn who_does_not_belong_never_joins() {
+    let server = Running::start(PolicyKind::Asp, 2).await;
+    let refusals = [
+        (Some(Message::Hello(Hello { token: b"guess".to_vec(), ..hello(0) })), Code::PermissionDenied),
+        (Some(Message::Hello(Hello { job: "other".into(), ..hello(0) })), Code::PermissionDenied),
+        (Some(Message::Hello(hello(2))), Code::InvalidArgument),
+        (Some(Message::Hello(hello(70_000))), Code::InvalidArgument),
+        (Some(Message::Hello(Hello { length: 0, initial: Vec::new(), ..hello(0) })), Code::InvalidArgument),
+        (Some(Message::Hello(Hello { length: 1 << 60, ..hello(0) })), Code::InvalidArgument),
+        (Some(Message::Hello(Hello { initial: vec![0; 7], ..hello(0) })), Code::InvalidArgument),
+        (None, Code::InvalidArgument),
+    ];
+    for (message, code) in refusals {
+        let raw = server.raw().await;
+        raw.send(message).await;
+        assert_eq!(raw.refused().await.code(), code);
+    }
+    assert_eq!(server.view.stats()[0].1.workers.len(), 0);
+    let mut options = server.options(0);
+    options.token = b"guess".to_vec();
+    let refused = Client::join(options, &[0.0; PARAMETERS]).await.map(drop).unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { .. }) && refused.to_string().contains("token"));
+}
+
+#[tokio::test]
+async fn a_worker_that_comes_again_takes_its_old_sessions_place() {
+    let server = Running::start(PolicyKind::Asp, 1).await;
+    let raw = server.raw().await;
+    raw.send(Some(Message::Hello(hello(0)))).await;
+    let (mut client, step) = Client::join(server.options(0), &[0.0; PARAMETERS]).await.unwrap();
+    assert_eq!(step.iteration, 0);
+    assert_eq!(raw.refused().await.code(), Code::Aborted);
+    let step = client.push(&[2.0; PARAMETERS]).await.unwrap();
+    assert_eq!((step.iteration, step.parameters), (1, vec![-2.0; PARAMETERS]));
+    let stats = &server.view.stats()[0].1;
+    assert_eq!((stats.updates, stats.gradients(), stats.staleness()), (1, 1, 0.0));
+}
+
+#[tokio::test]
+async fn what_a_client_cannot_push_is_said_and_it_may_go_on() {
+    let server = Running::start(PolicyKind::Asp, 1).await;
+    let (mut client, _) = Client::join(server.options(0), &[0.0; PARAMETERS]).await.unwrap();
+    assert!(matches!(
+        client.push(&[1.0; 3]).await,
+        Err(ClientError::Length { expected: PARAMETERS, got: 3 })
+    ));
+    assert!(matches!(client.push(&[f32::NAN; PARAMETERS]).await, Err(ClientError::Encode(_))));
+    assert_eq!(client.push(&[1.0; PARAMETERS]).await.unwrap().iteration, 1);
+    let mut shared = server.options(0);
+    shared.codec = Kind::Shared;
+    assert!(matches!(Client::join(shared, &[0.0]).await.map(drop), Err(ClientError::Codec(_))));
+}
