@@ -13,7 +13,9 @@ mod metrics;
 mod named;
 mod options;
 mod output;
+mod parameter_server;
 mod plan;
+mod ps;
 mod remote;
 mod server;
 mod switch;
@@ -46,7 +48,8 @@ enum Command {
     Jobs(jobs::JobsArgs),
     Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
-    /// Runs the aggregation server of one or more jobs
+    Ps(ps::PsArgs),
+    /// Runs the aggregation server of one or more jobs, or a parameter server, or both
     Server(DaemonArgs<server::Settings>),
     /// Runs an embedded switch between network interfaces
     Switch(DaemonArgs<switch::Settings>),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Ps(args) => ps::run(args),
         Command::Server(args) => server::run(args),
         Command::Switch(args) => switch::run(args),
         Command::Topology(args) => topology::run(args),

@@ -1,4 +1,4 @@
-//! `tributary server`.
+//! `tributary server`: the root of all-reduces, and the parameter server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,10 +12,12 @@ use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 use tributary_host_agent::{AgentStats, JobError, JobMember, OpenPort, ServerAgent, serve_job};
 use tributary_protocol::ServerStats;
+use tributary_ps::server::View;
 
 use crate::agent::ports;
 use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
 use crate::metrics::{self, Page, labels};
+use crate::parameter_server::{self, Listening};
 use crate::remote;
 
 /// The aggregation server's own options.
@@ -44,12 +46,25 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     token_file: Vec<PathBuf>,
 
+    /// Address that workers find the parameter server at [default: there is none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    ps_listen: Option<SocketAddr>,
+
+    /// File with a job of the parameter server; may be given often
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ps_job: Vec<PathBuf>,
+
+    /// Folder of the parameter server's checkpoints [default: none are written]
+    #[arg(long, value_name = "FOLDER")]
+    ps_checkpoints: Option<PathBuf>,
+
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 }
 
-/// Serves jobs until they are over or the server is stopped.
+/// Serves jobs until they are over, and parameters until the server is stopped.
 ///
 /// # Errors
 /// Wrong settings, an interface that cannot be opened, a job that cannot be joined or that failed.
@@ -58,33 +73,81 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let (jobs, files) = (settings.job, settings.token_file);
-    if jobs.is_empty() || jobs.len() != files.len() {
-        let problem = format!("{} --job and {} --token-file: each job needs both", jobs.len(), files.len());
+    check(&settings)?;
+    let parameters = match settings.ps_listen {
+        None => None,
+        Some(address) => {
+            let checkpoints = settings.ps_checkpoints.as_deref();
+            Some(parameter_server::listen(address, &settings.ps_job, checkpoints).await?)
+        }
+    };
+    let view = parameters.as_ref().map(Listening::view);
+    let (leave, leaving) = watch::channel(false);
+    let agents = Agents::default();
+    let (watched, metrics) = (Arc::clone(&agents), settings.metrics);
+    let reducing = reduce(settings, agents, leaving.clone())?;
+    let _metrics = metrics::serve(metrics, move || collect(Arc::clone(&watched), view.clone())).await?;
+    let serving = async move {
+        match parameters {
+            Some(parameters) => parameters.serve(left(leaving)).await,
+            None => Ok(()),
+        }
+    };
+    daemon::ready();
+    let mut all_over = std::pin::pin!(async { tokio::join!(wait_for_all(reducing), serving) });
+    let (reduced, served) = tokio::select! {
+        over = &mut all_over => over,
+        () = stop.requested() => {
+            leave.send_replace(true);
+            all_over.await
+        }
+    };
+    reduced.and(served)
+}
+
+/// Whether there is anything to serve, and all that it takes.
+fn check(settings: &Settings) -> Result<()> {
+    let (jobs, files) = (settings.job.len(), settings.token_file.len());
+    if jobs != files || (jobs == 0 && settings.ps_listen.is_none()) {
+        let problem = format!(
+            "{jobs} --job and {files} --token-file: each job needs both (a parameter server needs --ps-listen)"
+        );
         return Err(WrongUse(problem).into());
     }
-    let (leave, leaving) = watch::channel(false);
+    if settings.ps_listen.is_none() && (!settings.ps_job.is_empty() || settings.ps_checkpoints.is_some()) {
+        return Err(WrongUse("--ps-job and --ps-checkpoints need --ps-listen".to_owned()).into());
+    }
+    Ok(())
+}
+
+/// Serves the all-reduce jobs from now on, if there are any.
+fn reduce(
+    settings: Settings,
+    agents: Agents,
+    leaving: watch::Receiver<bool>,
+) -> Result<JoinSet<Result<(), JobError>>> {
+    let mut serving = JoinSet::new();
+    if settings.job.is_empty() {
+        return Ok(serving);
+    }
     let host = required(settings.host, "host")?;
     let server = Server {
         controller: remote::endpoint(&required(settings.controller, "controller")?)?,
         open_port: ports(&required(settings.interface, "interface")?)?,
         leaving,
-        agents: Agents::default(),
+        agents,
     };
-    let agents = Arc::clone(&server.agents);
-    let _metrics = metrics::serve(settings.metrics, move || collect(Arc::clone(&agents))).await?;
-    let mut serving = JoinSet::new();
-    for (job, file) in jobs.into_iter().zip(files) {
+    for (job, file) in settings.job.into_iter().zip(settings.token_file) {
         let token = remote::read_token(&file)?;
         serving.spawn(server.clone().serve(JobMember { job, token, host: host.clone() }));
     }
-    daemon::ready();
-    let mut all_over = std::pin::pin!(wait_for_all(serving));
-    tokio::select! {
-        result = &mut all_over => return result,
-        () = stop.requested() => drop(leave.send_replace(true)),
-    }
-    all_over.await
+    Ok(serving)
+}
+
+/// Returns when the server is to stop.
+async fn left(mut leaving: watch::Receiver<bool>) {
+    // An error means that the server is at its end, too.
+    let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
 /// What the jobs have in common.
@@ -100,11 +163,10 @@ struct Server {
 impl Server {
     /// Serves one job until it is over, or the server is to stop.
     async fn serve(self, member: JobMember) -> Result<(), JobError> {
-        let Self { controller, open_port, mut leaving, agents } = self;
+        let Self { controller, open_port, leaving, agents } = self;
         let job = member.job.clone();
         let leave = async move {
-            // An error means that the server is at its end, too.
-            let _ = leaving.wait_for(|leaving| *leaving).await;
+            left(leaving).await;
             "the server was shut down".to_owned()
         };
         let started = |agent: &Arc<ServerAgent>| {
@@ -140,7 +202,7 @@ async fn wait_for_all(mut serving: JoinSet<Result<(), JobError>>) -> Result<()> 
 type Agents = Arc<Mutex<Vec<(String, Weak<ServerAgent>)>>>;
 
 /// What the server has counted for each job that is under way.
-async fn collect(agents: Agents) -> Page {
+async fn collect(agents: Agents, parameters: Option<View>) -> Page {
     // Waiting for the agents' threads would hold up everything else here.
     let all = tokio::task::spawn_blocking(move || stats(&agents)).await.unwrap_or_default();
     let mut page = Page::default();
@@ -159,6 +221,9 @@ async fn collect(agents: Agents) -> Page {
     });
     counter("tributary_server_frames_sent", "Frames sent", |stats| stats.traffic.sent);
     counter("tributary_server_frames_malformed", "Damaged frames", |stats| stats.traffic.malformed);
+    if let Some(parameters) = parameters {
+        parameter_server::tell(&mut page, &parameters);
+    }
     page
 }
 

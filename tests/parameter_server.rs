@@ -1,0 +1,264 @@
+//! The parameter server, through the binary: training that survives the server's death, and what is refused.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use network::Daemon;
+use serde_json::Value;
+use support::{json, refused, root, stderr, tributary};
+use tempfile::TempDir;
+
+const WORKERS: u16 = 3;
+const PATIENCE: Duration = Duration::from_secs(60);
+const TOKEN: &str = "00ff17";
+
+/// A parameter server's place: its addresses, its job and its checkpoints.
+struct Place {
+    folder: TempDir,
+    listen: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl Place {
+    fn new(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+        // Both at once, or they could be the same.
+        let (listen, metrics) = (free(), free());
+        let place =
+            Self { listen: listen.local_addr().unwrap(), metrics: metrics.local_addr().unwrap(), folder };
+        fs::write(place.file("token"), TOKEN).unwrap();
+        let job = format!(
+            "name = \"digits\"\nworkers = {WORKERS}\npolicy = \"{policy}\"\nepoch-iterations = 10\n\
+             learning-rate = 0.2\ncheckpoint-updates = 4\ntoken-file = {:?}\n",
+            place.file("token")
+        );
+        fs::write(place.file("job.toml"), job).unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn serve(&self) -> Daemon {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.current_dir(root()).args(["server", "--ps-listen", &self.listen.to_string()]);
+        command.arg("--ps-job").arg(self.file("job.toml"));
+        command.arg("--ps-checkpoints").arg(self.file("checkpoints"));
+        command.args(["--metrics", &self.metrics.to_string()]);
+        Daemon::start(command)
+    }
+
+    /// The value of a metric.
+    fn metric(&self, sample: &str) -> f64 {
+        let mut stream = TcpStream::connect(self.metrics).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
+    }
+
+    /// Asks until a metric has at least this value.
+    fn wait_for(&self, sample: &str, least: f64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.metric(sample) < least {
+            assert!(Instant::now() < deadline, "{sample} does not come to {least}");
+        }
+    }
+
+    fn worker(&self, worker: u16, iterations: u32, servers: &[SocketAddr]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(["ps", "worker", "--json", "--job", "digits", "--workers", &WORKERS.to_string()]);
+        command.args(["--worker", &worker.to_string(), "--iterations", &iterations.to_string()]);
+        command.arg("--token-file").arg(self.file("token"));
+        for server in servers {
+            command.args(["--server", &server.to_string()]);
+        }
+        command
+    }
+
+    fn start_workers(&self, iterations: u32) -> Vec<Child> {
+        let start = |worker| {
+            let mut command = self.worker(worker, iterations, &[self.listen]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        (0..WORKERS).map(start).collect()
+    }
+}
+
+fn reports(workers: Vec<Child>) -> Vec<Value> {
+    let report = |worker: Child| {
+        let output = worker.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    workers.into_iter().map(report).collect()
+}
+
+const UPDATES: &str = "tributary_ps_updates_total{job=\"digits\"}";
+const CHECKPOINTS: &str = "tributary_ps_checkpoints_total{job=\"digits\"}";
+
+/// Trains; kills the server after two checkpoints, if told to, and starts it again.
+fn train(place: &Place, iterations: u32, kill: bool) -> Vec<Value> {
+    let mut server = place.serve();
+    let workers = place.start_workers(iterations);
+    if kill {
+        place.wait_for(CHECKPOINTS, 2.0);
+        server.kill();
+        server = place.serve();
+    }
+    let reports = reports(workers);
+    for report in &reports {
+        assert_eq!(report["iterations"], iterations);
+    }
+    let (status, log) = server.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(log.contains("goes on from its checkpoint"), kill, "{log}");
+    reports
+}
+
+#[test]
+fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
+    let parameters = |reports: &[Value]| -> BTreeSet<String> {
+        reports.iter().map(|report| report["parameters"].as_str().unwrap().to_owned()).collect()
+    };
+    let whole = parameters(&train(&Place::new("bsp"), 60, false));
+    let killed = parameters(&train(&Place::new("bsp"), 60, true));
+    // A gradient that was lost, or used twice, would change them.
+    assert_eq!(whole.len(), 1);
+    assert_eq!(whole, killed);
+}
+
+#[test]
+fn no_policy_hangs_or_updates_twice_when_the_server_is_killed() {
+    for policy in ["asp", "ssp", "a2s"] {
+        let place = Place::new(policy);
+        let server = place.serve();
+        let workers = place.start_workers(60);
+        place.wait_for(CHECKPOINTS, 2.0);
+        server.kill();
+        let server = place.serve();
+        let computed: u64 = reports(workers).iter().map(|report| report["computed"].as_u64().unwrap()).sum();
+        let updates = place.metric(UPDATES);
+        let most = f64::from(WORKERS) * 60.0;
+        assert!(computed as f64 >= most);
+        // The adaptive policy makes one update of several gradients; the others one of each.
+        assert!(if policy == "a2s" { updates <= most } else { updates == most }, "{policy}: {updates}");
+        server.terminate();
+        // What is on disk is the end: whoever comes again has nothing left to do.
+        let server = place.serve();
+        let again = place.start_workers(60);
+        for report in reports(again) {
+            assert_eq!((&report["iterations"], &report["computed"]), (&60.into(), &0.into()));
+        }
+        server.terminate();
+    }
+}
+
+#[test]
+fn two_servers_hold_a_range_each() {
+    let places = [Place::new("a2s"), Place::new("a2s")];
+    let servers: Vec<_> = places.iter().map(Place::serve).collect();
+    let addresses = [places[0].listen, places[1].listen];
+    let start = |worker| {
+        let mut command = places[0].worker(worker, 30, &addresses);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for report in reports((0..WORKERS).map(start).collect()) {
+        assert_eq!(report["iterations"], 30);
+        assert!(report["accuracy"].as_f64().unwrap() > 0.3, "{report}");
+    }
+    for server in servers {
+        assert_eq!(server.terminate().0.code(), Some(0));
+    }
+}
+
+#[test]
+fn who_does_not_belong_is_refused_and_the_others_go_on() {
+    let place = Place::new("bsp");
+    let server = place.serve();
+    let refuse = |mut command: Command, word: &str| {
+        let output = command.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(word) && said.contains(&place.listen.to_string()), "{said}");
+    };
+    let worker = |number| place.worker(number, 5, &[place.listen]);
+    fs::write(place.file("token"), "00ff18").unwrap();
+    refuse(worker(0), "token");
+    fs::write(place.file("token"), TOKEN).unwrap();
+    let workers = place.start_workers(5);
+    assert_eq!(reports(workers).len(), 3);
+    server.terminate();
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    refused(&["server"], 2, &["--job", "--ps-listen"]);
+    refused(&["server", "--ps-job", "a.toml"], 2, &["--ps-listen"]);
+    refused(&["server", "--ps-listen", "127.0.0.1:0"], 2, &["--ps-job"]);
+    let place = Place::new("bsp");
+    let job = place.file("job.toml");
+    let serve = |status, words: &[&str]| {
+        let arguments = ["server", "--ps-listen", "127.0.0.1:0", "--ps-job", job.to_str().unwrap()];
+        refused(&arguments, status, words);
+    };
+    let good = fs::read_to_string(&job).unwrap();
+    fs::write(&job, good.replace("\"bsp\"", "\"bps\"")).unwrap();
+    serve(2, &["job.toml", "bps"]);
+    fs::write(&job, good.replace("0.2", "-1")).unwrap();
+    serve(2, &["job.toml", "learning-rate"]);
+    fs::write(&job, format!("{good}lerning = 1\n")).unwrap();
+    serve(2, &["job.toml", "lerning"]);
+    fs::remove_file(place.file("token")).unwrap();
+    fs::write(&job, good).unwrap();
+    serve(1, &["token"]);
+    refused(&["ps", "run", "--policy", "bulk"], 2, &["bsp", "a2s"]);
+    refused(&["ps", "run", "--codec", "zip"], 2, &["casq-4"]);
+    refused(&["ps", "run", "--codec", "casq-4-shared"], 2, &["codebook"]);
+    refused(&["ps", "run", "--seconds", "0"], 2, &["seconds"]);
+}
+
+#[test]
+fn an_experiment_reports_its_figures_and_draws_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("timeline.svg");
+    let mut arguments = vec!["ps", "run", "--json", "--policy", "bsp", "--seconds", "1", "--speeds", "1,2"];
+    arguments.extend(["--step-time", "0.02", "--codec", "casq-4", "--timeline", picture.to_str().unwrap()]);
+    let report = json(&arguments);
+    assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
+    assert_eq!(report["staleness"], 0.0);
+    assert_eq!(report["iterations"].as_u64().unwrap(), 2 * report["updates"].as_u64().unwrap());
+    // The fast one waits for the slow one.
+    let idle = |worker: usize| report["workers"][worker]["idle"].as_f64().unwrap();
+    assert!(idle(0) > idle(1), "{report}");
+    let drawing = fs::read_to_string(picture).unwrap();
+    assert!(drawing.contains("until worker 1") && drawing.contains("</svg>"));
+}
+
+#[test]
+fn a_comparison_has_every_policy_and_exits_as_its_gates_say() {
+    let mut arguments = vec!["ps", "compare", "policies", "--json", "--seeds", "1", "--seconds", "1"];
+    arguments.extend(["--step-time", "0.02"]);
+    let output = tributary(&arguments);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<_> = report["policies"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
+    assert_eq!(names, ["bsp", "asp", "ssp", "a2s"]);
+    let gates = report["gates"].as_array().unwrap();
+    assert_eq!(gates.len(), 4);
+    let passed = gates.iter().all(|gate| gate["passed"] == true);
+    assert_eq!(output.status.code(), Some(if passed { 0 } else { 1 }), "{}", stderr(&output));
+}

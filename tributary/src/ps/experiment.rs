@@ -1,0 +1,174 @@
+//! One training over a parameter server of its own: real gradients over real TCP on loopback, by workers that
+//! are as fast as they are told to be.
+
+use std::net::Ipv4Addr;
+use std::num::{NonZeroU16, NonZeroU64};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tonic::transport::{Endpoint, Server};
+use tributary_codec::Kind;
+use tributary_ps::client::{Client, ClientOptions, Step};
+use tributary_ps::policy::Worker;
+use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
+use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+
+use super::learner::Learner;
+use super::record::{Event, Record};
+
+const JOB: &str = "experiment";
+/// How long workers may take to come together before something must be wrong.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is tried.
+#[derive(Debug, Clone)]
+pub(super) struct Experiment {
+    pub(super) policy: PolicyKind,
+    pub(super) codec: Kind,
+    /// How long each worker takes for a gradient.
+    pub(super) step_times: Vec<Duration>,
+    /// How long training goes on.
+    pub(super) length: Duration,
+    pub(super) learning_rate: f32,
+    /// Iterations of one worker that count as an epoch.
+    pub(super) epoch: NonZeroU64,
+    pub(super) seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// On held-out images, 0 to 1.
+    pub(super) accuracy: f64,
+    /// Mean number of updates between a worker's pull and the use of its gradient.
+    pub(super) staleness: f64,
+    /// Gradients that were used.
+    pub(super) iterations: u64,
+    /// Updates of the parameters.
+    pub(super) updates: u64,
+    /// Who did what when.
+    pub(super) record: Record,
+}
+
+/// Runs an experiment; `tick` is called as time passes, with how much of it has.
+///
+/// # Errors
+/// A server or a worker that cannot go on.
+pub(super) async fn run(
+    experiment: &Experiment,
+    digits: &Digits,
+    mut tick: impl FnMut(Duration),
+) -> Result<Outcome> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
+    let endpoint = Endpoint::from_shared(format!("http://{}", listener.local_addr()?))?.tcp_nodelay(true);
+    let server = ParameterServer::start(vec![JobSettings { spec: spec(experiment)?, token: None }], None)?;
+    let view = server.view();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(Server::builder(), listener, async move {
+        // An error means that the experiment is over, too.
+        let _ = stopped.await;
+    }));
+    let (events, receiver) = mpsc::unbounded_channel();
+    let mut workers = JoinSet::new();
+    for (worker, step_time) in (0..).zip(&experiment.step_times) {
+        let node = Node::new(experiment, digits, worker, *step_time)?;
+        let mut options = ClientOptions::new(vec![endpoint.clone()], JOB, worker);
+        options.codec = experiment.codec;
+        workers.spawn(node.run(options, events.clone()));
+    }
+    let outcome = watch(experiment, digits, &view, receiver, &mut workers, &mut tick).await;
+    workers.shutdown().await;
+    drop(stop);
+    serving.await??;
+    outcome
+}
+
+fn spec(experiment: &Experiment) -> Result<JobSpec> {
+    let workers = u16::try_from(experiment.step_times.len()).ok().and_then(NonZeroU16::new);
+    let workers = workers.context("an experiment has at least one worker")?;
+    Ok(JobSpec::new(JOB, workers, experiment.policy, experiment.epoch, experiment.learning_rate))
+}
+
+/// Follows the workers until the time is over, and takes what there is then: before anyone leaves, which
+/// would change it.
+async fn watch(
+    experiment: &Experiment,
+    digits: &Digits,
+    view: &View,
+    mut events: mpsc::UnboundedReceiver<Event>,
+    workers: &mut JoinSet<Result<()>>,
+    tick: &mut impl FnMut(Duration),
+) -> Result<Outcome> {
+    let first = tokio::select! {
+        event = timeout_at(Instant::now() + START_PATIENCE, events.recv()) => event,
+        Some(ended) = workers.join_next() => { ended??; bail!("a worker ended before the start") }
+    };
+    let first = first.ok().flatten().context("the workers have not come together within a minute")?;
+    let start = first.at;
+    let end = start + experiment.length;
+    let mut record = Record::new(experiment.step_times.len(), start);
+    record.add(&first);
+    loop {
+        tokio::select! {
+            biased;
+            () = sleep_until(end) => break,
+            Some(event) = events.recv() => record.add(&event),
+            Some(ended) = workers.join_next() => { ended??; bail!("a worker ended before the others") }
+        }
+        tick(start.elapsed().min(experiment.length));
+    }
+    let parameters = view.parameters(JOB).await.context("the server has ended")?;
+    record.close(end);
+    let Some((_, stats)) = view.stats().into_iter().next() else { bail!("the server has no job") };
+    Ok(Outcome {
+        accuracy: Model::from_parameters(parameters)?.accuracy(&digits.held_out),
+        staleness: stats.staleness(),
+        iterations: stats.gradients(),
+        updates: stats.updates,
+        record,
+    })
+}
+
+/// A worker with a speed.
+struct Node {
+    learner: Learner,
+    worker: Worker,
+    step_time: Duration,
+}
+
+impl Node {
+    fn new(experiment: &Experiment, digits: &Digits, worker: Worker, step_time: Duration) -> Result<Self> {
+        let workers = u16::try_from(experiment.step_times.len())?;
+        let training = Training::new(workers, 1, experiment.seed)?;
+        let share = Share::Worker(worker);
+        let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), share)?;
+        Ok(Self { learner: Learner::new(remote, experiment.seed), worker, step_time })
+    }
+
+    /// Trains until it is stopped.
+    async fn run(self, options: ClientOptions, events: mpsc::UnboundedSender<Event>) -> Result<()> {
+        let initial = self.learner.initial();
+        let (mut client, mut step) = Client::join(options, &initial).await?;
+        loop {
+            let begun = Instant::now();
+            let released = Some((step.released_by, step.in_group));
+            // The experiment is over when nobody listens.
+            let _ = events.send(Event { worker: self.worker, at: begun, released });
+            let gradient = self.gradient(step).await?;
+            sleep_until(begun + self.step_time).await;
+            let _ = events.send(Event { worker: self.worker, at: Instant::now(), released: None });
+            step = client.push(&gradient).await?;
+        }
+    }
+
+    /// Computed where it does not keep the others from their timers.
+    async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
+        let learner = self.learner.clone();
+        tokio::task::spawn_blocking(move || learner.gradient(step)).await?
+    }
+}

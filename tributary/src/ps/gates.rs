@@ -1,0 +1,56 @@
+//! What a comparison has to show.
+
+use anyhow::{Result, bail};
+use comfy_table::Table;
+use serde::Serialize;
+
+use crate::output::number_table;
+
+/// A figure and its limit.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Gate {
+    name: String,
+    value: f64,
+    limit: f64,
+    passed: bool,
+    #[serde(skip)]
+    relation: &'static str,
+}
+
+impl Gate {
+    /// A figure that must not be below its limit.
+    pub(crate) fn at_least(name: impl Into<String>, value: f64, limit: f64) -> Self {
+        Self { name: name.into(), value, limit, passed: value >= limit, relation: "≥" }
+    }
+
+    /// A figure that must not be above its limit.
+    pub(crate) fn at_most(name: impl Into<String>, value: f64, limit: f64) -> Self {
+        Self { name: name.into(), value, limit, passed: value <= limit, relation: "≤" }
+    }
+}
+
+/// The gates for people.
+pub(crate) fn table(gates: &[Gate]) -> Table {
+    let mut table = number_table(&["gate", "value", "limit", "passed"]);
+    for gate in gates {
+        table.add_row([
+            gate.name.clone(),
+            format!("{:.3}", gate.value),
+            format!("{} {}", gate.relation, gate.limit),
+            if gate.passed { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// An error that names the gates which did not pass.
+///
+/// # Errors
+/// There are some.
+pub(crate) fn check(gates: &[Gate]) -> Result<()> {
+    let failed: Vec<&str> = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("{} of {} gates failed: {}", failed.len(), gates.len(), failed.join("; "));
+}

@@ -1,0 +1,35 @@
+//! What a worker of the built-in training computes.
+
+use anyhow::Result;
+use tributary_ps::client::Step;
+use tributary_trainer::{Model, PARAMETERS, RemoteLearner};
+
+/// A worker's gradients at a parameter server's parameters.
+#[derive(Debug, Clone)]
+pub(super) struct Learner {
+    remote: RemoteLearner,
+    seed: u64,
+}
+
+impl Learner {
+    pub(super) fn new(remote: RemoteLearner, seed: u64) -> Self {
+        Self { remote, seed }
+    }
+
+    /// What the training starts from: the same on all workers.
+    pub(super) fn initial(&self) -> Vec<f32> {
+        Model::new(self.seed).parameters().to_vec()
+    }
+
+    /// The gradient that a step asks for. Of a model that has diverged there is none: then the step is left
+    /// out, by zeros, and what has become of the model shows in its accuracy.
+    pub(super) fn gradient(&self, step: Step) -> Result<Vec<f32>> {
+        let iteration = u32::try_from(step.iteration)?;
+        let mut gradient = vec![0.0; PARAMETERS];
+        self.remote.gradient(&Model::from_parameters(step.parameters)?, iteration, &mut gradient)?;
+        if gradient.iter().any(|value| !value.is_finite()) {
+            gradient.fill(0.0);
+        }
+        Ok(gradient)
+    }
+}

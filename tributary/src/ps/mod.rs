@@ -1,0 +1,47 @@
+//! `tributary ps`: training over a parameter server.
+
+mod experiment;
+mod gates;
+mod learner;
+mod options;
+mod policies;
+mod record;
+mod run;
+mod timeline;
+mod worker;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Trains over a parameter server, and compares ways to do so.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PsArgs {
+    #[command(subcommand)]
+    command: Ps,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Ps {
+    Run(run::RunArgs),
+    /// Compares policies or codecs on the same training, and says whether they keep what they promise
+    #[command(subcommand)]
+    Compare(Compare),
+    Worker(worker::WorkerArgs),
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Compare {
+    Policies(policies::PoliciesArgs),
+}
+
+/// Runs the command that was asked for.
+///
+/// # Errors
+/// Those of the command.
+pub(crate) fn run(args: &PsArgs) -> Result<()> {
+    match &args.command {
+        Ps::Run(args) => run::run(args),
+        Ps::Compare(Compare::Policies(args)) => policies::run(args),
+        Ps::Worker(args) => worker::run(args),
+    }
+}

@@ -1,0 +1,92 @@
+//! Options of several of the commands.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tributary_codec::Kind;
+use tributary_ps::server::PolicyKind;
+
+/// A policy of synchronisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Policy {
+    /// Bulk-synchronous: everyone waits for everyone
+    Bsp,
+    /// Asynchronous: nobody waits
+    Asp,
+    /// Stale-synchronous: nobody is more than 3 iterations ahead
+    Ssp,
+    /// Adaptive: the fastest wait a little for each other
+    A2s,
+}
+
+impl Policy {
+    /// The name that users choose it by.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bsp => "bsp",
+            Self::Asp => "asp",
+            Self::Ssp => "ssp",
+            Self::A2s => "a2s",
+        }
+    }
+}
+
+impl From<Policy> for PolicyKind {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Bsp => Self::Bsp,
+            Policy::Asp => Self::Asp,
+            Policy::Ssp => Self::Ssp,
+            Policy::A2s => Self::A2s,
+        }
+    }
+}
+
+/// Relative step times: a worker that is much slower than that would never finish an epoch.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
+const LONGEST_SECONDS: f64 = 86400.0;
+
+/// Parses a worker's step time, relative to the unit.
+pub(super) fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if SPEEDS.contains(&speed) => Ok(speed),
+        _ => Err("a relative step time from 0.01 to 1000 is needed, such as 1.5".to_owned()),
+    }
+}
+
+/// Parses a time in seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_SECONDS => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a number of seconds above 0 is needed, such as 12.5".to_owned()),
+    }
+}
+
+/// Parses a learning rate.
+pub(super) fn learning_rate(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
+        _ => Err("a number above 0 is needed, such as 0.1".to_owned()),
+    }
+}
+
+/// Parses a codec that encodes each worker's gradient by itself.
+pub(super) fn codec(text: &str) -> Result<Kind, String> {
+    let kind: Kind = text.parse().map_err(|error| format!("{error}"))?;
+    if kind.needs_agreement() {
+        return Err(format!("{kind} needs a codebook of all workers, which only a fabric can agree on"));
+    }
+    Ok(kind)
+}
+
+/// A bar that shows how much of `length` has passed.
+pub(super) fn progress(length: Duration) -> ProgressBar {
+    let bar = ProgressBar::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+    match ProgressStyle::with_template("{msg:24} {wide_bar} {percent}% {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,98 @@
+//! `tributary ps compare policies`: what each policy of synchronisation makes of the same time.
+
+mod report;
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tokio::runtime::Runtime;
+use tributary_codec::Kind;
+use tributary_trainer::Digits;
+
+use super::experiment::{self, Experiment};
+use super::gates;
+use super::options::{self, Policy};
+use report::{Report, Row};
+
+/// Step times of the workers, relative to the fastest.
+pub(super) const STEP_TIMES: [f64; 8] = [1.0, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
+/// Iterations of one worker that count as an epoch: about one pass over its share of the images.
+pub(super) const EPOCH: NonZeroU64 = NonZeroU64::new(10).unwrap();
+/// Where asynchronous training suffers and the others do not yet: on a virtual clock it does so from 0.24 to
+/// 0.28 (`ps/examples/learning_rate.rs`).
+const LEARNING_RATE: &str = "0.25";
+const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2s];
+
+/// Trains the demo's network with each policy for the same time: 8 workers with step times of 1, 1, 1.1, 1.2,
+/// 1.5, 2, 3 and 4 units, real gradients over real TCP on loopback. Exits with 1 if adaptive synchronisation
+/// does not keep what it promises.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PoliciesArgs {
+    /// How long the fastest worker takes for a gradient, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = options::seconds)]
+    step_time: Duration,
+
+    /// How long each training goes on
+    #[arg(long, default_value = "15", value_parser = options::seconds)]
+    seconds: Duration,
+
+    /// Trainings with each policy, from different initial weights; the table holds their means
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+
+    /// The learning rate at the start; it falls by 1 % in each epoch
+    #[arg(long, default_value = LEARNING_RATE, value_parser = options::learning_rate)]
+    learning_rate: f32,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares the policies and prints what was found.
+///
+/// # Errors
+/// A gate failed, or a training could not go on.
+pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
+    let digits = Digits::embedded()?;
+    let runtime = Runtime::new().context("cannot start the threads that the workers need")?;
+    let trainings = POLICIES.len() as u64 * args.seeds;
+    let progress = options::progress(args.seconds.mul_f64(trainings as f64));
+    let mut outcomes: Vec<Vec<_>> = POLICIES.iter().map(|_| Vec::new()).collect();
+    let mut before = Duration::ZERO;
+    // All policies with one seed, then the next: what else the machine does concerns all of them alike.
+    for seed in 1..=args.seeds {
+        for (policy, outcomes) in POLICIES.into_iter().zip(&mut outcomes) {
+            progress.set_message(format!("{}, seed {seed}", policy.name()));
+            let millis = |passed: Duration| u64::try_from((before + passed).as_millis()).unwrap_or(u64::MAX);
+            let tick = |passed| progress.set_position(millis(passed));
+            let experiment = experiment(args, policy, seed);
+            let outcome = runtime.block_on(experiment::run(&experiment, &digits, tick));
+            outcomes.push(outcome.with_context(|| format!("{} with seed {seed}", policy.name()))?);
+            before += args.seconds;
+        }
+    }
+    progress.finish_and_clear();
+    let rows = POLICIES.into_iter().zip(&outcomes).map(|(policy, outcomes)| Row::new(policy, outcomes));
+    let report = Report::new(rows.collect())?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{}", report.text());
+    }
+    gates::check(&report.gates)
+}
+
+fn experiment(args: &PoliciesArgs, policy: Policy, seed: u64) -> Experiment {
+    Experiment {
+        policy: policy.into(),
+        codec: Kind::None,
+        step_times: STEP_TIMES.iter().map(|time| args.step_time.mul_f64(*time)).collect(),
+        length: args.seconds,
+        learning_rate: args.learning_rate,
+        epoch: EPOCH,
+        seed,
+    }
+}

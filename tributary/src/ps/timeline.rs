@@ -1,0 +1,170 @@
+//! Who computed and who waited for whom, as a picture.
+
+use std::time::Duration;
+
+use svg::node::element::{Group, Line, Rectangle, Text, Title};
+use svg::{Document, Node};
+
+use super::record::{Record, Span, SpanKind};
+
+const WIDTH: f64 = 1400.0;
+const LEFT: f64 = 92.0;
+const RIGHT: f64 = 92.0;
+const TOP: f64 = 92.0;
+const ROW: f64 = 34.0;
+const BAR: f64 = 18.0;
+const FOOTER: f64 = 44.0;
+/// What is narrower is not drawn.
+const LEAST_WIDTH: f64 = 0.2;
+/// Waiting that is shorter is the network's, not another worker's fault: no line is drawn for it.
+const LEAST_WAIT: Duration = Duration::from_millis(8);
+/// How much time is drawn at most: so that single steps can be told apart.
+const LONGEST: Duration = Duration::from_secs(8);
+const TICKS: u32 = 8;
+
+const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
+const INK: &str = "#1f2937";
+const FAINT: &str = "#6b7280";
+const COMPUTES: &str = "#2563eb";
+const IN_GROUP: &str = "#0f766e";
+const WAITS: &str = "#f5c78a";
+const FOR_WHOM: &str = "#b45309";
+
+/// Draws the end of an experiment: a row a worker.
+pub(super) fn picture(title: &str, record: &Record) -> String {
+    let canvas = Canvas::new(record);
+    let height = TOP + record.workers().len() as f64 * ROW + FOOTER;
+    let mut document = Document::new()
+        .set("viewBox", (0, 0, WIDTH, height))
+        .set("width", WIDTH)
+        .set("height", height)
+        .set("font-family", FONT)
+        .set("font-size", 12)
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff"))
+        .add(text(LEFT, 34.0, title, INK).set("font-size", 17).set("font-weight", 600))
+        .add(legend())
+        .add(canvas.axis(height - FOOTER));
+    for (worker, spans) in record.workers().enumerate() {
+        document.append(canvas.row(worker, spans, record.idle(worker)));
+    }
+    for (worker, spans) in record.workers().enumerate() {
+        document.append(canvas.reasons(worker, spans));
+    }
+    format!("{document}\n")
+}
+
+/// The part of the time that is drawn.
+struct Canvas {
+    from: Duration,
+    to: Duration,
+}
+
+impl Canvas {
+    fn new(record: &Record) -> Self {
+        let to = record.length();
+        Self { from: to.saturating_sub(LONGEST), to }
+    }
+
+    fn x(&self, time: Duration) -> f64 {
+        let share =
+            time.saturating_sub(self.from).as_secs_f64() / (self.to - self.from).as_secs_f64().max(1e-9);
+        LEFT + (WIDTH - LEFT - RIGHT) * share.min(1.0)
+    }
+
+    fn row(&self, worker: usize, spans: &[Span], idle: f64) -> Group {
+        let y = row(worker);
+        let mut group = Group::new();
+        group.append(text(LEFT - 12.0, y + 5.0, format!("worker {worker}"), INK).set("text-anchor", "end"));
+        group.append(text(WIDTH - RIGHT + 10.0, y + 5.0, format!("{:.0} % idle", 100.0 * idle), FAINT));
+        for span in spans.iter().filter(|span| span.to > self.from) {
+            let (left, right) = (self.x(span.from), self.x(span.to));
+            if right - left >= LEAST_WIDTH {
+                group.append(bar(left, y, right - left, span));
+            }
+        }
+        group
+    }
+
+    /// A line from whoever ended a wait to the one who waited.
+    fn reasons(&self, worker: usize, spans: &[Span]) -> Group {
+        let mut group = Group::new();
+        for span in spans.iter().filter(|span| span.to > self.from && span.to - span.from >= LEAST_WAIT) {
+            let SpanKind::Waits { released_by: Some(other) } = span.kind else { continue };
+            if usize::from(other) == worker {
+                continue;
+            }
+            let x = self.x(span.to);
+            let line = Line::new().set("x1", x).set("x2", x).set("y1", row(usize::from(other)));
+            let line = line.set("y2", row(worker)).set("stroke", FOR_WHOM).set("stroke-width", 0.9);
+            group.append(line.set("stroke-opacity", 0.55));
+        }
+        group
+    }
+
+    fn axis(&self, y: f64) -> Group {
+        let mut group = Group::new();
+        for tick in 0..=TICKS {
+            let time = self.from + (self.to - self.from) * tick / TICKS;
+            let x = self.x(time);
+            let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 10.0).set("y2", y + 2.0);
+            group.append(line.set("stroke", "#e5e7eb"));
+            let said = text(x, y + 20.0, format!("{:.1} s", time.as_secs_f64()), FAINT);
+            group.append(said.set("text-anchor", "middle"));
+        }
+        group
+    }
+}
+
+/// The middle of a worker's row.
+fn row(worker: usize) -> f64 {
+    TOP + ROW * (worker as f64 + 0.5) - 4.0
+}
+
+fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
+    let took = (span.to - span.from).as_secs_f64() * 1e3;
+    let (fill, height, said) = match span.kind {
+        SpanKind::Computes { in_group: true } => {
+            (IN_GROUP, BAR, format!("computes for {took:.0} ms, in the group"))
+        }
+        SpanKind::Computes { in_group: false } => (COMPUTES, BAR, format!("computes for {took:.0} ms")),
+        SpanKind::Waits { released_by: Some(other) } => {
+            (WAITS, BAR * 0.6, format!("waits for {took:.0} ms, until worker {other}"))
+        }
+        SpanKind::Waits { released_by: None } => {
+            (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
+        }
+    };
+    let shape = Rectangle::new().set("x", round(x)).set("y", round(y - height / 2.0));
+    // A gap, so that one step can be told from the next.
+    let shape = shape.set("width", round((width - 0.6).max(LEAST_WIDTH))).set("height", height);
+    Group::new().add(Title::new(said)).add(shape.set("fill", fill))
+}
+
+/// Hundredths of a pixel are more than can be seen, and keep the file small.
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn legend() -> Group {
+    let mut group = Group::new();
+    let mut x = LEFT;
+    let entries = [
+        (COMPUTES, BAR, "computes", 120.0),
+        (IN_GROUP, BAR, "computes, in the synchronous group", 280.0),
+        (WAITS, BAR * 0.6, "waits", 100.0),
+    ];
+    for (fill, height, said, width) in entries {
+        let shape = Rectangle::new().set("x", x).set("y", 60.0 - height / 2.0).set("width", 28);
+        group.append(shape.set("height", height).set("fill", fill));
+        group.append(text(x + 36.0, 64.0, said, INK));
+        x += width;
+    }
+    let line = Line::new().set("x1", x + 14.0).set("x2", x + 14.0).set("y1", 50.0).set("y2", 70.0);
+    group.append(line.set("stroke", FOR_WHOM).set("stroke-width", 1.2));
+    group.append(text(x + 28.0, 64.0, "leads to the worker whose gradient ended the wait", INK));
+    group
+}
+
+fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
+    Text::new(content).set("x", x).set("y", y).set("fill", color)
+}

@@ -1,0 +1,144 @@
+//! `tributary ps worker`: a training process that uses a parameter server, on this host or another.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep_until};
+use tributary_codec::Kind;
+use tributary_ps::client::{Client, ClientOptions};
+use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+
+use super::learner::Learner;
+use super::options;
+use crate::remote;
+
+/// Trains the demo's network as one worker of a job of running parameter servers (`tributary server
+/// --ps-listen`). A server that restarts is waited for.
+#[derive(Debug, Clone, Args)]
+pub(super) struct WorkerArgs {
+    /// The parameter server; several, each of which holds a range of the parameters, in their order
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    server: Vec<String>,
+
+    /// The job's name
+    #[arg(long)]
+    job: String,
+
+    /// File with the job's token, if it has one
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// This worker's rank in the job, from 0
+    #[arg(long)]
+    worker: u16,
+
+    /// How many workers share the images
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
+
+    /// Iterations, those that were done before included
+    #[arg(long)]
+    iterations: NonZeroU64,
+
+    /// How long a gradient takes at least, in seconds, to emulate a slow worker [default: as long as it takes]
+    #[arg(long, value_name = "SECONDS", value_parser = options::seconds)]
+    step_time: Option<Duration>,
+
+    /// What gradients are encoded with: none, f16, uniform-1 to uniform-8, terngrad, casq-4, casq-8
+    #[arg(long, default_value = "none", value_parser = options::codec)]
+    codec: Kind,
+
+    /// How long a server may be away before this worker gives up, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
+    patience: Duration,
+
+    /// Chooses the initial weights and the order of the images: the same on all workers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of a worker's part.
+#[derive(Debug, Serialize)]
+struct Report {
+    worker: u16,
+    /// Gradients of this worker that the last parameters contain.
+    iterations: u64,
+    /// Gradients that it has computed: more than that if a server has gone back to its checkpoint.
+    computed: u64,
+    /// On held-out images, 0 to 1.
+    accuracy: f64,
+    /// SHA-256 of the last parameters as little-endian f32.
+    parameters: String,
+}
+
+/// Takes part until all iterations are done.
+///
+/// # Errors
+/// Nobody at the server's address for too long, or the server's refusal.
+pub(super) fn run(args: &WorkerArgs) -> Result<()> {
+    let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
+    let report = runtime.block_on(train(args))?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        println!(
+            "worker {}: {} iterations done ({} computed), accuracy {:.2} %",
+            report.worker,
+            report.iterations,
+            report.computed,
+            100.0 * report.accuracy
+        );
+    }
+    Ok(())
+}
+
+async fn train(args: &WorkerArgs) -> Result<Report> {
+    let digits = Digits::embedded()?;
+    let training = Training::new(args.workers, 1, args.seed)?;
+    let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
+    let learner = Learner::new(remote, args.seed);
+    let progress = ProgressBar::new(args.iterations.get()).with_message("training");
+    let (mut client, mut step) = Client::join(options(args)?, &learner.initial()).await?;
+    let mut computed = 0;
+    while step.iteration < args.iterations.get() {
+        progress.set_position(step.iteration);
+        let begun = Instant::now();
+        let gradient = learner.gradient(step)?;
+        computed += 1;
+        sleep_until(begun + args.step_time.unwrap_or_default()).await;
+        step = client.push(&gradient).await?;
+    }
+    progress.finish_and_clear();
+    let mut hash = Sha256::new();
+    step.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    Ok(Report {
+        worker: args.worker,
+        iterations: step.iteration,
+        computed,
+        accuracy: Model::from_parameters(step.parameters)?.accuracy(&digits.held_out),
+        parameters: hex::encode(hash.finalize()),
+    })
+}
+
+fn options(args: &WorkerArgs) -> Result<ClientOptions> {
+    let servers = args.server.iter().map(|address| remote::endpoint(address)).collect::<Result<_>>()?;
+    let token = args.token_file.as_deref().map(remote::read_token).transpose()?;
+    Ok(ClientOptions {
+        token: token.unwrap_or_default(),
+        codec: args.codec,
+        patience: args.patience,
+        ..ClientOptions::new(servers, &args.job, args.worker)
+    })
+}
