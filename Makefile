@@ -28,8 +28,9 @@ lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## packets a second through the compiled P4 program, on one core
+bench: ## packets a second through the compiled P4 program, and floats to fixed point, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
+	$(CARGO) bench -p tributary-protocol --bench numbers
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)

@@ -14,6 +14,7 @@ impl<'a> ValuesView<'a> {
     }
 
     /// The values in order.
+    #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {
         let (words, _) = self.0.as_chunks::<4>();
         words.iter().map(|word| i32::from_be_bytes(*word))

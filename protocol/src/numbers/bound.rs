@@ -10,7 +10,11 @@
 //! though they would cancel out) but an overflow inside the fabric wraps silently and cannot be
 //! told from a right sum afterwards, and the exact answer would need twice the bits on every link.
 
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 use tributary_wire::Rank;
+
+use super::vectors;
 
 /// Keeps the exponents of floats positive; those of f64 would fit as well.
 const BIAS: i32 = 1024;
@@ -22,14 +26,28 @@ pub(crate) const TOO_LARGE: u32 = 0x7fff_ffff;
 /// Exponents that an f32 can need: of the least subnormal and of the largest number.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -148..=128;
 
-const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 const F32_INFINITY: u32 = 0x7f80_0000;
 const F32_MANTISSA_BITS: u32 = 23;
 
 /// The bound of `rank`'s floats.
-pub(crate) fn of_floats(values: impl Iterator<Item = f32>, rank: Rank) -> u32 {
-    // Without their sign, floats are ordered like the integers that their bits spell.
-    let largest = values.fold(0, |largest, value| largest.max(value.to_bits() & F32_MAGNITUDE));
+pub(crate) fn of_floats(values: &[f32], rank: Rank) -> u32 {
+    of_magnitude(vectors::largest_magnitude(values), rank)
+}
+
+/// The bound of `rank`'s floats, which are half as wide.
+pub(crate) fn of_halves(values: &[f16], rank: Rank) -> u32 {
+    let largest = vectors::largest_half_magnitude(values.reinterpret_cast());
+    of_magnitude(f16::from_bits(largest).to_f32().to_bits(), rank)
+}
+
+/// The bound of `rank`'s floats, which are the upper halves of wider ones.
+pub(crate) fn of_upper_halves(values: &[bf16], rank: Rank) -> u32 {
+    let largest = vectors::largest_half_magnitude(values.reinterpret_cast());
+    of_magnitude(bf16::from_bits(largest).to_f32().to_bits(), rank)
+}
+
+/// The bound of floats the largest of which has these bits, without its sign.
+fn of_magnitude(largest: u32, rank: Rank) -> u32 {
     if largest >= F32_INFINITY {
         return NOT_FINITE | u32::from(rank.get());
     }
@@ -45,8 +63,8 @@ pub(crate) fn of_floats(values: impl Iterator<Item = f32>, rank: Rank) -> u32 {
 }
 
 /// The bound of integers.
-pub(crate) fn of_integers(values: impl Iterator<Item = i32>) -> u32 {
-    values.map(i32::unsigned_abs).max().unwrap_or(0).min(TOO_LARGE)
+pub(crate) fn of_integers(values: &[i32]) -> u32 {
+    vectors::largest_integer(values).min(TOO_LARGE)
 }
 
 /// The rank whose slice is not finite, if `bound` says so.
@@ -78,7 +96,7 @@ mod tests {
     const RANK: Rank = Rank::new(0x1234);
 
     fn of(value: f32) -> u32 {
-        of_floats([0.0, value].into_iter(), RANK)
+        of_floats(&[0.0, value], RANK)
     }
 
     #[test]
@@ -103,12 +121,22 @@ mod tests {
 
     #[test]
     fn integers_saturate() {
-        assert_eq!(of_integers([3, -7].into_iter()), 7);
-        assert_eq!(of_integers([i32::MIN].into_iter()), TOO_LARGE);
-        assert_eq!(of_integers([].into_iter()), 0);
+        assert_eq!(of_integers(&[3, -7]), 7);
+        assert_eq!(of_integers(&[i32::MIN]), TOO_LARGE);
+        assert_eq!(of_integers(&[]), 0);
     }
 
     proptest! {
+        #[test]
+        fn narrow_floats_have_the_bound_of_the_same_wide_ones(bits in prop::collection::vec(any::<u16>(), 0..20)) {
+            let halves: Vec<f16> = bits.iter().copied().map(f16::from_bits).collect();
+            let wide: Vec<f32> = halves.iter().map(|half| half.to_f32()).collect();
+            prop_assert_eq!(of_halves(&halves, RANK), of_floats(&wide, RANK));
+            let upper: Vec<bf16> = bits.iter().copied().map(bf16::from_bits).collect();
+            let wide: Vec<f32> = upper.iter().map(|half| half.to_f32()).collect();
+            prop_assert_eq!(of_upper_halves(&upper, RANK), of_floats(&wide, RANK));
+        }
+
         #[test]
         fn an_exponent_is_the_smallest_that_bounds(value in any::<f32>()) {
             prop_assume!(value.is_finite() && value != 0.0);

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use tributary_wire::Rank;
 use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Rank, ValuesView};
 
 use super::bound;
-use super::fixed_point::{Scale, quantise};
+use super::fixed_point::Scale;
+use super::vectors;
 
 /// One all-reduce, as one member gives it. Every member gives the same number of elements of the same
 /// type, and starts its operations in the same order.
@@ -66,33 +68,44 @@ impl GradientData {
             values.chunks(VALUES_PER_SLICE).map(bound).collect()
         }
         match self {
-            Self::F32(values) => of(values, |slice| bound::of_floats(slice.iter().copied(), rank)),
-            Self::F16(values) => of(values, |slice| bound::of_floats(slice.iter().map(|x| x.to_f32()), rank)),
-            Self::BF16(values) => {
-                of(values, |slice| bound::of_floats(slice.iter().map(|x| x.to_f32()), rank))
-            }
-            Self::I32(values) => of(values, |slice| bound::of_integers(slice.iter().copied())),
+            Self::F32(values) => of(values, |slice| bound::of_floats(slice, rank)),
+            Self::F16(values) => of(values, |slice| bound::of_halves(slice, rank)),
+            Self::BF16(values) => of(values, |slice| bound::of_upper_halves(slice, rank)),
+            Self::I32(values) => of(values, bound::of_integers),
         }
     }
 
     /// Writes the elements in `range` as they travel to the start of `out`; the rest of it stays.
     pub(crate) fn write(&self, range: Range<usize>, weight: u32, scaling: Scaling, out: &mut [i32]) {
-        fn each<T: Copy>(values: Option<&[T]>, out: &mut [i32], travels: impl Fn(T) -> i32) {
-            for (to, &value) in out.iter_mut().zip(values.unwrap_or_default()) {
-                *to = travels(value);
-            }
-        }
         let multiplier = match scaling {
             Scaling::Zeros => return,
             Scaling::Whole => 1.0,
             Scaling::Fixed(scale) => scale.multiplier(weight),
         };
         match self {
-            Self::F32(values) => each(values.get(range), out, |x| quantise(x, multiplier)),
-            Self::F16(values) => each(values.get(range), out, |x| quantise(x.to_f32(), multiplier)),
-            Self::BF16(values) => each(values.get(range), out, |x| quantise(x.to_f32(), multiplier)),
-            Self::I32(values) => each(values.get(range), out, |x| x.wrapping_mul(weight.cast_signed())),
+            Self::F32(values) => vectors::quantise_all(part(values, range), multiplier, out),
+            Self::F16(values) => widen_and_quantise(part(values, range), multiplier, out),
+            Self::BF16(values) => widen_and_quantise(part(values, range), multiplier, out),
+            Self::I32(values) => vectors::weigh_all(part(values, range), weight.cast_signed(), out),
         }
+    }
+}
+
+/// The elements in `range`, or none where it goes beyond the last.
+fn part<T>(values: &[T], range: Range<usize>) -> &[T] {
+    values.get(range).unwrap_or_default()
+}
+
+/// Floats of 16 bits, one slice's worth after the other.
+fn widen_and_quantise<T>(values: &[T], multiplier: f64, out: &mut [i32])
+where
+    [T]: HalfFloatSliceExt,
+{
+    let mut wide = [0.0; VALUES_PER_SLICE];
+    for (values, out) in values.chunks(VALUES_PER_SLICE).zip(out.chunks_mut(VALUES_PER_SLICE)) {
+        let wide = &mut wide[..values.len()];
+        values.convert_to_f32_slice(wide);
+        vectors::quantise_all(wide, multiplier, out);
     }
 }
 
@@ -206,22 +219,16 @@ impl Sums {
     }
 
     /// Fills in the elements in `range` from a slice's integers.
-    pub(crate) fn read(
-        &mut self,
-        range: Range<usize>,
-        scaling: Scaling,
-        integers: impl Iterator<Item = i32>,
-    ) {
+    pub(crate) fn read(&mut self, range: Range<usize>, scaling: Scaling, integers: ValuesView<'_>) {
         match (self, scaling) {
             (Self::I32(sums), _) => {
-                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers) {
+                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers.iter())
+                {
                     *sum = integer;
                 }
             }
             (Self::F32(sums), Scaling::Fixed(scale)) => {
-                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers) {
-                    *sum = scale.sum(integer);
-                }
+                vectors::restore_all(integers, scale.unit(), sums.get_mut(range).unwrap_or_default());
             }
             (Self::F32(_), _) => {}
         }

@@ -8,6 +8,7 @@
 pub(crate) mod bound;
 mod data;
 pub(crate) mod fixed_point;
+mod vectors;
 
 pub use data::{AllReduce, GradientData, Reduced, Run, Sums};
 pub(crate) use data::{ElementType, Refusal, Scaling};

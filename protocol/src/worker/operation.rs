@@ -271,7 +271,7 @@ impl Operation {
             }
             Part::Sum(slice) => {
                 if let Some(scaling) = self.scaling(slice) {
-                    self.sums.read(self.elements(slice), scaling, values.iter());
+                    self.sums.read(self.elements(slice), scaling, values);
                 }
                 if let Some(done) = self.tallies.get_mut(slice) {
                     *done = tally;

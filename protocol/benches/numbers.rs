@@ -1,0 +1,100 @@
+//! The loops over a slice's values: as the processor's widest vectors run them, and the same loops as they are
+//! compiled for any processor, in turn. Prints gigabytes of floats a second and the ratio.
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    missing_docs,
+    reason = "the benchmark uses a part of these modules"
+)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use tributary_wire::ValuesView;
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+
+#[path = "../src/numbers"]
+mod numbers {
+    pub mod bound;
+    pub mod fixed_point;
+    pub mod vectors;
+}
+use numbers::fixed_point::quantise;
+use numbers::vectors;
+
+/// How often each loop is measured, and for how long.
+const ROUNDS: usize = 21;
+const ROUND: Duration = Duration::from_millis(10);
+
+type Floats = [f32; VALUES_PER_SLICE];
+type Integers = [i32; VALUES_PER_SLICE];
+
+#[inline(never)]
+fn plain_largest(values: &[f32]) -> u32 {
+    values.iter().fold(0, |largest, value| largest.max(value.to_bits() & 0x7fff_ffff))
+}
+
+#[inline(never)]
+fn plain_quantise(values: &[f32], multiplier: f64, out: &mut [i32]) {
+    for (to, value) in out.iter_mut().zip(values) {
+        *to = quantise(*value, multiplier);
+    }
+}
+
+#[inline(never)]
+fn plain_restore(integers: ValuesView<'_>, unit: f64, out: &mut [f32]) {
+    for (to, integer) in out.iter_mut().zip(integers.iter()) {
+        *to = (f64::from(integer) * unit) as f32;
+    }
+}
+
+/// Gigabytes a second of `slice`, which goes over one slice.
+fn rate(slice: &mut dyn FnMut()) -> f64 {
+    let (mut slices, begin) = (0_u32, Instant::now());
+    while begin.elapsed() < ROUND {
+        (0..256).for_each(|_| slice());
+        slices += 256;
+    }
+    f64::from(slices) * VALUES_BYTES as f64 / begin.elapsed().as_secs_f64() / 1e9
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// Measures both in turn, so that what else happens on the machine meets both.
+fn compare(what: &str, mut plain: impl FnMut(), mut vectors: impl FnMut()) {
+    let rounds = (0..ROUNDS).map(|_| (rate(&mut plain), rate(&mut vectors)));
+    let (before, after): (Vec<_>, Vec<_>) = rounds.unzip();
+    let (before, after) = (median(before), median(after));
+    println!("{what}: {before:.1} GB/s plain, {after:.1} GB/s with vectors: {:.2} times", after / before);
+}
+
+fn main() {
+    let floats: Floats = std::array::from_fn(|index| (index as f32 - 99.5) * 1.0e-4);
+    let mut integers: Integers = [0; VALUES_PER_SLICE];
+    let mut back: Floats = [0.0; VALUES_PER_SLICE];
+    let bytes: [u8; VALUES_BYTES] = std::array::from_fn(|index| index as u8);
+    let multiplier = 2_f64.powi(34);
+    compare(
+        "the largest magnitude",
+        || _ = black_box(plain_largest(black_box(&floats))),
+        || _ = black_box(vectors::largest_magnitude(black_box(&floats))),
+    );
+    let mut other = integers;
+    compare(
+        "floats to fixed point",
+        || plain_quantise(black_box(&floats), multiplier, black_box(&mut other)),
+        || vectors::quantise_all(black_box(&floats), multiplier, black_box(&mut integers)),
+    );
+    assert_eq!(integers, other);
+    let mut other = back;
+    compare(
+        "big-endian fixed point to floats",
+        || plain_restore(black_box(ValuesView::new(&bytes)), 1.0e-9, black_box(&mut other)),
+        || vectors::restore_all(black_box(ValuesView::new(&bytes)), 1.0e-9, black_box(&mut back)),
+    );
+    assert_eq!(back, other);
+}
