@@ -1,5 +1,6 @@
 //! What all daemons have in common: settings from flags and a file, logs, the end by a signal.
 
+mod cpus;
 mod log;
 mod settings;
 mod stop;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
+use cpus::CpuArgs;
 use log::LogArgs;
 use settings::SettingsFile;
 pub(crate) use settings::WrongUse;
@@ -19,6 +21,9 @@ pub(crate) use stop::Stop;
 
 /// The keys in a settings file that every daemon has: the fields of [`LogArgs`].
 const LOG_KEYS: [&str; 2] = ["log", "log-format"];
+
+/// The same, of [`CpuArgs`].
+const CPU_KEYS: [&str; 1] = ["cpus"];
 
 /// The options of a daemon: those of its own, and those that all have.
 #[derive(Debug, Args)]
@@ -29,6 +34,9 @@ pub(crate) struct DaemonArgs<S: Args> {
 
     #[command(flatten)]
     log: LogArgs,
+
+    #[command(flatten)]
+    cpus: CpuArgs,
 
     #[command(flatten)]
     own: S,
@@ -44,8 +52,11 @@ where
     W: AsyncFnOnce(S, Stop) -> Result<()>,
 {
     let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();
-    let (common, own) = file.split(&LOG_KEYS);
-    log::start(&common.merge(&args.log)?)?;
+    let (log, rest) = file.split(&LOG_KEYS);
+    log::start(&log.merge(&args.log)?)?;
+    let (cpus, own) = rest.split(&CPU_KEYS);
+    // Before there are other threads: these inherit it.
+    cpus::pin(&cpus.merge(&args.cpus)?)?;
     let settings = own.merge(&args.own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
     runtime.block_on(async { work(settings, Stop::new()?).await })
