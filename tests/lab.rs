@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "support/labs.rs"]
+mod labs;
 mod support;
 
 use std::fs;
@@ -16,26 +18,13 @@ const TWO_WORKERS: &str = "topologies/two-workers.toml";
 /// Whatever takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a lab with losses is made by.
-const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
-
 /// A lab's name; what a failed test leaves of it goes with this.
 struct Name(String);
 
 impl Name {
     /// `None`, and says so, where this process may not make labs.
     fn new(test: &str) -> Option<Self> {
-        if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
-            eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
-            return None;
-        }
-        let listed = tributary(&["lab", "list"]);
-        if listed.status.success() {
-            return Some(Self(format!("{test}-{}", std::process::id())));
-        }
-        assert!(stderr(&listed).contains("needs root"), "{}", stderr(&listed));
-        eprintln!("SKIPPED: {}", stderr(&listed));
-        None
+        labs::can_be_made().then(|| Self(format!("{test}-{}", std::process::id())))
     }
 
     fn up(&self, topology: &str, options: &[&str]) -> Value {
@@ -51,26 +40,8 @@ impl Name {
         assert!(down.status.success(), "{}", stderr(&down));
     }
 
-    /// Namespaces, files, sockets and processes that belong to the lab.
-    fn traces(&self) -> Vec<String> {
-        let named = |folder: &str| {
-            let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
-            names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(&self.0))
-        };
-        let mut traces: Vec<_> = named("/run/netns").chain(named("/run/tributary/lab")).collect();
-        let mark = format!("TRIBUTARY_LAB={}\0", self.0);
-        for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
-            // Most have none, and some end meanwhile.
-            let environment = fs::read(process.join("environ")).unwrap_or_default();
-            if String::from_utf8_lossy(&environment).contains(&mark) {
-                traces.push(process.display().to_string());
-            }
-        }
-        traces
-    }
-
     fn is_gone(&self) {
-        assert_eq!(self.traces(), Vec::<String>::new());
+        assert_eq!(labs::traces(&self.0), Vec::<String>::new());
         assert_eq!(left_shared_memory(), Vec::<String>::new());
     }
 }

@@ -1,0 +1,42 @@
+//! Labs on this machine: may this process make one, and what is left of one.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{stderr, tributary};
+
+/// What a lab with losses is made by.
+const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
+
+/// Whether this process may make labs; says so where it may not.
+pub(crate) fn can_be_made() -> bool {
+    if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
+        eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
+        return false;
+    }
+    let listed = tributary(&["lab", "list"]);
+    if listed.status.success() {
+        return true;
+    }
+    assert!(stderr(&listed).contains("needs root"), "{}", stderr(&listed));
+    eprintln!("SKIPPED: {}", stderr(&listed));
+    false
+}
+
+/// Namespaces, files, sockets and processes that belong to the lab of that name.
+pub(crate) fn traces(lab: &str) -> Vec<String> {
+    let named = |folder: &str| {
+        let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(lab))
+    };
+    let mut traces: Vec<_> = named("/run/netns").chain(named("/run/tributary/lab")).collect();
+    let mark = format!("TRIBUTARY_LAB={lab}\0");
+    for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
+        // Most have none, and some end meanwhile.
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        if String::from_utf8_lossy(&environment).contains(&mark) {
+            traces.push(process.display().to_string());
+        }
+    }
+    traces
+}
