@@ -5,10 +5,10 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test tools lint bench simulate mininet p4
+.PHONY: help demo test tools lint bench bench-switch simulate mininet p4
 
 help: ## list what can be made
-	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
 
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
 	$(CARGO) run --release --quiet -p tributary -- demo $(ARGS)
@@ -31,6 +31,9 @@ lint: ## formatting and lints, warnings are errors
 bench: ## packets a second through the compiled P4 program, and floats to fixed point, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
 	$(CARGO) bench -p tributary-protocol --bench numbers
+
+bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
+	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)

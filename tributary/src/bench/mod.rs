@@ -1,11 +1,12 @@
 //! `tributary bench`: what to expect, in numbers.
 
 mod simulate;
+mod switch;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Measures the protocol.
+/// Measures the protocol and the switch.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -15,6 +16,7 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum What {
     Simulate(simulate::SimulateArgs),
+    Switch(switch::SwitchArgs),
 }
 
 /// Runs the measurement that was asked for.
@@ -24,5 +26,6 @@ enum What {
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
         What::Simulate(args) => simulate::run(args),
+        What::Switch(args) => switch::run(args),
     }
 }

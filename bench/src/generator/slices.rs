@@ -1,0 +1,249 @@
+//! What the children contribute, and what must come of it.
+
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tally, WireError};
+
+use super::{CHILDREN, GeneratorError};
+
+/// Hops of a contribution: the switch, and the parent as the server.
+const HOPS: usize = 2;
+/// Length of a contribution's frame in bytes.
+pub const FRAME_BYTES: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES + VALUES_BYTES;
+
+/// Between the values, and between the checks, of one slice and the next: odd, so that 2^32 slices differ.
+const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
+
+/// One job at one switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// The job.
+    pub job: JobId,
+    /// The switch.
+    pub switch: NodeId,
+    /// The server behind it.
+    pub server: NodeId,
+    /// The switch's port to the parent.
+    pub parent_port: u16,
+    /// Slices under way at once, a power of two: the job's slots.
+    pub window: u32,
+    /// The frames of each child.
+    pub frames: [FrameHeader; CHILDREN],
+}
+
+/// What came out of the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// The right sum of this slice.
+    Sum(Seq),
+    /// A question for a result, which a retransmission may become, or nothing of ours.
+    Other,
+}
+
+/// The contributions of both children to any slice, made from its number.
+#[derive(Debug)]
+pub struct Contributions {
+    flow: Flow,
+    hops: [[Hop; HOPS]; CHILDREN],
+    /// To slice 0, by child.
+    values: [[u32; VALUES_PER_SLICE]; CHILDREN],
+    /// The same for their sum.
+    sums: [u32; VALUES_PER_SLICE],
+}
+
+impl Contributions {
+    /// For this job.
+    pub fn new(flow: Flow) -> Self {
+        let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
+        let values: [[u32; VALUES_PER_SLICE]; CHILDREN] =
+            std::array::from_fn(|child| std::array::from_fn(|at| value(child, at)));
+        let sum = |at: usize| values.iter().fold(0_u32, |sum, values| sum.wrapping_add(values[at]));
+        Self {
+            flow,
+            hops: std::array::from_fn(|child| hops(&flow, child)),
+            values,
+            sums: std::array::from_fn(sum),
+        }
+    }
+
+    /// The job.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Which slot of the window a slice is in, counted from that of the job's first slice.
+    pub fn place(&self, seq: Seq) -> usize {
+        (seq.minus(Seq::FIRST.0).0 & (self.flow.window - 1)) as usize
+    }
+
+    /// Writes the frame of a child's contribution and returns its length.
+    ///
+    /// # Errors
+    /// [`GeneratorError::Unwritable`]: `frame` is shorter than [`FRAME_BYTES`].
+    pub fn write(
+        &self,
+        child: usize,
+        seq: Seq,
+        again: bool,
+        frame: &mut [u8],
+    ) -> Result<usize, GeneratorError> {
+        let step = STEPS[child].wrapping_mul(seq.0);
+        let values = self.values[child].map(|value| value.wrapping_add(step).cast_signed());
+        let header = Header {
+            kind: Kind::Gradient,
+            operator: Operator::Sum,
+            retransmit: again,
+            job: self.flow.job,
+            rank: Rank::new(child as u16),
+            seq,
+            tally: Tally { contributors: 1, weight: 1, check: step },
+        };
+        let message = Message { header, hops: &self.hops[child], values: Some(&values) };
+        emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
+    }
+
+    /// Tells what a frame is, and compares a sum with what the children sent.
+    ///
+    /// # Errors
+    /// [`GeneratorError::WrongSum`], [`GeneratorError::Malformed`].
+    pub fn check(&self, frame: &[u8]) -> Result<Arrived, GeneratorError> {
+        let view = match FrameView::parse(frame) {
+            Ok(view) => view,
+            Err(WireError::NotIna(_)) => return Ok(Arrived::Other),
+            Err(error) => return Err(GeneratorError::Malformed(error)),
+        };
+        let header = view.message().header();
+        let Some(values) = view.message().values().filter(|_| header.job == self.flow.job) else {
+            return Ok(Arrived::Other);
+        };
+        let step = STEPS.iter().fold(0_u32, |sum, step| sum.wrapping_add(*step)).wrapping_mul(header.seq.0);
+        let children = CHILDREN as u32;
+        let tally = [
+            ("contributors", children, header.tally.contributors),
+            ("weight", children, header.tally.weight),
+            ("check", step, header.tally.check),
+        ];
+        let wrong = |what, expected, got| GeneratorError::WrongSum { seq: header.seq, what, expected, got };
+        for (field, expected, got) in tally {
+            if expected != got {
+                return Err(wrong(field.to_owned(), expected, got));
+            }
+        }
+        // In one go: a loop that may leave at any value is several times as slow.
+        let pairs =
+            || self.sums.iter().map(|sum| sum.wrapping_add(step)).zip(values.iter().map(i32::cast_unsigned));
+        if pairs().fold(0, |differs, (expected, got)| differs | (expected ^ got)) != 0 {
+            let first = pairs().enumerate().find(|(_, (expected, got))| expected != got);
+            let (at, (expected, got)) = first.unwrap_or_default();
+            return Err(wrong(format!("value {at}"), expected, got));
+        }
+        Ok(Arrived::Sum(header.seq))
+    }
+}
+
+fn hops(flow: &Flow, child: usize) -> [Hop; HOPS] {
+    [
+        Hop {
+            node: flow.switch,
+            egress_port: flow.parent_port,
+            aggregate: true,
+            child: child as u8,
+            fan_in: CHILDREN as u8,
+        },
+        Hop { node: flow.server, egress_port: 0, aggregate: true, child: 0, fan_in: 1 },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+    use tributary_wire::MacAddr;
+
+    fn contributions() -> Contributions {
+        let header = FrameHeader {
+            source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
+            destination_mac: MacAddr::new(2, 0, 0, 0, 0, 2),
+            source_ip: Ipv4Addr::new(10, 0, 0, 1),
+            destination_ip: Ipv4Addr::new(10, 0, 0, 2),
+        };
+        Contributions::new(Flow {
+            job: JobId::new(7).unwrap(),
+            switch: NodeId::new(1).unwrap(),
+            server: NodeId::new(2).unwrap(),
+            parent_port: 1,
+            window: 16,
+            frames: [header; CHILDREN],
+        })
+    }
+
+    /// What a switch makes of both contributions, the long way round.
+    fn sum(contributions: &Contributions, seq: Seq, damage: impl FnOnce(&mut [i32], &mut Tally)) -> Vec<u8> {
+        let frames = [0, 1].map(|child| {
+            let mut frame = vec![0; FRAME_BYTES];
+            let len = contributions.write(child, seq, false, &mut frame).unwrap();
+            assert_eq!(len, FRAME_BYTES);
+            frame
+        });
+        let [a, b] = [0, 1].map(|child: usize| FrameView::parse(&frames[child]).unwrap());
+        let mut values: Vec<i32> = a.message().values().unwrap().iter().collect();
+        values.iter_mut().zip(b.message().values().unwrap().iter()).for_each(|(a, b)| *a = a.wrapping_add(b));
+        let [x, y] = [a, b].map(|view| view.message().header().tally);
+        let mut tally = Tally {
+            contributors: x.contributors + y.contributors,
+            weight: x.weight + y.weight,
+            check: x.check.wrapping_add(y.check),
+        };
+        damage(&mut values, &mut tally);
+        let header = Header { tally, ..*b.message().header() };
+        let hops: Vec<Hop> = b.message().hops().skip(1).collect();
+        let values: [i32; VALUES_PER_SLICE] = values.try_into().unwrap();
+        let mut frame = vec![0; FRAME_BYTES];
+        let message = Message { header, hops: &hops, values: Some(&values) };
+        let len = emit(b.header(), &message, &mut frame).unwrap();
+        frame.truncate(len);
+        frame
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_of_both_contributions_is_right_for_every_slice(seq: u32) {
+            let contributions = contributions();
+            let arrived = contributions.check(&sum(&contributions, Seq(seq), |_, _| ())).unwrap();
+            prop_assert_eq!(arrived, Arrived::Sum(Seq(seq)));
+        }
+
+        #[test]
+        fn any_wrong_value_is_noticed(seq: u32, at in 0..VALUES_PER_SLICE, by in 1u32..) {
+            let contributions = contributions();
+            let frame = sum(&contributions, Seq(seq), |values, _| {
+                values[at] = values[at].wrapping_add(by.cast_signed());
+            });
+            let error = contributions.check(&frame).unwrap_err().to_string();
+            prop_assert!(error.contains(&format!("is wrong in value {at}:")), "{}", error);
+        }
+    }
+
+    #[test]
+    fn a_missing_contribution_is_noticed() {
+        let contributions = contributions();
+        let frame = sum(&contributions, Seq::FIRST, |_, tally| tally.contributors = 1);
+        let error = contributions.check(&frame).unwrap_err().to_string();
+        assert!(error.contains("contributors: expected 0x2, got 0x1"), "{error}");
+    }
+
+    #[test]
+    fn frames_of_others_are_left_alone() {
+        assert_eq!(contributions().check(&[0; 60]).unwrap(), Arrived::Other);
+    }
+
+    #[test]
+    fn slices_a_window_apart_share_a_slot() {
+        let contributions = contributions();
+        assert_eq!(contributions.place(Seq::FIRST), 0);
+        assert_eq!(contributions.place(Seq(16)), 15);
+        assert_eq!(contributions.place(Seq(0)), 15);
+        assert_eq!(contributions.place(Seq(u32::MAX)), contributions.place(Seq(u32::MAX).plus(16)));
+    }
+}

@@ -1,0 +1,212 @@
+//! Packet sockets that take and give many frames with one system call.
+//!
+//! Not those of `link`: the yardstick must not change with what it measures.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::{FRAME_BYTES, GeneratorError};
+
+/// Frames that one system call moves at most.
+const BATCH: usize = 64;
+/// Longer than any frame of ours, so that one that grew is seen.
+const RECEIVE_BYTES: usize = 2048;
+/// The protocol number of a socket that only sends.
+const NOTHING: u16 = 0;
+
+/// A packet socket that sends contributions.
+#[derive(Debug)]
+pub struct Sender {
+    interface: String,
+    socket: OwnedFd,
+    frames: Box<[[u8; FRAME_BYTES]; BATCH]>,
+    /// How many of `frames` wait.
+    queued: usize,
+}
+
+impl Sender {
+    /// On this interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`GeneratorError::Socket`] with the step that failed.
+    pub fn open(interface: &str) -> Result<Self, GeneratorError> {
+        let socket = open(interface, NOTHING)?;
+        let frames = Box::new([[0; FRAME_BYTES]; BATCH]);
+        Ok(Self { interface: interface.to_owned(), socket, frames, queued: 0 })
+    }
+
+    /// Queues the frame that `write` makes; sends all of them when there is no room.
+    pub(super) fn queue(
+        &mut self,
+        write: impl FnOnce(&mut [u8]) -> Result<usize, GeneratorError>,
+    ) -> Result<(), GeneratorError> {
+        if self.queued == BATCH {
+            self.flush()?;
+        }
+        write(&mut self.frames[self.queued])?;
+        self.queued += 1;
+        Ok(())
+    }
+
+    /// Sends what is queued. Frames that the kernel has no room for are lost, as on any network.
+    pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
+        let mut sent = 0;
+        while sent < self.queued {
+            sent += match send_all(&self.socket, &mut self.frames[sent..self.queued]) {
+                Ok(count) => count,
+                Err(Errno::INTR) => 0,
+                Err(Errno::AGAIN | Errno::NOBUFS) => 1,
+                Err(errno) => return Err(failed(&self.interface, "send frames")(errno)),
+            };
+        }
+        self.queued = 0;
+        Ok(())
+    }
+}
+
+/// A packet socket that receives sums.
+#[derive(Debug)]
+pub struct Receiver {
+    interface: String,
+    socket: OwnedFd,
+    frames: Box<[[u8; RECEIVE_BYTES]; BATCH]>,
+    lengths: [usize; BATCH],
+}
+
+impl Receiver {
+    /// On this interface of the calling thread's network namespace, for IPv4 frames.
+    ///
+    /// # Errors
+    /// [`GeneratorError::Socket`] with the step that failed.
+    pub fn open(interface: &str) -> Result<Self, GeneratorError> {
+        let socket = open(interface, libc::ETH_P_IP as u16)?;
+        let frames = Box::new([[0; RECEIVE_BYTES]; BATCH]);
+        Ok(Self { interface: interface.to_owned(), socket, frames, lengths: [0; BATCH] })
+    }
+
+    /// Takes the frames that are there, and waits for the first one if none is, but no longer than `patience`.
+    /// Returns how many there are; the ones from before are gone.
+    pub(super) fn receive(&mut self, patience: Duration) -> Result<usize, GeneratorError> {
+        let failed = failed(&self.interface, "receive frames");
+        match receive_all(&self.socket, &mut self.frames, &mut self.lengths) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            received => return received.map_err(failed),
+        }
+        let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        match receive_all(&self.socket, &mut self.frames, &mut self.lengths) {
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            received => received.map_err(failed),
+        }
+    }
+
+    /// One of the frames that [`receive`](Self::receive) took.
+    pub(super) fn frame(&self, at: usize) -> &[u8] {
+        &self.frames[at][..self.lengths[at].min(RECEIVE_BYTES)]
+    }
+}
+
+fn failed(interface: &str, step: &'static str) -> impl Fn(Errno) -> GeneratorError + Copy {
+    move |errno| GeneratorError::Socket { interface: interface.to_owned(), step, source: errno.into() }
+}
+
+fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorError> {
+    let failed = |step| failed(interface, step);
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
+        .map_err(failed("open a packet socket"))?;
+    let index = name_to_index(&socket, interface).map_err(failed("find the index"))?;
+    let index = libc::c_int::try_from(index).map_err(|_| failed("find the index")(Errno::OVERFLOW))?;
+    bind(&socket, index, protocol).map_err(failed("bind a packet socket"))?;
+    Ok(socket)
+}
+
+/// rustix has no link-layer addresses.
+#[allow(unsafe_code)]
+fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer is to a whole `sockaddr_ll`, as its family says, and `len` is its size; the call
+    // only reads it.
+    let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    if answer == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Sends frames until one is refused, and returns how many went: rustix has no calls for many frames.
+#[allow(unsafe_code)]
+fn send_all(socket: &OwnedFd, frames: &mut [[u8; FRAME_BYTES]]) -> Result<usize, Errno> {
+    let mut vectors: [libc::iovec; BATCH] = buffers(frames);
+    let mut messages = headers(&mut vectors);
+    let count = frames.len().min(BATCH);
+    // SAFETY: the first `count` messages point to one vector each, and those to a whole frame each. All of
+    // them outlive the call, which reads the frames and writes nothing but the messages' lengths.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0) };
+    usize::try_from(sent).map_err(|_| last_error())
+}
+
+/// Takes the frames that are there, and returns how many.
+#[allow(unsafe_code)]
+fn receive_all(
+    socket: &OwnedFd,
+    frames: &mut [[u8; RECEIVE_BYTES]; BATCH],
+    lengths: &mut [usize; BATCH],
+) -> Result<usize, Errno> {
+    let mut vectors: [libc::iovec; BATCH] = buffers(frames);
+    let mut messages = headers(&mut vectors);
+    let (fd, count) = (socket.as_raw_fd(), BATCH as libc::c_uint);
+    // SAFETY: all messages point to one vector each, and those to a whole frame each, which nothing else
+    // refers to during the call; it writes no more than the vectors' lengths into them. No time limit is given.
+    let received =
+        unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT, std::ptr::null_mut()) };
+    let received = usize::try_from(received).map_err(|_| last_error())?;
+    for (length, message) in lengths.iter_mut().zip(&messages).take(received) {
+        *length = message.msg_len as usize;
+    }
+    Ok(received)
+}
+
+/// One vector for each frame, and empty ones after them.
+fn buffers<const BYTES: usize>(frames: &mut [[u8; BYTES]]) -> [libc::iovec; BATCH] {
+    let mut frames = frames.iter_mut();
+    std::array::from_fn(|_| {
+        let base = frames.next().map_or(std::ptr::null_mut(), |frame| frame.as_mut_ptr());
+        libc::iovec { iov_base: base.cast(), iov_len: if base.is_null() { 0 } else { BYTES } }
+    })
+}
+
+/// A message of each vector, without an address: the socket is bound to its interface.
+fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
+    let mut vectors = vectors.iter_mut();
+    std::array::from_fn(|_| libc::mmsghdr {
+        msg_hdr: libc::msghdr {
+            msg_name: std::ptr::null_mut(),
+            msg_namelen: 0,
+            msg_iov: vectors.next().map_or(std::ptr::null_mut(), |vector| &raw mut *vector),
+            msg_iovlen: 1,
+            msg_control: std::ptr::null_mut(),
+            msg_controllen: 0,
+            msg_flags: 0,
+        },
+        msg_len: 0,
+    })
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,63 @@
+use std::io;
+
+use thiserror::Error;
+use tributary_lab::LabError;
+use tributary_p4runtime::SessionError;
+use tributary_p4runtime::entry::EntryError;
+use tributary_p4runtime::p4info::P4InfoError;
+use tributary_topology::TopologyError;
+
+use crate::generator::GeneratorError;
+use crate::statistics::StatisticsError;
+
+/// Why switches could not be measured.
+#[derive(Debug, Error)]
+pub enum SwitchLabError {
+    /// The network could not be made.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A defect of Tributary.
+    #[error("the built-in topology: {0}")]
+    BadTopology(#[from] TopologyError),
+    /// A defect of Tributary.
+    #[error("the built-in topology is not a switch with a server and two workers")]
+    Topology,
+    /// The switch could not be started.
+    #[error("cannot {step} {switch}: {source}")]
+    Process {
+        /// Which switch.
+        switch: &'static str,
+        /// What was being done.
+        step: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The switch has ended, or did what made a run fail.
+    #[error("{error}; the last words of {switch}: {words}")]
+    Switch {
+        /// Which switch.
+        switch: &'static str,
+        /// What was noticed.
+        error: Box<SwitchLabError>,
+        /// The end of its log.
+        words: String,
+    },
+    /// The tables could not be written.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A defect of Tributary: the program and the entries do not fit.
+    #[error("the built-in program does not fit: {0}")]
+    P4Info(#[from] P4InfoError),
+    /// A defect of Tributary: the program and the entries do not fit.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The load did not do what it should.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// Nothing to compare.
+    #[error(transparent)]
+    Statistics(#[from] StatisticsError),
+    /// The caller wanted to.
+    #[error("stopped by a signal")]
+    Stopped,
+}

@@ -1,0 +1,156 @@
+//! One switch between three veth interfaces, under the load of the [`generator`](crate::generator): the
+//! embedded switch and BMv2 take turns, with the same program, tables and load.
+//!
+//! Each run has a switch process of its own, in a [`Lab`] that is made for the measurement and removed with it.
+
+mod cpu;
+mod error;
+mod report;
+mod switch;
+mod tables;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tributary_lab::{Lab, LabOptions};
+use tributary_topology::{Host, Node, Topology};
+use tributary_wire::frame::FrameHeader;
+use tributary_wire::{JobId, MacAddr};
+
+use crate::generator::{CHILDREN, Flow, Generator, GeneratorError, Receiver, Sender};
+
+pub use error::SwitchLabError;
+pub use report::{Candidate, GOAL, LIMIT, Report, Run};
+pub use switch::{SwitchUnderTest, bmv2_is_installed};
+
+const TOPOLOGY: &str = include_str!("../../../topologies/two-workers.toml");
+const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";
+/// Any number does.
+const JOB: u16 = 1;
+/// Switch and generator come to speed before anything is counted.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// Nobody's: the kernels of the hosts leave such frames alone, while packet sockets see them. The switch goes
+/// by the hop stack.
+const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SwitchLabOptions {
+    /// What to call the lab, which nothing else on this machine is called.
+    pub name: String,
+    /// The `tributary` binary.
+    pub program: PathBuf,
+    /// Which switches, in the order in which they take turns.
+    pub switches: Vec<SwitchUnderTest>,
+    /// How many runs each has.
+    pub runs: usize,
+    /// Slices under way at once, a power of two.
+    pub window: u32,
+    /// How long a run is counted.
+    pub seconds: Duration,
+}
+
+/// Measures, and calls `done` with each run. Ends after the current run when `stop` is set.
+///
+/// # Errors
+/// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or adds up wrongly.
+pub fn measure(
+    options: &SwitchLabOptions,
+    stop: &AtomicBool,
+    mut done: impl FnMut(&Run),
+) -> Result<Report, SwitchLabError> {
+    let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME)?;
+    let lab_options = LabOptions { rates: false, ..LabOptions::new(&options.name) };
+    let lab = Lab::up(&topology, &lab_options)?;
+    let bed = TestBed::new(&lab, &topology, options)?;
+    let mut runs = Vec::new();
+    for number in 1..=options.runs {
+        for switch in &options.switches {
+            let run = bed.run(*switch, number, stop)?;
+            done(&run);
+            runs.push(run);
+        }
+    }
+    lab.down()?;
+    Report::new(options, runs)
+}
+
+/// The network, and what is the same for all runs.
+struct TestBed<'a> {
+    lab: &'a Lab,
+    options: &'a SwitchLabOptions,
+    switch: &'a Node,
+    server: &'a Node,
+    workers: [&'a Node; CHILDREN],
+    flow: Flow,
+    /// The switch's ports to the workers.
+    child_ports: [u16; CHILDREN],
+}
+
+impl<'a> TestBed<'a> {
+    fn new(
+        lab: &'a Lab,
+        topology: &'a Topology,
+        options: &'a SwitchLabOptions,
+    ) -> Result<Self, SwitchLabError> {
+        let unfit = || SwitchLabError::Topology;
+        let (key, switch, _) = topology.switches().next().ok_or_else(unfit)?;
+        let node = |key| topology.get(key).ok_or_else(unfit);
+        let port_to = |key_of_host| {
+            let neighbours = topology.neighbours(key);
+            neighbours.iter().find(|to| to.node == key_of_host).map(|to| to.port).ok_or_else(unfit)
+        };
+        let server = topology.servers().first().copied().ok_or_else(unfit)?;
+        let workers: [_; CHILDREN] = topology.workers().try_into().map_err(|_| unfit())?;
+        let [first, second] = workers;
+        let (server_node, worker_nodes) = (node(server)?, [node(first)?, node(second)?]);
+        let frames = [header(worker_nodes[0], server_node)?, header(worker_nodes[1], server_node)?];
+        let flow = Flow {
+            job: JobId::new(JOB).ok_or_else(unfit)?,
+            switch: switch.id,
+            server: server_node.id,
+            parent_port: port_to(server)?,
+            window: options.window,
+            frames,
+        };
+        let child_ports = [port_to(first)?, port_to(second)?];
+        Ok(Self { lab, options, switch, server: server_node, workers: worker_nodes, flow, child_ports })
+    }
+
+    fn run(&self, switch: SwitchUnderTest, number: usize, stop: &AtomicBool) -> Result<Run, SwitchLabError> {
+        let process = switch::Process::start(self.lab, &self.options.program, switch, self.switch)?;
+        process.explain(tables::install(self.lab, process.target(), &self.flow, self.child_ports))?;
+        let mut generator = self.generator()?;
+        process.explain(generator.run(WARM_UP, stop).map_err(Into::into))?;
+        let before = process.cpu()?;
+        let counted = process.explain(generator.run(self.options.seconds, stop).map_err(Into::into))?;
+        let switch_cpu = process.cpu()?.saturating_sub(before);
+        if stop.load(Ordering::Relaxed) {
+            return Err(SwitchLabError::Stopped);
+        }
+        Ok(Run::new(switch, number, &counted, switch_cpu))
+    }
+
+    fn generator(&self) -> Result<Generator, SwitchLabError> {
+        let [first, second] = self.workers;
+        let children = [self.at(first, Sender::open)?, self.at(second, Sender::open)?];
+        Ok(Generator::new(self.flow, children, self.at(self.server, Receiver::open)?))
+    }
+
+    /// Opens a socket on the interface of a host.
+    fn at<T: Send>(
+        &self,
+        host: &Node,
+        open: impl FnOnce(&str) -> Result<T, GeneratorError> + Send,
+    ) -> Result<T, SwitchLabError> {
+        let interface = self.lab.interfaces(&host.name)?.first().ok_or(SwitchLabError::Topology)?;
+        Ok(self.lab.inside(&host.name, || open(&interface.name))??)
+    }
+}
+
+fn header(worker: &Node, server: &Node) -> Result<FrameHeader, SwitchLabError> {
+    let host = |node: &Node| node.host().cloned().ok_or(SwitchLabError::Topology);
+    let (Host { mac, ip, .. }, to) = (host(worker)?, host(server)?);
+    Ok(FrameHeader { source_mac: mac, destination_mac: DESTINATION, source_ip: ip, destination_ip: to.ip })
+}

@@ -1,0 +1,130 @@
+//! The switch under test, as a process in the lab.
+
+use std::fs::{self, File};
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tributary_lab::{Daemons, Lab};
+use tributary_p4runtime::Target;
+use tributary_topology::Node;
+use tributary_wire::constants::CPU_PORT;
+
+use super::{SwitchLabError, cpu};
+
+const BMV2: &str = "simple_switch_grpc";
+const P4RUNTIME_PORT: u16 = 9559;
+/// As many lines of a log as an error shows.
+const SHOWN_LINES: usize = 5;
+
+/// A switch that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchUnderTest {
+    /// `tributary switch`.
+    Softswitch,
+    /// BMv2's `simple_switch_grpc`, from the PATH.
+    Bmv2,
+}
+
+impl SwitchUnderTest {
+    /// What the program is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Softswitch => "the embedded switch",
+            Self::Bmv2 => BMV2,
+        }
+    }
+}
+
+/// Whether BMv2 is on the PATH.
+pub fn bmv2_is_installed() -> bool {
+    Command::new(BMV2).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// A switch that runs; it is ended when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    switch: SwitchUnderTest,
+    child: Child,
+    log: PathBuf,
+    target: Target,
+}
+
+impl Process {
+    /// Starts it at the station of `node`, on all interfaces there. It may not be up yet.
+    pub(super) fn start(
+        lab: &Lab,
+        program: &Path,
+        switch: SwitchUnderTest,
+        node: &Node,
+    ) -> Result<Self, SwitchLabError> {
+        let failed = |step| move |source| SwitchLabError::Process { switch: switch.name(), step, source };
+        let (device_id, address) = (node.id.get(), lab.management_address(&node.name)?);
+        let address = SocketAddrV4::new(address, P4RUNTIME_PORT);
+        let mut command = match switch {
+            SwitchUnderTest::Softswitch => Daemons::new(lab, program).switch(&node.name, device_id)?,
+            SwitchUnderTest::Bmv2 => bmv2(lab, &node.name, device_id, address)?,
+        };
+        let log = lab.folder().join("switch.log");
+        let output = File::create(&log).map_err(failed("write the log of"))?;
+        let errors = output.try_clone().map_err(failed("write the log of"))?;
+        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+        let target =
+            Target { name: node.name.clone(), address: address.to_string(), device_id: device_id.into() };
+        Ok(Self { switch, child: child.map_err(failed("start"))?, log, target })
+    }
+
+    /// Where it serves P4Runtime.
+    pub(super) fn target(&self) -> Target {
+        self.target.clone()
+    }
+
+    /// The time that it has had of all cores.
+    pub(super) fn cpu(&self) -> Result<Duration, SwitchLabError> {
+        cpu::of_process(self.child.id()).map_err(|source| SwitchLabError::Process {
+            switch: self.switch.name(),
+            step: "read the CPU time of",
+            source,
+        })
+    }
+
+    /// Adds to an error what the switch has to say.
+    pub(super) fn explain<T>(&self, result: Result<T, SwitchLabError>) -> Result<T, SwitchLabError> {
+        result.map_err(|error| SwitchLabError::Switch {
+            switch: self.switch.name(),
+            error: Box::new(error),
+            words: last_words(&self.log),
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// As docs/bmv2.md says.
+fn bmv2(lab: &Lab, station: &str, device_id: u16, address: SocketAddrV4) -> Result<Command, SwitchLabError> {
+    let mut command = lab.command(station, BMV2)?;
+    command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
+    for interface in lab.interfaces(station)? {
+        command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
+    }
+    command.args(["--", "--cpu-port", &CPU_PORT.to_string(), "--grpc-server-addr", &address.to_string()]);
+    Ok(command)
+}
+
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    if lines.is_empty() {
+        return "none".to_owned();
+    }
+    lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+}

@@ -1,0 +1,87 @@
+//! `tributary bench switch`: a switch between real interfaces under load. Needs root and the tools of a network;
+//! says so where they are missing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "support/labs.rs"]
+mod labs;
+mod support;
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{refused, stderr};
+
+/// Whatever takes longer has a defect.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The embedded switch alone: there is BMv2 on few machines.
+fn start(options: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(["bench", "switch", "--json", "--switch", "softswitch"])
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What its lab is called.
+fn lab(bench: &Child) -> String {
+    format!("bench-switch-{}", bench.id())
+}
+
+fn end(bench: Child) -> (String, Output) {
+    (lab(&bench), bench.wait_with_output().unwrap())
+}
+
+#[test]
+fn every_sum_of_the_embedded_switch_is_right_and_nothing_of_the_bench_stays() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let (lab, output) = end(start(&["--runs", "2", "--seconds", "0.3"]));
+    // It fails at the first sum that is wrong.
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert!(run["slices"].as_u64().unwrap() > 0, "{run}");
+        assert!(run["generator_cpu_seconds"].as_f64().unwrap() > 0.0, "{run}");
+    }
+    let rates: Vec<f64> = runs.iter().map(|run| run["slices_per_second"].as_f64().unwrap()).collect();
+    let median = report["candidates"][0]["slices_per_second"]["median"].as_f64().unwrap();
+    assert!((median - (rates[0] + rates[1]) / 2.0).abs() < 1e-6 * median, "{report}");
+    assert!(report["ratio"].is_null() && report["passed"].is_null(), "{report}");
+    assert_eq!(labs::traces(&lab), Vec::<String>::new());
+}
+
+#[test]
+fn a_bench_that_is_stopped_leaves_nothing() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let bench = start(&["--seconds", "1000"]);
+    let deadline = Instant::now() + PATIENCE;
+    // Its log is there once the switch has been started.
+    while !std::path::Path::new("/run/tributary/lab").join(lab(&bench)).join("switch.log").exists() {
+        assert!(Instant::now() < deadline, "the switch is not started");
+    }
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    let (lab, output) = end(bench);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("stopped by a signal"), "{}", stderr(&output));
+    assert_eq!(labs::traces(&lab), Vec::<String>::new());
+}
+
+#[test]
+fn impossible_options_are_refused() {
+    refused(&["bench", "switch", "--window", "3"], 2, &["--window", "power of two"]);
+    refused(&["bench", "switch", "--window", "8192"], 2, &["--window", "4096 slots"]);
+    refused(&["bench", "switch", "--runs", "0"], 2, &["--runs"]);
+    refused(&["bench", "switch", "--seconds", "-1"], 2, &["--seconds", "more than 0"]);
+    refused(&["bench", "switch", "--seconds", "NaN"], 2, &["--seconds", "more than 0"]);
+}
