@@ -105,6 +105,36 @@ fn eight_workers_reduce_right_and_down_leaves_nothing() {
 }
 
 #[test]
+fn eight_workers_reduce_right_over_bmv2() {
+    if Command::new("simple_switch_grpc").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no `simple_switch_grpc` on the PATH: install BMv2 (docs/bmv2.md)");
+        return;
+    }
+    let Some(name) = Name::new("bmv2") else { return };
+    let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--switch", "bmv2", "--"];
+    let command = ["tributary", "allreduce", "--json", "--check", "--size", "256KiB", "--iterations", "2"];
+    assert_eq!(reports(&tributary(&[&lab[..], &command].concat())).len(), 8);
+    name.is_gone();
+}
+
+#[test]
+fn a_daemon_that_has_died_is_noticed() {
+    let Some(name) = Name::new("dead") else { return };
+    let up = name.up(TWO_WORKERS, &["--no-rates"]);
+    let agent = up["stations"].as_array().unwrap().iter().find(|station| station["name"] == "w0").unwrap();
+    Command::new("kill").args(["-KILL", &agent["process"].to_string()]).status().unwrap();
+    let state = || {
+        let listed = json(&["lab", "list", "--json"]);
+        listed["labs"].as_array().unwrap().iter().find(|lab| lab["name"] == name.0).unwrap().clone()
+    };
+    wait_until("it is broken", || state()["state"] == "broken");
+    assert_eq!(state()["ended"], serde_json::json!(["w0"]));
+    refused(&["lab", "run", "--name", &name.0, "--", "true"], 1, &["w0 has ended", "lab down"]);
+    name.down();
+    name.is_gone();
+}
+
+#[test]
 fn a_lab_for_one_command_meets_losses_and_goes() {
     let Some(name) = Name::new("lossy") else { return };
     let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--no-rates", "--loss", "0.01", "--"];

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tributary_topology::Topology;
+use tributary_wire::constants::CPU_PORT;
 
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -14,18 +15,55 @@ use crate::station::CONTROLLER;
 const P4RUNTIME_PORT: u16 = 9559;
 const CONTROLLER_PORT: u16 = 29810;
 
-/// How the `tributary` binary is started in a lab. Control goes over the management network.
+/// BMv2 with its P4Runtime server.
+const BMV2: &str = "simple_switch_grpc";
+
+/// Which program runs at a switch. The controller does not ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SwitchProgram {
+    /// `tributary switch`.
+    #[default]
+    Embedded,
+    /// `simple_switch_grpc`, from the PATH.
+    Bmv2,
+}
+
+impl SwitchProgram {
+    /// Whether it is there to be started.
+    ///
+    /// # Errors
+    /// [`LabError::NoBmv2`].
+    pub fn check(self) -> Result<(), LabError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = || std::env::split_paths(&path).any(|folder| folder.join(BMV2).is_file());
+        if self == Self::Embedded || found() { Ok(()) } else { Err(LabError::NoBmv2(BMV2)) }
+    }
+}
+
+/// How the `tributary` binary, and BMv2, are started in a lab. Control goes over the management network.
 #[derive(Debug)]
 pub struct Daemons<'a> {
     lab: &'a Lab,
     /// The binary.
     program: PathBuf,
+    switches: SwitchProgram,
 }
 
 impl<'a> Daemons<'a> {
     /// For the binary `program`.
     pub fn new(lab: &'a Lab, program: impl Into<PathBuf>) -> Self {
-        Self { lab, program: program.into() }
+        Self { lab, program: program.into(), switches: SwitchProgram::default() }
+    }
+
+    /// With another program as the switches.
+    #[must_use]
+    pub fn with_switches(self, switches: SwitchProgram) -> Self {
+        Self { switches, ..self }
+    }
+
+    /// What runs at the switches.
+    pub fn switches(&self) -> SwitchProgram {
+        self.switches
     }
 
     /// `tributary` with these arguments at a station.
@@ -51,11 +89,18 @@ impl<'a> Daemons<'a> {
         self.lab.folder().join(format!("{host}.sock"))
     }
 
-    /// The embedded switch on all interfaces of a switch; `device_id` is its node id in the topology.
+    /// The program of a switch on all of its interfaces; `device_id` is its node id in the topology.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
     pub fn switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
+        match self.switches {
+            SwitchProgram::Embedded => self.embedded_switch(name, device_id),
+            SwitchProgram::Bmv2 => self.bmv2_switch(name, device_id),
+        }
+    }
+
+    fn embedded_switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
         let listen = self.p4runtime_address(name)?.to_string();
         let id = device_id.to_string();
         let arguments = ["switch", "--name", name, "--device-id", &id, "--p4runtime", &listen];
@@ -63,6 +108,21 @@ impl<'a> Daemons<'a> {
         for interface in self.lab.interfaces(name)? {
             command.arg("--port").arg(format!("{}={}", interface.port, interface.name));
         }
+        Ok(command)
+    }
+
+    /// docs/bmv2.md has the reasons for the options.
+    fn bmv2_switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
+        let mut command = self.lab.command(name, BMV2)?;
+        command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
+        for interface in self.lab.interfaces(name)? {
+            command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
+        }
+        // Its default is in /tmp, the same for every switch of that id on the machine.
+        let notifications = self.lab.folder().join(format!("{name}.ipc"));
+        command.arg("--notifications-addr").arg(format!("ipc://{}", notifications.display()));
+        command.args(["--", "--cpu-port", &CPU_PORT.to_string()]);
+        command.arg("--grpc-server-addr").arg(self.p4runtime_address(name)?.to_string());
         Ok(command)
     }
 
@@ -111,7 +171,11 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    fn p4runtime_address(&self, switch: &str) -> Result<SocketAddrV4, LabError> {
+    /// Where a switch listens for the controller.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn p4runtime_address(&self, switch: &str) -> Result<SocketAddrV4, LabError> {
         Ok(SocketAddrV4::new(self.lab.management_address(switch)?, P4RUNTIME_PORT))
     }
 }

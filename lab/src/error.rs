@@ -58,6 +58,12 @@ pub enum LabError {
         /// The Debian package that has it.
         package: &'static str,
     },
+    /// BMv2 is to be the switches, and is not there.
+    #[error(
+        "cannot find `{0}` on the PATH: install BMv2 with its P4Runtime server (docs/bmv2.md), or use the \
+         embedded switch"
+    )]
+    NoBmv2(&'static str),
     /// A program that sets up the network refused.
     #[error("`{tool}` failed in {place}: {message}")]
     Tool {

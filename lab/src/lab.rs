@@ -12,6 +12,7 @@ use crate::error::LabError;
 use crate::names;
 use crate::namespace;
 use crate::options::LabOptions;
+use crate::processes;
 use crate::record::{self, Record, Records};
 use crate::setup;
 use crate::station::{self, CONTROLLER, Interface, Station};
@@ -166,6 +167,15 @@ impl Lab {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace]).arg(program).env(LAB_VARIABLE, self.name());
         Ok(command)
+    }
+
+    /// Whether a process runs at a station. It does not when it has ended, also when another process, elsewhere,
+    /// got its id.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn runs(&self, station: &str, process: u32) -> Result<bool, LabError> {
+        Ok(processes::runs_in(process, self.namespace(station)?))
     }
 
     /// Calls `work` on a thread of its own at a station, and waits for it: the sockets that it opens, such

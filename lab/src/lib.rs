@@ -43,7 +43,7 @@ mod setup;
 mod station;
 mod tools;
 
-pub use daemons::Daemons;
+pub use daemons::{Daemons, SwitchProgram};
 pub use error::LabError;
 pub use lab::Lab;
 pub use options::{LabOptions, SwitchKind};

@@ -66,6 +66,12 @@ fn find(belongs: &impl Fn(Pid) -> bool) -> HashMap<Pid, OwnedFd> {
         .collect()
 }
 
+/// Whether a process has not ended, and is in that namespace.
+pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
+    let ids: HashSet<NamespaceId> = HashSet::from_iter(namespace::id(&namespace::path(namespace)).ok());
+    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| is_inside(pid, &ids))
+}
+
 fn is_inside(pid: Pid, namespaces: &HashSet<NamespaceId>) -> bool {
     let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
     namespace::id(Path::new(&path)).is_ok_and(|id| namespaces.contains(&id))

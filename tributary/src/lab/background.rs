@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::net::UnixDatagram;
 use tokio::process::Child;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 /// A daemon that is not ready by then has a defect; the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(super) struct Background {
     child: Child,
     log: PathBuf,
     /// Where it tells systemd, as it thinks, that it is ready.
-    notify: UnixDatagram,
+    notify: Option<UnixDatagram>,
     notify_path: PathBuf,
 }
 
@@ -44,30 +44,38 @@ impl Background {
             .stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the daemon of {name}"))?;
-        Ok(Self { name: name.to_owned(), child, log, notify, notify_path })
+        Ok(Self { name: name.to_owned(), child, log, notify: Some(notify), notify_path })
     }
 
-    /// Waits until it is ready.
+    /// Waits until it says that it is ready. Gives back its process id.
     ///
     /// # Errors
     /// It ended, or takes too long; with the end of its log.
-    pub(super) async fn ready(mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut message = [0; 256];
-        loop {
-            let problem = tokio::select! {
-                length = self.notify.recv(&mut message) => {
-                    let message = message.get(..length?).unwrap_or_default();
-                    if message.split(|&byte| byte == b'\n').any(|line| line == b"READY=1") {
-                        return Ok(());
-                    }
-                    continue;
+    pub(super) async fn ready(mut self) -> Result<u32> {
+        let notify = self.notify.take().context("only waited for once")?;
+        let says_so = async {
+            let mut message = [0; 256];
+            loop {
+                let length = notify.recv(&mut message).await?;
+                let message = message.get(..length).unwrap_or_default();
+                if message.split(|&byte| byte == b'\n').any(|line| line == b"READY=1") {
+                    return anyhow::Ok(());
                 }
-                status = self.child.wait() => format!("ended ({})", status?),
-                () = sleep_until(deadline) => format!("is not ready after {PATIENCE:?}"),
-            };
-            bail!("the daemon of {} {problem}; its last words: {}", self.name, last_words(&self.log));
-        }
+            }
+        };
+        self.ready_when(says_so).await
+    }
+
+    /// Waits until `ready` is over; else as [`ready`](Self::ready).
+    pub(super) async fn ready_when(mut self, ready: impl Future<Output = Result<()>>) -> Result<u32> {
+        // It has one as long as it has not been waited for.
+        let id = self.child.id().unwrap_or_default();
+        let problem = tokio::select! {
+            done = ready => return done.map(|()| id),
+            status = self.child.wait() => format!("ended ({})", status?),
+            () = sleep(PATIENCE) => format!("is not ready after {PATIENCE:?}"),
+        };
+        bail!("the daemon of {} {problem}; its last words: {}", self.name, last_words(&self.log));
     }
 }
 

@@ -1,23 +1,29 @@
 //! Bringing up a fabric: the network, then the daemons in it.
 
 use std::fs;
+use std::net::{SocketAddrV4, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Args;
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions};
+use clap::{Args, ValueEnum};
+use tokio::time::interval;
+use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchProgram};
 use tributary_topology::Topology;
 
 use super::background::Background;
 use super::interrupted;
 use super::job::{self, JobOptions};
-use super::record::Record;
+use super::record::{Record, Worker};
 use crate::daemon::Stop;
 use crate::options::{Aggregation, Downlink, probability, window};
 
 /// The controller reads this copy: the user may change the original, and a relative path is relative to
 /// this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
+/// How often a switch is asked whether it takes connections, and how long an answer may take.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the fabric is to be like.
 #[derive(Debug, Args)]
@@ -29,6 +35,10 @@ pub(super) struct FabricArgs {
     /// Let links be as fast as this machine can, not as the topology says
     #[arg(long, requires = "topology")]
     no_rates: bool,
+
+    /// What the switches are: this binary, or BMv2's `simple_switch_grpc` from the PATH
+    #[arg(long, value_enum, default_value_t = Switches::Softswitch, requires = "topology")]
+    switch: Switches,
 
     /// Where gradients are added up on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree, requires = "topology")]
@@ -44,6 +54,22 @@ pub(super) struct FabricArgs {
     window: Option<u32>,
 }
 
+/// What the switches are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switches {
+    Softswitch,
+    Bmv2,
+}
+
+impl From<Switches> for SwitchProgram {
+    fn from(switches: Switches) -> Self {
+        match switches {
+            Switches::Softswitch => Self::Embedded,
+            Switches::Bmv2 => Self::Bmv2,
+        }
+    }
+}
+
 /// Makes the network and starts everything in it. If that fails or is stopped, nothing of it stays.
 pub(super) async fn up(
     name: &str,
@@ -52,11 +78,13 @@ pub(super) async fn up(
     stop: &mut Stop,
 ) -> Result<(Lab, Record)> {
     let topology = Topology::load(topology_file)?;
+    let switches = SwitchProgram::from(args.switch);
+    switches.check()?;
     let options = LabOptions { loss: args.loss, rates: !args.no_rates, ..LabOptions::new(name) };
     let lab = Lab::up(&topology, &options)?;
     let job = JobOptions { aggregation: args.aggregation, downlink: args.downlink, window: args.window };
     let started = tokio::select! {
-        started = start(&lab, &topology, topology_file, job) => started,
+        started = start(&lab, &topology, topology_file, switches, job) => started,
         () = stop.requested() => Err(interrupted()),
     };
     match started {
@@ -68,28 +96,56 @@ pub(super) async fn up(
     }
 }
 
-async fn start(lab: &Lab, topology: &Topology, topology_file: &Path, job: JobOptions) -> Result<Record> {
-    let daemons = Daemons::new(lab, std::env::current_exe()?);
-    let record = Record::new(lab, topology, &daemons, job)?;
+async fn start(
+    lab: &Lab,
+    topology: &Topology,
+    topology_file: &Path,
+    switches: SwitchProgram,
+    job: JobOptions,
+) -> Result<Record> {
+    let daemons = Daemons::new(lab, std::env::current_exe()?).with_switches(switches);
+    let mut record = Record::new(lab, topology, &daemons, job)?;
     let copy = record.folder.join(TOPOLOGY_FILE);
     fs::copy(topology_file, &copy).with_context(|| format!("cannot copy {}", topology_file.display()))?;
 
+    // All at once, then one is waited for after the other.
     let mut starting = Vec::new();
     for (_, switch, _) in topology.switches() {
         let command = daemons.switch(&switch.name, switch.id.get())?;
-        starting.push(Background::start(&record.folder, &switch.name, command)?);
+        starting.push((&switch.name, Background::start(&record.folder, &switch.name, command)?));
     }
-    for worker in &record.workers {
-        let command = daemons.agent(&worker.host)?;
-        starting.push(Background::start(&record.folder, &worker.host, command)?);
+    let mut agents = Vec::new();
+    for Worker { host, .. } in &record.workers {
+        agents.push((host.clone(), Background::start(&record.folder, host, daemons.agent(host)?)?));
     }
-    for daemon in starting {
-        daemon.ready().await?;
+    for (name, daemon) in starting {
+        let process = match switches {
+            SwitchProgram::Embedded => daemon.ready().await?,
+            SwitchProgram::Bmv2 => {
+                daemon.ready_when(takes_connections(lab, daemons.p4runtime_address(name)?)).await?
+            }
+        };
+        record.started(name, process);
+    }
+    for (host, daemon) in agents {
+        record.started(&host, daemon.ready().await?);
     }
     // It wants its switches there when it starts.
     let controller = daemons.controller(topology, &copy)?;
-    Background::start(&record.folder, CONTROLLER, controller)?.ready().await?;
+    let controller = Background::start(&record.folder, CONTROLLER, controller)?.ready().await?;
+    record.started(CONTROLLER, controller);
     job::create(lab, &record).await?;
     record.save()?;
     Ok(record)
+}
+
+/// BMv2 does not say that it is ready, but takes connections then.
+async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
+    let mut looks = interval(LOOK_INTERVAL);
+    loop {
+        looks.tick().await;
+        if lab.inside(CONTROLLER, || TcpStream::connect_timeout(&address.into(), LOOK_TIMEOUT).is_ok())? {
+            return Ok(());
+        }
+    }
 }

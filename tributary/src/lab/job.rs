@@ -46,7 +46,8 @@ pub(super) async fn create(lab: &Lab, record: &Record) -> Result<()> {
         .with_context(|| format!("cannot write the token to {}", record.token_file.display()))?;
     let program = std::env::current_exe()?;
     let server = Daemons::new(lab, program).server(&record.server, &record.job, &record.token_file)?;
-    Background::start(&record.folder, &record.server, server)?.ready().await
+    Background::start(&record.folder, &record.server, server)?.ready().await?;
+    Ok(())
 }
 
 /// Creates the job anew if it is over: a command that failed has failed it.

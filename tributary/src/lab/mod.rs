@@ -9,7 +9,7 @@ mod workers;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::runtime;
@@ -128,6 +128,10 @@ async fn run_command(args: &RunArgs) -> Result<()> {
     }
     let lab = Lab::open(&args.name)?;
     let record = Record::load(&lab)?;
+    let ended = record.ended(&lab)?;
+    if !ended.is_empty() {
+        bail!("lab {} is {}", lab.name(), broken(lab.name(), &ended));
+    }
     tokio::select! {
         renewed = job::renew(&lab, &record) => renewed?,
         () = stop.requested() => return Err(interrupted()),
@@ -144,26 +148,43 @@ fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
 
-fn list(args: &ListArgs) -> Result<()> {
-    let state = |name: &str| -> Result<&'static str> {
-        match Lab::open(name) {
-            Ok(lab) if Record::is_there(&lab) => Ok("up"),
-            Ok(_) | Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
-                Ok("unfinished")
-            }
-            Err(error) => Err(error.into()),
+/// What is wrong with a lab whose daemons do not all run, and what to do.
+fn broken(name: &str, ended: &[String]) -> String {
+    format!(
+        "broken: the daemon of {} has ended, see its log; remove the lab with `tributary lab down {name}`, and \
+         make it anew",
+        ended.join(", ")
+    )
+}
+
+/// How a lab is, in one word, and whose daemons have ended.
+fn state(name: &str) -> Result<(&'static str, Vec<String>)> {
+    let lab = match Lab::open(name) {
+        Ok(lab) => lab,
+        // There is no such lab any more when it went away while it was looked at.
+        Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
+            return Ok(("unfinished", Vec::new()));
         }
+        Err(error) => return Err(error.into()),
     };
+    let Ok(record) = Record::load(&lab) else { return Ok(("unfinished", Vec::new())) };
+    let ended = record.ended(&lab)?;
+    Ok((if ended.is_empty() { "up" } else { "broken" }, ended))
+}
+
+fn list(args: &ListArgs) -> Result<()> {
     let labs = Lab::list()?;
-    let labs = labs.into_iter().map(|name| state(&name).map(|state| (name, state)));
+    let labs = labs.into_iter().map(|name| state(&name).map(|(state, ended)| (name, state, ended)));
     let labs: Vec<_> = labs.collect::<Result<_>>()?;
     if args.json {
-        let labs: Vec<_> = labs.iter().map(|(name, state)| json!({ "name": name, "state": state })).collect();
-        println!("{}", json!({ "labs": labs }));
+        let labs =
+            labs.iter().map(|(name, state, ended)| json!({ "name": name, "state": state, "ended": ended }));
+        println!("{}", json!({ "labs": labs.collect::<Vec<_>>() }));
         return Ok(());
     }
-    for (name, state) in &labs {
-        println!("{name}  {state}");
+    for (name, state, ended) in &labs {
+        let words = if ended.is_empty() { (*state).to_owned() } else { broken(name, ended) };
+        println!("{name}  {words}");
     }
     if labs.is_empty() {
         println!("there are no labs");

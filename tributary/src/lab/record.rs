@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabError};
+use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, SwitchProgram};
 use tributary_topology::{NodeKey, Topology};
 
 use super::background::log_file;
@@ -53,6 +53,8 @@ struct StationRecord {
     management_address: Ipv4Addr,
     interfaces: Vec<String>,
     log: PathBuf,
+    /// Its daemon's id; none where there is no daemon, and of the server, which comes and goes with its job.
+    process: Option<u32>,
 }
 
 impl Record {
@@ -77,9 +79,32 @@ impl Record {
             job_options,
             server: server.context("the topology has no host with role = \"server\"")?,
             workers: workers.map(|host| Worker { socket: daemons.socket(&host), host }).collect(),
-            stations: lab.stations().map(|name| station(lab, topology, name)).collect::<Result<_, _>>()?,
+            stations: lab
+                .stations()
+                .map(|name| station(lab, topology, daemons, name))
+                .collect::<Result<_, _>>()?,
             folder,
         })
+    }
+
+    /// Takes down which process the daemon at a station is.
+    pub(super) fn started(&mut self, name: &str, process: u32) {
+        for station in self.stations.iter_mut().filter(|station| station.name == name) {
+            station.process = Some(process);
+        }
+    }
+
+    /// The stations whose daemons have ended although nobody took the lab down.
+    pub(super) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
+        let mut ended = Vec::new();
+        for station in &self.stations {
+            if let Some(process) = station.process
+                && !lab.runs(&station.name, process)?
+            {
+                ended.push(station.name.clone());
+            }
+        }
+        Ok(ended)
     }
 
     /// Says that all of it is up.
@@ -88,11 +113,6 @@ impl Record {
         let draft = file.with_extension("tmp");
         let written = fs::write(&draft, serde_json::to_string_pretty(self)?);
         written.and_then(|()| fs::rename(&draft, &file)).with_context(|| format!("{}", file.display()))
-    }
-
-    /// Whether a lab was brought up to the end.
-    pub(super) fn is_there(lab: &Lab) -> bool {
-        lab.folder().join(FILE).exists()
     }
 
     /// # Errors
@@ -147,11 +167,19 @@ impl Record {
     }
 }
 
-fn station(lab: &Lab, topology: &Topology, name: &str) -> Result<StationRecord, LabError> {
+fn station(
+    lab: &Lab,
+    topology: &Topology,
+    daemons: &Daemons<'_>,
+    name: &str,
+) -> Result<StationRecord, LabError> {
     let key = topology.find(name);
     let daemon = match key.and_then(|key| topology.get(key)) {
         None => "controller",
-        Some(node) if node.switch().is_some() => "switch",
+        Some(node) if node.switch().is_some() => match daemons.switches() {
+            SwitchProgram::Embedded => "switch",
+            SwitchProgram::Bmv2 => "BMv2",
+        },
         Some(_) if topology.servers().first() == key.as_ref() => "server",
         Some(_) if key.is_some_and(|key| topology.workers().contains(&key)) => "agent",
         Some(_) => "",
@@ -164,5 +192,6 @@ fn station(lab: &Lab, topology: &Topology, name: &str) -> Result<StationRecord, 
         management_address: lab.management_address(name)?,
         interfaces,
         log: log_file(&lab.folder(), name),
+        process: None,
     })
 }
