@@ -36,6 +36,13 @@ fn assert_clean_end(daemons: impl IntoIterator<Item = Daemon>) {
     }
 }
 
+/// Ends a job as its owner does; its server must end by itself.
+fn end_job(network: &Network, job: &str, server: Daemon) {
+    network.ask(&["jobs", "end", job, "--token-file", &network.token(job)]);
+    let (status, log) = server.end();
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
 /// It must refuse with exit status 1 and say each of `words`.
 fn assert_refused(output: &Output, words: &[&str]) {
     let said = stderr(output);
@@ -67,9 +74,7 @@ fn an_all_reduce_over_real_interfaces_is_right_and_leaves_nothing_behind() {
         let counters = network.ask(&["counters", "--job", &job]);
         let received = &counters["switches"][0]["jobs"][&job]["received"]["packets"];
         assert!(received.as_u64().unwrap() > 0, "{counters}");
-        network.ask(&["jobs", "end", &job, "--token-file", &network.token(&job)]);
-        let (status, log) = server.end();
-        assert_eq!(status.code(), Some(0), "{log}");
+        end_job(&network, &job, server);
         assert_clean_end(agents);
         assert_clean_end([controller]);
         assert_clean_end(switches);
@@ -225,6 +230,70 @@ fn what_goes_on_can_be_watched() {
     assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }
 
+/// A job whose workers reduce until something stops them, and that has got somewhere.
+fn start_endless_job(network: &Network, job: &str) -> (Daemon, Vec<Daemon>) {
+    network.create_job(job);
+    let server = Daemon::start(network.server_command(job));
+    let options = ["--size", "64KiB", "--iterations", "1000000"];
+    let client = |host: &String| Daemon::spawn(network.allreduce_command(host, job, &options));
+    let clients = network.workers().iter().map(client).collect();
+    network.wait_for_progress(job, 1);
+    (server, clients)
+}
+
+/// They must have failed, and one of them has said `words`.
+fn assert_failed(daemons: impl IntoIterator<Item = Daemon>, words: &str) {
+    let mut said = String::new();
+    for daemon in daemons {
+        let (status, log) = daemon.end();
+        assert_eq!(status.code(), Some(1), "{log}");
+        said += &log;
+    }
+    assert!(said.contains(words), "{words:?} is not in: {said}");
+}
+
+#[test]
+fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
+    let Some(network) = Network::up("sigterm", TOPOLOGY) else { return };
+    let mut switches = network.start_switches();
+    let controller = Daemon::start(network.controller_command());
+    let mut agents = network.start_agents();
+
+    let (server, clients) = start_endless_job(&network, "controller-ends");
+    assert_clean_end([controller]);
+    assert_failed(clients.into_iter().chain([server]), "controller");
+    let controller = Daemon::start(network.controller_command());
+
+    let (server, clients) = start_endless_job(&network, "agent-ends");
+    assert_clean_end(agents.pop());
+    assert!(!network.socket("w1").exists());
+    let reason = network.wait_for_job("agent-ends", "failed");
+    assert!(reason.contains("\"w1\"") && reason.contains("shut down"), "{reason}");
+    assert_failed(clients.into_iter().chain([server]), "w1");
+    agents.push(Daemon::start(network.agent_command("w1")));
+
+    let (server, clients) = start_endless_job(&network, "server-ends");
+    assert_clean_end([server]);
+    assert_failed(clients, "\"ps\"");
+
+    // A switch has nothing that cannot be rebuilt: the job waits for the next one, and goes on.
+    let (server, clients) = start_endless_job(&network, "switch-ends");
+    assert_clean_end(switches.pop());
+    switches.push(Daemon::start(network.switch_command("leaf")));
+    let before = network.progress("switch-ends");
+    network.wait_for_progress("switch-ends", before + 1000);
+    end_job(&network, "switch-ends", server);
+    assert_failed(clients, "switch-ends");
+
+    network.create_job("last");
+    let server = Daemon::start(network.server_command("last"));
+    assert_all_right(&network.allreduce("last", &["--size", "64KiB", "--iterations", "2"]));
+    end_job(&network, "last", server);
+    assert_clean_end(agents.into_iter().chain([controller]).chain(switches));
+    assert!(network.workers().iter().all(|host| !network.socket(host).exists()));
+    assert_eq!(left_shared_memory(), Vec::<String>::new());
+}
+
 #[test]
 fn a_controller_that_crashes_costs_the_jobs_of_the_time_and_no_more() {
     let Some(network) = Network::up("crash", TOPOLOGY) else { return };
@@ -249,8 +318,6 @@ fn a_controller_that_crashes_costs_the_jobs_of_the_time_and_no_more() {
     network.create_job("next");
     let server = Daemon::start(network.server_command("next"));
     assert_all_right(&network.allreduce("next", &["--size", "64KiB", "--iterations", "2"]));
-    network.ask(&["jobs", "end", "next", "--token-file", &network.token("next")]);
-    let (status, log) = server.end();
-    assert_eq!(status.code(), Some(0), "{log}");
+    end_job(&network, "next", server);
     assert_clean_end(agents.into_iter().chain([controller]).chain(switches));
 }

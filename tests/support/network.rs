@@ -158,6 +158,25 @@ impl Network {
         (text("state"), text("reason"))
     }
 
+    /// How many slices of a job its server has finished, as the controller knows it.
+    pub(crate) fn progress(&self, job: &str) -> u64 {
+        let jobs = self.ask(&["jobs", "list"]);
+        let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
+        found.unwrap()["slices_completed"].as_u64().unwrap()
+    }
+
+    /// Waits until a job has got so far.
+    pub(crate) fn wait_for_progress(&self, job: &str, slices: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = self.progress(job);
+            if now >= slices {
+                return;
+            }
+            assert!(Instant::now() < deadline, "job {job} has finished {now} slices, not {slices}");
+        }
+    }
+
     /// Waits until a job is in `state` and says why.
     pub(crate) fn wait_for_job(&self, job: &str, state: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
