@@ -33,8 +33,12 @@ impl<C: Codec> ErrorFeedback<C> {
 }
 
 impl<C: Codec> Codec for ErrorFeedback<C> {
+    /// That of the codec; only CASQ has another name with feedback.
     fn kind(&self) -> Kind {
-        self.codec.kind()
+        match self.codec.kind() {
+            Kind::Casq { clusters, .. } => Kind::Casq { clusters, feedback: true },
+            kind => kind,
+        }
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {

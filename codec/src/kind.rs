@@ -7,6 +7,7 @@ use crate::casq::{Buckets, Casq};
 use crate::codec::Codec;
 use crate::error::UnknownCodec;
 use crate::f16::F16;
+use crate::feedback::ErrorFeedback;
 use crate::none::Uncompressed;
 use crate::shared::Shared;
 use crate::terngrad::TernGrad;
@@ -26,14 +27,19 @@ pub enum Kind {
     },
     /// `terngrad`
     TernGrad,
-    /// `casq-K`
+    /// `casq-K`, or `casq-K-ef` with error feedback
     Casq {
         /// K, 4 or 8.
         clusters: u8,
+        /// Whether what a code leaves out is added to the next gradient.
+        feedback: bool,
     },
     /// `casq-4-shared`
     Shared,
 }
+
+/// What follows a codec's name where it has error feedback.
+const FEEDBACK: &str = "-ef";
 
 impl Kind {
     /// An encoder. Its random choices follow from `seed`, which should be another one on each worker.
@@ -43,7 +49,10 @@ impl Kind {
             Self::F16 => Box::new(F16),
             Self::Uniform { bits } => Box::new(Uniform::new(bits)),
             Self::TernGrad => Box::new(TernGrad::new(seed)),
-            Self::Casq { clusters } => Box::new(Casq::new(clusters, Buckets::default(), seed)),
+            Self::Casq { clusters, feedback } => {
+                let casq = Casq::new(clusters, Buckets::default(), seed);
+                if feedback { Box::new(ErrorFeedback::new(casq)) } else { Box::new(casq) }
+            }
             Self::Shared => Box::new(Shared::new(seed)),
         }
     }
@@ -61,7 +70,9 @@ impl fmt::Display for Kind {
             Self::F16 => f.write_str("f16"),
             Self::Uniform { bits } => write!(f, "uniform-{bits}"),
             Self::TernGrad => f.write_str("terngrad"),
-            Self::Casq { clusters } => write!(f, "casq-{clusters}"),
+            Self::Casq { clusters, feedback } => {
+                write!(f, "casq-{clusters}{}", if *feedback { FEEDBACK } else { "" })
+            }
             Self::Shared => f.write_str("casq-4-shared"),
         }
     }
@@ -75,8 +86,10 @@ impl FromStr for Kind {
             "none" => Ok(Self::None),
             "f16" => Ok(Self::F16),
             "terngrad" => Ok(Self::TernGrad),
-            "casq-4" => Ok(Self::Casq { clusters: 4 }),
-            "casq-8" => Ok(Self::Casq { clusters: 8 }),
+            "casq-4" => Ok(Self::Casq { clusters: 4, feedback: false }),
+            "casq-4-ef" => Ok(Self::Casq { clusters: 4, feedback: true }),
+            "casq-8" => Ok(Self::Casq { clusters: 8, feedback: false }),
+            "casq-8-ef" => Ok(Self::Casq { clusters: 8, feedback: true }),
             "casq-4-shared" => Ok(Self::Shared),
             _ => {
                 let bits = name.strip_prefix("uniform-").and_then(|bits| bits.parse().ok());

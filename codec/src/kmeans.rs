@@ -3,7 +3,7 @@
 //! In one dimension clusters are intervals, so dynamic programming finds the best ones (Wang and Song,
 //! "Ckmeans.1d.dp", The R Journal 3/2, 2011), where Lloyd's iteration may stop at others, and needs a start to
 //! be chosen. The best cut moves to the right with the end of what is cut, which divide and conquer makes use
-//! of: K · n · log n steps for n points, 0.1 ms for 1,000 points and 4 clusters.
+//! of: K · n · log n steps for n points.
 
 use std::ops::Range;
 

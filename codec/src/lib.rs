@@ -9,7 +9,7 @@
 //! | `f16` | 16 | 11 significant bits |
 //! | `uniform-K` | K | one of 2^K levels at even distances |
 //! | `terngrad` | 2 | a sign or nothing, by chance, right on average |
-//! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it |
+//! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it; `-ef`: with error feedback |
 //! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can add up |
 //!
 //! ```

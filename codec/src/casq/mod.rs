@@ -48,7 +48,7 @@ impl Casq {
 
 impl Codec for Casq {
     fn kind(&self) -> Kind {
-        Kind::Casq { clusters: self.clusters }
+        Kind::Casq { clusters: self.clusters, feedback: false }
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {

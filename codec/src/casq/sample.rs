@@ -4,8 +4,7 @@ use rand::{Rng, RngExt};
 
 use crate::kmeans::{Cluster, Point};
 
-/// Values in a sample, at most. Ten times as many lower the error of the demo's gradients by less than a
-/// hundredth part, and take ten times as long to cluster.
+/// Values in a sample, at most: as the paper's restatement has it, and quick to cluster.
 pub(crate) const SAMPLE: usize = 1000;
 /// Bins of the histogram that a cluster's entropy is taken of.
 const BINS: usize = 32;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tributary_codec::{Codec, Kind};
 
 /// A codec of every kind, and of every width that a kind has.
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 16] = [
     "none",
     "f16",
     "uniform-1",
@@ -20,6 +20,8 @@ pub(crate) const ALL: [&str; 14] = [
     "terngrad",
     "casq-4",
     "casq-8",
+    "casq-4-ef",
+    "casq-8-ef",
     "casq-4-shared",
 ];
 

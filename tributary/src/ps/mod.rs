@@ -1,5 +1,6 @@
 //! `tributary ps`: training over a parameter server.
 
+mod codecs;
 mod experiment;
 mod gates;
 mod learner;
@@ -31,6 +32,7 @@ enum Ps {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Compare {
+    Codecs(codecs::CodecsArgs),
     Policies(policies::PoliciesArgs),
 }
 
@@ -42,6 +44,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     match &args.command {
         Ps::Run(args) => run::run(args),
         Ps::Compare(Compare::Policies(args)) => policies::run(args),
+        Ps::Compare(Compare::Codecs(args)) => codecs::run(args),
         Ps::Worker(args) => worker::run(args),
     }
 }

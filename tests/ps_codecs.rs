@@ -1,0 +1,34 @@
+//! `tributary ps compare codecs`: what is promised of CASQ holds on real gradients.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use serde_json::Value;
+use support::json;
+
+fn row<'a>(report: &'a Value, codec: &str) -> &'a Value {
+    let rows = report["codecs"].as_array().unwrap();
+    rows.iter().find(|row| row["codec"] == codec).unwrap_or_else(|| panic!("{codec} in {report}"))
+}
+
+#[test]
+fn clusters_keep_the_accuracy_in_a_thirteenth_of_the_bytes() {
+    // Fewer seeds and rounds than a user gets, for speed.
+    let report = json(&["ps", "compare", "codecs", "--json", "--seeds", "1", "--rounds", "40"]);
+    let gates = report["gates"].as_array().unwrap();
+    assert_eq!(gates.len(), 3);
+    assert!(gates.iter().all(|gate| gate["passed"] == true), "{report}");
+
+    let number = |codec, key: &str| row(&report, codec)[key].as_f64().unwrap();
+    assert!(number("casq-4", "values") >= 100_000.0);
+    assert!(number("casq-4", "ratio") >= 13.0 && number("casq-4", "accuracy") > 0.9);
+    assert_eq!(number("none", "nmse"), 0.0);
+    // Clusters do nearly all of it, buckets alone nearly nothing.
+    assert!(number("casq-4, clusters only", "nmse") < 1.1 * number("casq-4", "nmse"));
+    assert!(number("casq, buckets only", "nmse") > 0.8);
+    for codec in report["codecs"].as_array().unwrap() {
+        assert!(codec["encode_gb_per_s"].as_f64().unwrap() > 0.0, "{codec}");
+        assert_eq!(codec["break_even_mbit_per_s"].is_null(), codec["codec"] == "none", "{codec}");
+    }
+}
