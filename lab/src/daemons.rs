@@ -9,6 +9,7 @@ use tributary_wire::constants::CPU_PORT;
 
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::options::SwitchKind;
 use crate::station::CONTROLLER;
 
 /// Every station has an address of its own: the same port does for all.
@@ -126,7 +127,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The controller of all switches of the topology, which is read from `file`.
+    /// The controller of all switches of the topology, which is read from `file`; kernel bridges have none
+    /// (see [`SwitchKind::for_daemons`]).
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -134,6 +136,9 @@ impl<'a> Daemons<'a> {
         let listen = self.controller_address()?.to_string();
         let mut command = self.command(CONTROLLER, &["controller", "--listen", &listen])?;
         command.arg("--topology").arg(file);
+        if SwitchKind::for_daemons(topology) == SwitchKind::Bridge {
+            return Ok(command);
+        }
         for (_, node, _) in topology.switches() {
             let address = self.p4runtime_address(&node.name)?;
             command.arg("--switch").arg(format!("{}={address}", node.name));

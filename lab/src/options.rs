@@ -1,5 +1,7 @@
 //! What kind of network a lab is to be.
 
+use tributary_topology::Topology;
+
 use crate::error::LabError;
 use crate::names;
 
@@ -11,6 +13,15 @@ pub enum SwitchKind {
     /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding);
     /// the other ports are up, but lead nowhere, so that no frame goes round in circles.
     Bridge,
+}
+
+impl SwitchKind {
+    /// What the daemons of a fabric need: kernel bridges where no switch of the topology is programmable,
+    /// and else interfaces for the switches that are started there.
+    pub fn for_daemons(topology: &Topology) -> Self {
+        let programmable = topology.switches().any(|(_, _, switch)| switch.programmable);
+        if programmable { Self::None } else { Self::Bridge }
+    }
 }
 
 /// How to make a lab. [`LabOptions::new`] gives each option a sensible value.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use tokio::time::interval;
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchProgram};
+use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchKind, SwitchProgram};
 use tributary_topology::Topology;
 
 use super::background::Background;
@@ -27,7 +27,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the fabric is to be like.
 #[derive(Debug, Args)]
-pub(super) struct FabricArgs {
+pub(crate) struct FabricArgs {
     /// Probability that a link loses a frame, on every link and in both directions
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability, requires = "topology")]
     loss: f64,
@@ -70,17 +70,27 @@ impl From<Switches> for SwitchProgram {
     }
 }
 
+impl FabricArgs {
+    /// What a fabric is like unless told otherwise, but for losses.
+    pub(crate) fn with_loss(loss: f64) -> Self {
+        let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
+        Self { loss, no_rates: false, switch: Switches::Softswitch, aggregation, downlink, window: None }
+    }
+}
+
 /// Makes the network and starts everything in it. If that fails or is stopped, nothing of it stays.
-pub(super) async fn up(
+pub(crate) async fn up(
     name: &str,
     topology_file: &Path,
     args: &FabricArgs,
     stop: &mut Stop,
 ) -> Result<(Lab, Record)> {
     let topology = Topology::load(topology_file)?;
+    let kind = SwitchKind::for_daemons(&topology);
     let switches = SwitchProgram::from(args.switch);
     switches.check()?;
-    let options = LabOptions { loss: args.loss, rates: !args.no_rates, ..LabOptions::new(name) };
+    let options =
+        LabOptions { switches: kind, loss: args.loss, rates: !args.no_rates, ..LabOptions::new(name) };
     let lab = Lab::up(&topology, &options)?;
     let job = JobOptions { aggregation: args.aggregation, downlink: args.downlink, window: args.window };
     let started = tokio::select! {
@@ -110,7 +120,9 @@ async fn start(
 
     // All at once, then one is waited for after the other.
     let mut starting = Vec::new();
-    for (_, switch, _) in topology.switches() {
+    // Kernel bridges need no daemon.
+    let with_daemons = SwitchKind::for_daemons(topology) != SwitchKind::Bridge;
+    for (_, switch, _) in topology.switches().filter(|_| with_daemons) {
         let command = daemons.switch(&switch.name, switch.id.get())?;
         starting.push((&switch.name, Background::start(&record.folder, &switch.name, command)?));
     }

@@ -16,8 +16,8 @@ use tokio::runtime;
 use tributary_lab::{Lab, LabError};
 
 use crate::daemon::Stop;
-use fabric::FabricArgs;
-use record::Record;
+pub(crate) use fabric::{FabricArgs, up as up_fabric};
+pub(crate) use record::{Record, Worker};
 
 /// What a lab is called unless told otherwise.
 const DEFAULT_NAME: &str = "lab";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, SwitchProgram};
+use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, SwitchKind, SwitchProgram};
 use tributary_topology::{NodeKey, Topology};
 
 use super::background::log_file;
@@ -20,28 +20,28 @@ const JOB: &str = "lab";
 
 /// A fabric that is up.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     name: String,
     topology: String,
     /// Logs, sockets and the token are in it.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     pub(super) controller: SocketAddrV4,
-    pub(super) job: String,
-    pub(super) token_file: PathBuf,
+    pub(crate) job: String,
+    pub(crate) token_file: PathBuf,
     pub(super) job_options: JobOptions,
     /// The host of the aggregation server.
     pub(super) server: String,
     /// In rank order.
-    pub(super) workers: Vec<Worker>,
+    pub(crate) workers: Vec<Worker>,
     stations: Vec<StationRecord>,
 }
 
 /// A rank of the job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Worker {
-    pub(super) host: String,
+pub(crate) struct Worker {
+    pub(crate) host: String,
     /// Its agent's.
-    pub(super) socket: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 /// One namespace.
@@ -176,10 +176,13 @@ fn station(
     let key = topology.find(name);
     let daemon = match key.and_then(|key| topology.get(key)) {
         None => "controller",
-        Some(node) if node.switch().is_some() => match daemons.switches() {
-            SwitchProgram::Embedded => "switch",
-            SwitchProgram::Bmv2 => "BMv2",
-        },
+        Some(node) if node.switch().is_some() => {
+            match (SwitchKind::for_daemons(topology), daemons.switches()) {
+                (SwitchKind::Bridge, _) => "kernel bridge",
+                (SwitchKind::None, SwitchProgram::Embedded) => "switch",
+                (SwitchKind::None, SwitchProgram::Bmv2) => "BMv2",
+            }
+        }
         Some(_) if topology.servers().first() == key.as_ref() => "server",
         Some(_) if key.is_some_and(|key| topology.workers().contains(&key)) => "agent",
         Some(_) => "",
