@@ -4,7 +4,7 @@ mod contribution;
 mod report;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytesize::ByteSize;
@@ -15,7 +15,7 @@ use tokio::runtime;
 use tributary_client::{Agent, Job, Operation, Segment};
 
 use contribution::Number;
-use report::Report;
+use report::{Report, Timing};
 
 use crate::options::DEFAULT_SOCKET;
 use crate::remote::read_token;
@@ -52,6 +52,11 @@ pub(crate) struct AllReduceArgs {
     /// Compare every sum with what it has to be
     #[arg(long)]
     check: bool,
+
+    /// Let all ranks begin and end each iteration together: no rank's time has its wait for another that is
+    /// not there yet
+    #[arg(long)]
+    barrier: bool,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -105,10 +110,14 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
     let mut job = agent.join(&args.job, token).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
     let mut segment = job.segment(elements * size_of::<T>()).await?;
+    let mut barrier = if args.barrier { Some(Barrier::new(&mut job).await?) } else { None };
     let before = job.stats().await?;
     let mut times = Vec::new();
     for iteration in 0..args.iterations {
-        times.push(reduce::<T>(&mut job, &mut segment, iteration, args.check).await?);
+        times.push(reduce::<T>(&mut job, &mut segment, iteration, &mut barrier).await?);
+        if args.check {
+            check::<T>(&job, &segment, iteration)?;
+        }
         progress.inc(1);
     }
     let after = job.stats().await?;
@@ -133,19 +142,48 @@ async fn reduce<T: Number>(
     job: &mut Job,
     segment: &mut Segment,
     iteration: u32,
-    check: bool,
-) -> Result<Duration> {
+    barrier: &mut Option<Barrier>,
+) -> Result<Timing> {
     let rank = job.rank();
     contribution::fill(segment.elements_mut::<T>()?, rank, iteration);
     let name = format!("iteration {iteration}");
     let operation = Operation { name: &name, ..Operation::whole::<T>() };
-    let started = Instant::now();
-    job.all_reduce(segment, operation).await.with_context(|| format!("rank {rank}, {name}"))?;
-    let time = started.elapsed();
-    if check && let Some(wrong) = contribution::find_wrong(segment.elements::<T>()?, job.ranks(), iteration) {
-        bail!("rank {rank}, {name}: {wrong}");
+    if let Some(barrier) = barrier {
+        barrier.pass(job).await?;
     }
-    Ok(time)
+    let (began, started) = (SystemTime::now(), Instant::now());
+    job.all_reduce(segment, operation).await.with_context(|| format!("rank {rank}, {name}"))?;
+    let took = started.elapsed();
+    // Nobody checks, which takes the processor, while another rank is still at it.
+    if let Some(barrier) = barrier {
+        barrier.pass(job).await?;
+    }
+    Ok(Timing { began, took })
+}
+
+fn check<T: Number>(job: &Job, segment: &Segment, iteration: u32) -> Result<()> {
+    match contribution::find_wrong(segment.elements::<T>()?, job.ranks(), iteration) {
+        Some(wrong) => bail!("rank {}, iteration {iteration}: {wrong}", job.rank()),
+        None => Ok(()),
+    }
+}
+
+/// Where all ranks wait for each other: an all-reduce of one element.
+#[derive(Debug)]
+struct Barrier(Segment);
+
+impl Barrier {
+    async fn new(job: &mut Job) -> Result<Self> {
+        Ok(Self(job.segment(size_of::<i32>()).await?))
+    }
+
+    async fn pass(&mut self, job: &mut Job) -> Result<()> {
+        self.0.elements_mut::<i32>()?.fill(0);
+        let operation = Operation { name: "barrier", ..Operation::whole::<i32>() };
+        let passed = job.all_reduce(&mut self.0, operation).await;
+        passed.with_context(|| format!("rank {}, barrier", job.rank()))?;
+        Ok(())
+    }
 }
 
 fn elements<T>(args: &AllReduceArgs) -> Result<usize> {

@@ -1,6 +1,6 @@
 //! What was measured.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use bytesize::ByteSize;
@@ -21,7 +21,22 @@ pub(super) struct Report {
     /// Slices that this rank sent again.
     pub(super) retransmissions: u64,
     /// One for each iteration; at least one.
-    pub(super) times: Vec<Duration>,
+    pub(super) times: Vec<Timing>,
+}
+
+/// One all-reduce.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    pub(super) began: SystemTime,
+    pub(super) took: Duration,
+}
+
+impl Timing {
+    /// When it began, as Unix time, and how long it took, both in seconds.
+    fn seconds(&self) -> [f64; 2] {
+        let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
+        [began.as_secs_f64(), self.took.as_secs_f64()]
+    }
 }
 
 impl Report {
@@ -35,7 +50,7 @@ impl Report {
     }
 
     fn sorted(&self) -> Vec<f64> {
-        let mut seconds: Vec<f64> = self.times.iter().map(Duration::as_secs_f64).collect();
+        let mut seconds: Vec<f64> = self.times.iter().map(|time| time.took.as_secs_f64()).collect();
         seconds.sort_by(f64::total_cmp);
         seconds
     }
@@ -56,6 +71,7 @@ impl Report {
                 "max": sorted.last(),
             },
             "algorithm_bandwidth_bits_per_second": self.bandwidth(median(&sorted)),
+            "timeline": self.times.iter().map(Timing::seconds).collect::<Vec<_>>(),
             "retransmissions": self.retransmissions,
             "checked": self.checked,
         })
@@ -107,6 +123,12 @@ fn median(sorted: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
+    /// At as many milliseconds after the epoch as it takes.
+    fn timing(milliseconds: u64) -> Timing {
+        let took = Duration::from_millis(milliseconds);
+        Timing { began: UNIX_EPOCH + took, took }
+    }
+
     fn report() -> Report {
         Report {
             host: "w1".into(),
@@ -117,7 +139,7 @@ mod tests {
             dtype: "f32",
             checked: true,
             retransmissions: 3,
-            times: [40, 10, 30, 20].map(Duration::from_millis).to_vec(),
+            times: [40, 10, 30, 20].map(timing).to_vec(),
         }
     }
 
@@ -126,6 +148,7 @@ mod tests {
         let json = report().json();
         assert_eq!(json["seconds"]["median"], 0.025);
         assert_eq!((&json["seconds"]["min"], &json["seconds"]["max"]), (&json!(0.01), &json!(0.04)));
+        assert_eq!(json["timeline"][0], json!([0.04, 0.04]));
         let bandwidth = json["algorithm_bandwidth_bits_per_second"].as_f64().unwrap();
         assert!((bandwidth / 320e6 - 1.0).abs() < 1e-12);
         let text = report().text();
