@@ -4,7 +4,10 @@
 //! [`statistics`] says what came out of it.
 //!
 //! - [`switch_lab`]: one switch between real interfaces, under the load of the [`generator`].
+//! - [`comparison`]: all-reduces of several contenders over the same links; [`plot`] draws it.
 
+pub mod comparison;
 pub mod generator;
+pub mod plot;
 pub mod statistics;
 pub mod switch_lab;

@@ -1,0 +1,15 @@
+//! All-reduces of several contenders over the same links, and what to say of them.
+//!
+//! [`Report::of`] makes of each contender's [`Turn`]s a row with its median, its spread and what limited it, and
+//! compares this project's all-reduce with the others', turn by turn. It judges the limits that the project sets
+//! itself ([`Gate`]) where they apply.
+
+mod contender;
+mod gates;
+mod limit;
+mod report;
+
+pub use contender::{Case, Contender};
+pub use gates::Gate;
+pub use limit::Limit;
+pub use report::{Machine, Ratios, Report, Row, Setting, Skipped, Turn};

@@ -1,0 +1,122 @@
+//! What a comparison says of its turns.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use tributary_bench::comparison::{Case, Contender, Limit, Machine, Report, Setting, Turn};
+use tributary_bench::plot;
+
+const BYTES: u64 = 8 << 20;
+const RATE: u64 = 50_000_000;
+/// The bare tensor on one link.
+const BARE: f64 = BYTES as f64 * 8.0 / RATE as f64;
+
+fn setting() -> Setting {
+    let machine =
+        Machine { processor: "any".into(), cores: 2, kernel: "6.1".into(), build: "release".into() };
+    Setting {
+        began: 0,
+        topology: "three-tier-8".into(),
+        workers: 8,
+        bytes: BYTES,
+        rounds: 3,
+        iterations: 1,
+        machine,
+        versions: BTreeMap::new(),
+        skipped: Vec::new(),
+    }
+}
+
+fn case(contender: Contender, loss: f64) -> Case {
+    Case { rate: RATE, loss, contender }
+}
+
+/// Three turns of one all-reduce each, in units of the bare tensor's time.
+fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Vec<(Case, Turn)> {
+    let turn = |bare: f64| Turn {
+        seconds: vec![bare * BARE],
+        link_bytes: link_load * BYTES as f64,
+        processor_share,
+    };
+    bare.map(|bare| (case, turn(bare))).to_vec()
+}
+
+/// Ours at its bound, gloo at the ring's, the server alone at its own; ours slower where links lose frames.
+fn report(setting: Setting, ours_with_loss: f64) -> Report {
+    let turns = [
+        turns(case(Contender::Ours, 0.0), [1.1, 1.2, 1.0], 1.08, 0.5),
+        turns(case(Contender::Ours, 0.01), [ours_with_loss; 3], 1.2, 0.3),
+        turns(case(Contender::Gloo, 0.0), [2.2, 2.0, 2.1], 1.83, 0.6),
+        turns(case(Contender::OpenMpi, 0.0), [4.0, 5.0, 6.0], 2.0, 0.99),
+        turns(case(Contender::Server, 0.0), [8.8, 8.8, 8.8], 8.6, 0.3),
+    ];
+    Report::of(setting, &turns.concat()).unwrap()
+}
+
+fn limit(report: &Report, contender: Contender, loss: f64) -> Limit {
+    report.rows.iter().find(|row| row.case == case(contender, loss)).unwrap().limit
+}
+
+#[test]
+fn a_full_link_limits_before_a_busy_processor_and_else_it_is_waiting() {
+    let report = report(setting(), 2.0);
+    assert_eq!(limit(&report, Contender::Gloo, 0.0), Limit::Link);
+    assert_eq!(limit(&report, Contender::OpenMpi, 0.0), Limit::Processor);
+    assert_eq!(limit(&report, Contender::Ours, 0.01), Limit::Waiting);
+    assert_eq!(Limit::of(0.9, 1.0), Limit::Link);
+}
+
+#[test]
+fn ratios_are_of_medians_and_their_spread_is_of_turns_of_the_same_round() {
+    let report = report(setting(), 2.0);
+    let gloo = report.ratios.iter().find(|ratios| ratios.other == case(Contender::Gloo, 0.0)).unwrap();
+    let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} {expected}");
+    near(gloo.ratio.of_medians, 1.1 / 2.1);
+    near(gloo.ratio.min, 1.0 / 2.1);
+    near(gloo.ratio.max, 1.2 / 2.0);
+    near(report.ring_bound(), 1.75);
+    near(report.rows[0].to_bare, 1.1);
+}
+
+#[test]
+fn a_limit_that_is_missed_fails_and_the_others_pass() {
+    let passed = |report: &Report| report.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>();
+    assert_eq!(passed(&report(setting(), 2.0)), [true; 4]);
+    let slow = report(setting(), 3.0);
+    let failed: Vec<_> = slow.gates.iter().filter(|gate| !gate.passed).collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].name, "Tributary, 1 % loss to without losses");
+    assert!((failed[0].value - 3.0 / 1.1).abs() < 1e-9 && failed[0].limit == 2.5);
+}
+
+#[test]
+fn limits_are_for_one_topology_rate_and_size() {
+    assert!(report(Setting { topology: "leaf-spine-8".into(), ..setting() }, 3.0).gates.is_empty());
+    assert!(report(Setting { bytes: BYTES / 2, ..setting() }, 3.0).gates.is_empty());
+    let turn = Turn { seconds: vec![1.0], link_bytes: 1.0, processor_share: 0.1 };
+    let other = |contender| (Case { rate: 2 * RATE, loss: 0.0, contender }, turn.clone());
+    let faster = Report::of(setting(), &[other(Contender::Ours), other(Contender::Gloo)]).unwrap();
+    assert_eq!((faster.gates.len(), faster.ratios.len()), (0, 1));
+}
+
+#[test]
+fn a_turn_without_an_all_reduce_is_refused() {
+    let empty = Turn { seconds: Vec::new(), link_bytes: 1.0, processor_share: 0.1 };
+    assert!(Report::of(setting(), &[(case(Contender::Gloo, 0.0), empty)]).is_err());
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = report(setting(), 2.0);
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+#[test]
+fn the_picture_has_every_case_and_names_what_limits() {
+    let picture = plot::svg(&report(setting(), 2.0));
+    for word in ["gloo (PyTorch)", "Tributary, 1 % loss", "server alone", "limit: CPU", "limit: waiting"] {
+        assert!(picture.contains(word), "{word:?} is not in: {picture}");
+    }
+}
