@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test tools lint bench bench-switch simulate mininet p4
+.PHONY: help demo test tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -34,6 +34,19 @@ bench: ## packets a second through the compiled P4 program, and floats to fixed 
 
 bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
+
+# A Python of its own for PyTorch, where `bench-tools` has made one.
+BENCH_PYTHON = $(CURDIR)/target/bench-python
+export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(BENCH_PYTHON)/bin/python),python3)
+
+bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (needs root; ARGS="--rate 50mbit --out DIR")
+	$(CARGO) run --release --quiet -p tributary -- bench allreduce $(ARGS)
+
+bench-tools: ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
+	apt-get update -q && apt-get install -y -q --no-install-recommends \
+	  openmpi-bin libopenmpi-dev gcc libc6-dev python3-venv iproute2 ethtool nftables fonts-dejavu-core
+	python3 -m venv $(BENCH_PYTHON)
+	$(BENCH_PYTHON)/bin/pip install -q -r bench/baselines/requirements.txt
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)

@@ -1,10 +1,20 @@
-//! `tributary bench simulate`: the protocol under loss, on a virtual clock.
+//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce beside others' on real sockets.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
-use support::{json, refused};
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use support::{json, refused, stderr, tributary};
+use tributary_lab::{Lab, LabError, LabOptions};
+use tributary_topology::Topology;
+
+/// Small, and over links that are as fast as this machine.
+const QUICK: [&str; 11] =
+    ["bench", "allreduce", "--rate", "1gbit", "--loss", "0,1%", "--size", "64KiB", "--rounds", "2", "--json"];
 
 const SHORT: [&str; 9] =
     ["bench", "simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
@@ -32,4 +42,97 @@ fn a_lossless_fabric_is_as_fast_as_its_links() {
 fn impossible_options_are_refused() {
     refused(&["bench", "simulate", "--loss", "2"], 2, &["--loss", "probability"]);
     refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
+}
+
+/// Whether this process may make labs; says so where it may not.
+fn labs() -> bool {
+    let two = Topology::load(support::root().join("topologies/two-workers.toml")).unwrap();
+    let options = LabOptions { loss: 0.01, ..LabOptions::new(format!("probe-{}", std::process::id())) };
+    match Lab::up(&two, &options) {
+        Ok(lab) => {
+            lab.down().unwrap();
+            true
+        }
+        Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
+            eprintln!("SKIPPED, for want of a network: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The row of a contender at a loss.
+fn row<'a>(report: &'a Value, contender: &str, loss: f64) -> &'a Value {
+    let mut rows = report["rows"].as_array().unwrap().iter();
+    rows.find(|row| row["contender"] == contender && row["loss"] == loss).unwrap()
+}
+
+/// Namespaces of labs that a process made for its measurements.
+fn networks_of(pid: u32) -> Vec<String> {
+    let mark = format!("bench-{pid}-");
+    let names = fs::read_dir("/run/netns").into_iter().flatten().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(&mark)).collect()
+}
+
+#[test]
+fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
+    if !labs() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(QUICK).args(["--contenders", "ours,server", "--out"]).arg(folder.path());
+    let child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir(support::root()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["topology"], &report["workers"]), (&"three-tier-8".into(), &8.into()));
+    // The server alone sends every worker's contribution over its link, the fabric sends their sum.
+    let load = |contender| row(&report, contender, 0.0)["link_load"].as_f64().unwrap();
+    assert!((1.0..1.5).contains(&load("ours")), "{report}");
+    assert!((8.0..12.0).contains(&load("server")), "{report}");
+    assert_eq!(row(&report, "ours", 0.01)["seconds"]["runs"], 2);
+    assert_eq!(report["gates"], Value::Array(Vec::new()), "not what the limits are for");
+    let written = fs::read_to_string(folder.path().join("allreduce.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), report);
+    assert!(fs::read_to_string(folder.path().join("allreduce.svg")).unwrap().contains("server alone"));
+    match fs::read(folder.path().join("allreduce.png")) {
+        Ok(png) => assert!(png.starts_with(b"\x89PNG")),
+        // It needs fonts, which a machine without a desktop may not have.
+        Err(_) => assert!(stderr(&output).contains("fonts-dejavu-core"), "{}", stderr(&output)),
+    }
+    assert_eq!(networks_of(pid), Vec::<String>::new());
+}
+
+#[test]
+fn a_contender_that_is_not_installed_is_left_out_and_named() {
+    if !labs() {
+        return;
+    }
+    let options = ["--contenders", "ours,gloo", "--python", "/nonexistent/python", "--loss", "0"];
+    let quick = ["bench", "allreduce", "--rate", "1gbit", "--size", "4KiB", "--rounds", "1"];
+    let output = tributary(&[&quick[..], &options].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for word in ["left out: gloo", "/nonexistent/python", "make bench-tools"] {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn a_comparison_of_nonsense_is_refused() {
+    let refuse = |option: &str, value: &str, word: &str| {
+        refused(&["bench", "allreduce", option, value], 2, &[option, word]);
+    };
+    refuse("--rate", "0mbit", "rate above 0");
+    refuse("--rate", "fast", "50mbit");
+    refuse("--loss", "60%", "probability");
+    refuse("--loss", "a%", "probability");
+    refuse("--contenders", "nccl", "openmpi-ring");
+    refuse("--size", "1001", "whole number");
+    refused(&["bench", "allreduce", "--topology", "none.toml"], 1, &["none.toml"]);
+    let losses_of_others = ["bench", "allreduce", "--contenders", "server", "--loss", "1%"];
+    refused(&losses_of_others, 1, &["nothing to measure", "only `ours`"]);
 }

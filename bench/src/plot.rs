@@ -1,5 +1,6 @@
 //! A comparison as a picture: a panel for each rate, a bar for each contender.
 
+use bytesize::ByteSize;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
 use svg::node::element::{Group, Line, Rectangle, Text};
@@ -110,12 +111,8 @@ fn text(x: f64, y: f64, content: impl Into<String>) -> Text {
 
 fn title(report: &Report) -> Group {
     let setting = &report.setting;
-    let what = format!(
-        "All-reduce of {:.1} MiB of f32 over {} workers, topology {}",
-        setting.bytes as f64 / f64::from(1 << 20),
-        setting.workers,
-        setting.topology
-    );
+    let (size, workers) = (ByteSize(setting.bytes), setting.workers);
+    let what = format!("All-reduce of {size} of f32 over {workers} workers, topology {}", setting.topology);
     let how = format!(
         "Bars: median of {} turns, whiskers: fastest and slowest. 1 x is the time of the bare tensor on one link.",
         setting.rounds
@@ -138,7 +135,7 @@ struct Panel<'a> {
 impl Panel<'_> {
     fn draw(&self, rows: &[&Row]) -> Group {
         let ring = self.report.ring_bound();
-        let name = format!("Links of {} Mbit/s", self.rate as f64 / 1e6);
+        let name = format!("{} Mbit/s", self.rate as f64 / 1e6);
         let mut group = Group::new().add(text(24.0, self.top + 14.0, name).set("font-weight", 600));
         for (place, label) in [(1.0, "1 x".to_owned()), (ring, format!("ring's bound, {ring:.2} x"))] {
             group.append(self.rule(place, &label));
@@ -173,7 +170,8 @@ impl Panel<'_> {
             let line = Line::new().set("x1", x1).set("x2", x2).set("stroke", INK);
             line.set("y1", middle - half).set("y2", middle + half)
         };
-        let said = format!("{:.0} ms  ({:.2} x), {}", row.seconds.median * 1e3, row.to_bare, limited(row));
+        let said =
+            format!("{:.0} ms  ({:.2} x), limit: {}", row.seconds.median * 1e3, row.to_bare, row.limit);
         Group::new()
             .add(text(LEFT - 10.0, top + TEXT_BASE, row.case.to_string()).set("text-anchor", "end"))
             .add(
@@ -189,8 +187,4 @@ impl Panel<'_> {
             .add(whisker(end, end, WHISKER))
             .add(text(end + 10.0, top + TEXT_BASE, said))
     }
-}
-
-fn limited(row: &Row) -> String {
-    format!("limit: {}", row.limit)
 }

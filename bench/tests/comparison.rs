@@ -107,10 +107,16 @@ fn a_turn_without_an_all_reduce_is_refused() {
 }
 
 #[test]
-fn a_report_survives_json() {
-    let report = report(setting(), 2.0);
-    let text = serde_json::to_string(&report).unwrap();
-    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+fn programs_find_contenders_by_the_names_of_the_command_line() {
+    let report = serde_json::to_value(report(setting(), 2.0)).unwrap();
+    let of_row = |at: usize, key: &str| report["rows"][at][key].as_str().unwrap().to_owned();
+    assert_eq!((of_row(2, "contender"), of_row(2, "limit")), ("gloo".to_owned(), "link".to_owned()));
+    assert_eq!(report["topology"], "three-tier-8");
+    assert!(serde_json::from_value::<Report>(report).is_ok());
+    for contender in Contender::ALL {
+        assert_eq!(serde_json::to_value(contender).unwrap(), contender.name());
+        assert_eq!(Contender::from_name(contender.name()), Some(contender));
+    }
 }
 
 #[test]

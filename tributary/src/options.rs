@@ -1,6 +1,7 @@
 //! Options that several subcommands share.
 
 use std::path::Path;
+use std::{fs, io};
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
@@ -15,6 +16,14 @@ const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 
 /// Where the agent of this host listens for training processes.
 pub(crate) const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
+
+/// The text of the topology in `file`, or of the built-in one, and what errors call it.
+pub(crate) fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
+    match file {
+        Some(file) => Ok((fs::read_to_string(file)?, file.display().to_string())),
+        None => Ok((DEFAULT_TOPOLOGY.to_owned(), DEFAULT_TOPOLOGY_NAME.to_owned())),
+    }
+}
 
 /// The topology in `file`, or the built-in one.
 pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {

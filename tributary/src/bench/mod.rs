@@ -1,12 +1,13 @@
 //! `tributary bench`: what to expect, in numbers.
 
+mod allreduce;
 mod simulate;
 mod switch;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Measures the protocol and the switch.
+/// Measures the fabric, the protocol and the switch.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -15,6 +16,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
+    Allreduce(allreduce::AllReduceArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
 }
@@ -25,6 +27,7 @@ enum What {
 /// Those of the measurement.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
+        What::Allreduce(args) => allreduce::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
     }

@@ -1,0 +1,67 @@
+"""PyTorch gloo's side of `tributary bench allreduce`: times all-reduces on f32, in place, and checks every sum.
+
+    gloo.py RANK RANKS STORE ELEMENTS
+
+The ranks meet through the file STORE, so that no control traffic is on the links. Each says "ready" when all
+have met. Then every line "N" on standard input makes N all-reduces, and is answered by one JSON object with, for
+each of them, when this rank began (Unix time) and how long it took, in seconds. It ends with its input. A wrong
+sum ends it with status 1.
+"""
+
+import json
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+# The warm-up is this part of the tensor: congestion windows close while other contenders have their turn.
+WARM_UP_PART = 8
+
+
+def contribution(elements: torch.Tensor, rank: int, iteration: int) -> torch.Tensor:
+    """Small integers, so that sums are exact in f32 in whatever order they are added; of another sequence on every
+    rank and in every iteration, so that no stale or doubled contribution goes unnoticed."""
+    return ((elements * 31 + rank * (elements % 127 + 17) + iteration * 7) % 256 - 128).float()
+
+
+def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tuple[float, float]:
+    """One all-reduce: when it began and how long it took, in seconds."""
+    values = contribution(elements, rank, iteration)
+    dist.barrier()
+    began = time.time()
+    started = time.perf_counter()
+    dist.all_reduce(values)
+    took = time.perf_counter() - started
+    # Nobody checks, which takes the processor, while another rank is still at it.
+    dist.barrier()
+    expected = sum(contribution(elements, other, iteration) for other in range(ranks))
+    wrong = (values != expected).nonzero()
+    if len(wrong) > 0:
+        sys.exit(f"rank {rank}, iteration {iteration}: the sum of element {int(wrong[0])} is wrong")
+    return began, took
+
+
+def main() -> None:
+    """Meets the other ranks and does what standard input says."""
+    rank, ranks, elements = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
+    torch.set_num_threads(1)
+    store = dist.FileStore(sys.argv[3], ranks)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    places = torch.arange(elements)
+    dist.barrier()
+    print("ready", flush=True)
+    iteration = 0
+    for order in sys.stdin:
+        dist.all_reduce(torch.zeros(-(-elements // WARM_UP_PART)))
+        done = []
+        for _ in range(int(order)):
+            done.append(measure(places, rank, ranks, iteration))
+            iteration += 1
+        print(json.dumps({"checked": True, "timeline": done}), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+//! This project's own contenders: `tributary allreduce` on all workers, through their agents.
+
+use anyhow::Result;
+use tributary_lab::{Daemons, Lab};
+
+use super::AllReduceArgs;
+use super::ranks::Rank;
+use super::timing::{self, Timing};
+use crate::lab::Record;
+
+/// One turn: a process on each worker.
+pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Vec<Timing>> {
+    let daemons = Daemons::new(lab, std::env::current_exe()?);
+    let (size, iterations) = (args.size.as_u64().to_string(), args.iterations.to_string());
+    let options =
+        ["allreduce", "--check", "--barrier", "--json", "--size", &size, "--iterations", &iterations];
+    let mut ranks = Vec::new();
+    for worker in &record.workers {
+        let mut command = daemons.command(&worker.host, &options)?;
+        command.args(["--job", &record.job, "--socket"]).arg(&worker.socket);
+        command.arg("--token-file").arg(&record.token_file);
+        ranks.push(Rank::start(&format!("tributary allreduce on {}", worker.host), command)?);
+    }
+    let mut lines = Vec::new();
+    for rank in ranks {
+        lines.push(rank.only_line().await?);
+    }
+    timing::of_all(lines.iter().map(String::as_str), args.iterations)
+}

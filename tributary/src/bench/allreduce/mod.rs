@@ -1,0 +1,179 @@
+//! `tributary bench allreduce`: an all-reduce over the fabric beside what people would use instead.
+
+mod baseline;
+mod counters;
+mod fabric;
+mod gloo;
+mod machine;
+mod networks;
+mod openmpi;
+mod processor;
+mod ranks;
+mod rounds;
+mod table;
+mod timing;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use bytesize::ByteSize;
+use clap::Args;
+use tokio::runtime;
+use tributary_bench::comparison::{Case, Contender, Report};
+use tributary_bench::plot::{self, PlotError};
+use tributary_topology::parse_rate;
+
+use crate::daemon::{Stop, WrongUse};
+use crate::options::{probability, size};
+use baseline::Baselines;
+
+/// As what the results are written to the folder of `--out`.
+const FILE: &str = "allreduce";
+const BYTES_PER_ELEMENT: u64 = 4;
+
+/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by PyTorch's gloo, by Open
+/// MPI, and by this project's server without aggregation in the network. Needs root
+///
+/// All run in turn on the same network of this machine. The others get kernel bridges in the place of
+/// switches. Every sum is checked. A contender that is not installed is left out, and the report says so. The
+/// limits that the project sets itself are judged on three-tier-8 at 50 Mbit/s with 8 MiB; the exit status is
+/// 1 if one is missed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AllReduceArgs {
+    /// Topology file [default: the built-in topologies/three-tier-8.toml]
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// Rates of all links, such as 50mbit or "2.5 Gbit/s"
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate,
+          default_value = "50mbit,100mbit,200mbit")]
+    rate: Vec<u64>,
+
+    /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with losses,
+    /// only this project's own all-reduce is measured
+    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = loss, default_value = "0,0.1%,1%")]
+    loss: Vec<f64>,
+
+    /// Size of the tensor
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
+    size: ByteSize,
+
+    /// How often each contender has its turn
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// All-reduces in each turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+
+    /// Who is measured
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = contender,
+          default_values_t = Contender::ALL)]
+    contenders: Vec<Contender>,
+
+    /// A Python that has PyTorch
+    #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
+    python: PathBuf,
+
+    /// Also write the results to allreduce.json, and as a picture to allreduce.svg and allreduce.png, in this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+impl AllReduceArgs {
+    fn elements(&self) -> u64 {
+        self.size.as_u64() / BYTES_PER_ELEMENT
+    }
+
+    /// What is measured at one rate, in the order in which it has its turn; each case once.
+    fn cases(&self, rate: u64, baselines: &Baselines) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &contender in self.contenders.iter().filter(|contender| baselines.has(**contender)) {
+            for &loss in self.loss.iter().filter(|loss| **loss == 0.0 || contender == Contender::Ours) {
+                let case = Case { rate, loss, contender };
+                if !cases.contains(&case) {
+                    cases.push(case);
+                }
+            }
+        }
+        cases
+    }
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    // The second form is how `tc` writes rates.
+    match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
+        Some(rate) if rate > 0 => Ok(rate),
+        _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),
+    }
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent
+            .parse()
+            .map_or_else(|_| probability(""), |percent: f64| probability(&(percent / 100.0).to_string())),
+        None => probability(text),
+    }
+}
+
+fn contender(text: &str) -> Result<Contender, String> {
+    let known = Contender::ALL.map(Contender::name).join(", ");
+    Contender::from_name(text).ok_or_else(|| format!("it is none of {known}"))
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// No root, a network or a contender that fails, a sum that is wrong, a limit that is missed.
+pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
+    if !args.size.as_u64().is_multiple_of(BYTES_PER_ELEMENT) {
+        return Err(WrongUse(format!("--size {}: give a whole number of f32", args.size)).into());
+    }
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(async {
+        let mut stop = Stop::new()?;
+        // What is dropped here ends its processes and removes its networks.
+        tokio::select! {
+            report = rounds::measure(args) => report,
+            () = stop.requested() => bail!("interrupted; nothing stays"),
+        }
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        println!("{}", table::text(&report));
+    }
+    if let Some(folder) = &args.out {
+        write(&report, folder)?;
+    }
+    let missed: Vec<_> =
+        report.gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
+    if !missed.is_empty() {
+        bail!("limits were missed: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+fn write(report: &Report, folder: &Path) -> Result<()> {
+    let to = |ending: &str| folder.join(FILE).with_extension(ending);
+    let cannot = |ending: &str| format!("cannot write {}", to(ending).display());
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::write(to("json"), serde_json::to_string_pretty(report)?).with_context(|| cannot("json"))?;
+    let picture = plot::svg(report);
+    fs::write(to("svg"), &picture).with_context(|| cannot("svg"))?;
+    match plot::png(&picture) {
+        Ok(png) => fs::write(to("png"), png).with_context(|| cannot("png")),
+        // The same picture is there as SVG.
+        Err(error @ PlotError::NoFonts) => {
+            eprintln!("note: there is no {}: {error}", to("png").display());
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

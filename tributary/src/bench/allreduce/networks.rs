@@ -1,0 +1,99 @@
+//! The networks on which contenders take turns: the same topology with the same rates, once with this project's
+//! switches for each loss, and once with kernel bridges.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use toml::{Table, Value};
+use tributary_lab::Lab;
+use tributary_topology::{Topology, format_rate};
+
+use crate::daemon::Stop;
+use crate::lab::{FabricArgs, Record, up_fabric};
+use crate::options::topology_text;
+
+/// A topology file, of which variants are made.
+#[derive(Debug)]
+pub(super) struct Shape {
+    topology: Topology,
+    table: Table,
+    /// For the variants.
+    folder: TempDir,
+}
+
+impl Shape {
+    /// Reads `file`, or the built-in topology.
+    ///
+    /// # Errors
+    /// It is no topology; with file and line.
+    pub(super) fn load(file: Option<&Path>) -> Result<Self> {
+        let (text, name) = topology_text(file)
+            .with_context(|| format!("cannot read {}", file.unwrap_or(Path::new("")).display()))?;
+        let topology = Topology::parse(&text, &name)?;
+        Ok(Self { topology, table: text.parse()?, folder: tempfile::tempdir()? })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Makes the network of one variant, with all daemons in it.
+    pub(super) async fn up(
+        &self,
+        name: &str,
+        rate: u64,
+        switches: Switches,
+        stop: &mut Stop,
+    ) -> Result<Network> {
+        let file = self.folder.path().join("topology.toml");
+        fs::write(&file, toml::to_string(&self.variant(rate, switches))?)?;
+        let loss = match switches {
+            Switches::Ours { loss } => loss,
+            Switches::Bridges => 0.0,
+        };
+        let (lab, record) = up_fabric(name, &file, &FabricArgs::with_loss(loss), stop).await?;
+        Ok(Network { lab, record })
+    }
+
+    /// All links at one rate; plain switches, of which the lab makes kernel bridges, where bridges are wanted.
+    fn variant(&self, rate: u64, switches: Switches) -> Table {
+        let mut table = self.table.clone();
+        let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
+        if let Some(defaults) = defaults.as_table_mut() {
+            defaults.insert("rate".to_owned(), format_rate(rate).into());
+        }
+        for link in entries(&mut table, "link") {
+            link.remove("rate");
+        }
+        if switches == Switches::Bridges {
+            for switch in entries(&mut table, "switch") {
+                switch.insert("programmable".to_owned(), false.into());
+            }
+        }
+        table
+    }
+}
+
+fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut Table> {
+    let list = table.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+/// What forwards frames.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Switches {
+    /// The embedded switch, over links that lose frames with this probability.
+    Ours { loss: f64 },
+    /// Kernel bridges, over links that lose nothing. Where no switch is programmable, the aggregation server adds
+    /// up everything by itself.
+    Bridges,
+}
+
+/// A network that is up. It goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) lab: Lab,
+    pub(super) record: Record,
+}

@@ -1,0 +1,92 @@
+//! Open MPI: `mpirun` at the first worker, which starts a rank on each worker.
+
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use tributary_lab::Lab;
+
+use super::AllReduceArgs;
+use super::ranks::Rank;
+use super::timing::{self, Timing};
+use crate::lab::{Record, Worker};
+
+const SOURCE: &str = include_str!("../../../../bench/baselines/openmpi.c");
+
+/// Values travel by TCP, and not over the management network. Ranks that wait let others have the processor:
+/// there are more of them than processors.
+const TRANSPORT: [(&str, &str); 4] =
+    [("pml", "ob1"), ("btl", "tcp,self"), ("btl_tcp_if_exclude", "lo,mgmt0"), ("mpi_yield_when_idle", "1")];
+/// Control is on the management network; all daemons are started by the first.
+const CONTROL: [(&str, &str); 2] = [("oob_tcp_if_include", "mgmt0"), ("plm_rsh_no_tree_spawn", "1")];
+/// Algorithm 4 of `coll_tuned_allreduce_algorithm` is the ring.
+const RING: [(&str, &str); 2] =
+    [("coll_tuned_use_dynamic_rules", "1"), ("coll_tuned_allreduce_algorithm", "4")];
+
+/// The compiled program, and how to get to the workers.
+#[derive(Debug)]
+pub(super) struct OpenMpi {
+    program: PathBuf,
+    /// Stands in for ssh: enters a namespace.
+    shell: PathBuf,
+    /// The workers' addresses on the management network, for `mpirun --host`.
+    hosts: String,
+}
+
+impl OpenMpi {
+    /// Compiles it.
+    pub(super) fn prepare(lab: &Lab, record: &Record) -> Result<Self> {
+        let folder = lab.folder();
+        let (source, program) = (folder.join("openmpi.c"), folder.join("openmpi"));
+        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
+        let output = Command::new("mpicc").args(["-O2", "-o"]).arg(&program).arg(&source).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "mpicc cannot compile {}: {said}", source.display());
+        let addresses = record.workers.iter().map(|worker| lab.management_address(&worker.host));
+        let hosts = addresses.map(|address| address.map(|address| format!("{address}:1")));
+        let hosts = hosts.collect::<Result<Vec<_>, _>>()?.join(",");
+        Ok(Self { program, shell: write_shell(lab, &folder, &record.workers)?, hosts })
+    }
+
+    /// One turn, by the algorithm that Open MPI chooses, or by a ring.
+    pub(super) async fn turn(
+        &self,
+        lab: &Lab,
+        record: &Record,
+        args: &AllReduceArgs,
+        ring: bool,
+    ) -> Result<Vec<Timing>> {
+        let first = record.workers.first().context("the topology has no workers")?;
+        let mut command = lab.command(&first.host, "mpirun")?;
+        command
+            .args(["--allow-run-as-root", "-n", &record.workers.len().to_string(), "--host", &self.hosts])
+            .args(["--mca", "plm_rsh_agent"])
+            .arg(&self.shell);
+        let algorithm = RING.iter().filter(|_| ring);
+        for (parameter, value) in TRANSPORT.iter().chain(&CONTROL).chain(algorithm) {
+            command.args(["--mca", parameter, value]);
+        }
+        command.arg(&self.program).args([args.elements().to_string(), args.iterations.to_string()]);
+        let line = Rank::start("mpirun", command)?.only_line().await?;
+        timing::of_all([line.as_str()], args.iterations)
+    }
+}
+
+/// A script that runs a command where an address is, as `ssh ADDRESS COMMAND` would.
+fn write_shell(lab: &Lab, folder: &Path, workers: &[Worker]) -> Result<PathBuf> {
+    let mut script = "#!/bin/sh\naddress=$1\nshift\ncase $address in\n".to_owned();
+    for worker in workers {
+        let (address, namespace) = (lab.management_address(&worker.host)?, lab.namespace(&worker.host)?);
+        let _ = writeln!(script, "{address}) namespace={namespace} ;;");
+    }
+    script.push_str("*) echo \"no worker is at $address\" >&2; exit 1 ;;\nesac\n");
+    script.push_str("exec ip netns exec \"$namespace\" sh -c \"$*\"\n");
+    let path = folder.join("openmpi-shell");
+    fs::write(&path, script)
+        .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o700)))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}

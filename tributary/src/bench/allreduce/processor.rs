@@ -1,0 +1,77 @@
+//! How busy the machine's processors were.
+
+use std::fs;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const STAT: &str = "/proc/stat";
+/// The kernel counts in hundredths of a second.
+const PERIOD: Duration = Duration::from_millis(20);
+/// user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these already.
+const FIELDS: usize = 8;
+const IDLE: [usize; 2] = [3, 4];
+
+/// What the kernel had counted at one time.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// Unix time, seconds.
+    at: f64,
+    busy: u64,
+    total: u64,
+}
+
+/// Reads the processors' counters all the time, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Processor {
+    samples: Arc<Mutex<Vec<Sample>>>,
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Processor {
+    /// Reads from now on.
+    pub(super) fn watch() -> Self {
+        let samples = Arc::<Mutex<Vec<Sample>>>::default();
+        let (stop, stopped) = mpsc::channel();
+        let into = samples.clone();
+        let thread = thread::spawn(move || {
+            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                if let (Some(sample), Ok(mut samples)) = (sample(), into.lock()) {
+                    samples.push(sample);
+                }
+            }
+        });
+        Self { samples, thread: Some((stop, thread)) }
+    }
+
+    /// The share of all processors' time that was not idle between two times; all programs' together, and what
+    /// the hypervisor took away.
+    pub(super) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
+        let samples = self.samples.lock().ok()?;
+        let first = samples.iter().rfind(|sample| sample.at <= began).or(samples.first())?;
+        let last = samples.iter().find(|sample| sample.at >= ended).or(samples.last())?;
+        let total = last.total.checked_sub(first.total).filter(|total| *total > 0)?;
+        Some(last.busy.saturating_sub(first.busy) as f64 / total as f64)
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
+            // It does not panic; if it did, that was told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn sample() -> Option<Sample> {
+    let text = fs::read_to_string(STAT).ok()?;
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(FIELDS);
+    let ticks: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let total: u64 = ticks.iter().sum();
+    let idle: u64 = IDLE.iter().filter_map(|field| ticks.get(*field)).sum();
+    Some(Sample { at, busy: total - idle, total })
+}

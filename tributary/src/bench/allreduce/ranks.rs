@@ -1,0 +1,76 @@
+//! Processes that reduce, one on each worker or one for all.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
+
+/// As many lines of what it said last as an error shows.
+const SHOWN_LINES: usize = 5;
+
+/// A process whose output is read line by line. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Rank {
+    name: String,
+    child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    errors: JoinHandle<String>,
+}
+
+impl Rank {
+    /// Starts it; `name` is for errors.
+    pub(super) fn start(name: &str, mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = tokio::process::Command::from(command).kill_on_drop(true).spawn();
+        let mut child = child.with_context(|| format!("cannot start {name}"))?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(input), Some(output), Some(mut errors)) = (input, output, child.stderr.take()) else {
+            bail!("{name} has no standard input or output");
+        };
+        let errors = tokio::spawn(async move {
+            let mut text = Vec::new();
+            // Cut off is better than nothing.
+            let _ = errors.read_to_end(&mut text).await;
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Self { name: name.to_owned(), child, input, lines: BufReader::new(output).lines(), errors })
+    }
+
+    /// Writes a line to it.
+    pub(super) async fn tell(&mut self, line: &str) {
+        // One that has ended says why when it is listened to.
+        let _ = self.input.write_all(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// The next line that it prints.
+    ///
+    /// # Errors
+    /// It has ended instead; with the end of what it said.
+    pub(super) async fn line(&mut self) -> Result<String> {
+        if let Some(line) = self.lines.next_line().await? {
+            return Ok(line);
+        }
+        let status = self.child.wait().await?;
+        let said = (&mut self.errors).await.unwrap_or_default();
+        let lines: Vec<_> = said.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(SHOWN_LINES)..).unwrap_or_default().join("\n");
+        bail!("{} ended ({status}): {last}", self.name)
+    }
+
+    /// Its only line, once it has ended well.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line), and a status that is not success.
+    pub(super) async fn only_line(mut self) -> Result<String> {
+        let line = self.line().await?;
+        let status = self.child.wait().await?;
+        if !status.success() {
+            let said = (&mut self.errors).await.unwrap_or_default();
+            bail!("{} ended ({status}): {}", self.name, said.trim());
+        }
+        Ok(line)
+    }
+}

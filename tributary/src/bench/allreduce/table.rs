@@ -1,0 +1,116 @@
+//! A comparison for people.
+
+use std::fmt::Write as _;
+
+use bytesize::ByteSize;
+use comfy_table::{CellAlignment, Table};
+use tributary_bench::comparison::{Contender, Gate, Report, Row};
+use tributary_topology::format_rate;
+
+use crate::output::number_table;
+
+/// Everything that was found out.
+pub(super) fn text(report: &Report) -> String {
+    let setting = &report.setting;
+    let mut text = format!(
+        "all-reduce of {} of f32 over {} workers, topology {}; {} turns of {}; every sum is right\n{}\n",
+        ByteSize(setting.bytes),
+        setting.workers,
+        setting.topology,
+        setting.rounds,
+        setting.iterations,
+        rows(report),
+    );
+    let ring = report.ring_bound();
+    let _ = writeln!(
+        text,
+        "bare: in units of the time that the tensor takes on one link; without aggregation in the network no \
+         all-reduce is below {ring:.2}\nload: bytes on the busiest link, in units of the tensor; busy: how long \
+         that link sent, and how long the processors worked"
+    );
+    for skipped in &setting.skipped {
+        let title = skipped.contender.title();
+        let _ = writeln!(text, "left out: {title} ({}); `{}` installs it", skipped.reason, skipped.install);
+    }
+    if setting.machine.build != "release" {
+        let _ = writeln!(
+            text,
+            "this program was built for debugging: the times of its own all-reduces say little"
+        );
+    }
+    if !report.gates.is_empty() {
+        let _ = write!(text, "\n{}", gates(&report.gates));
+    }
+    text.trim_end().to_owned()
+}
+
+fn rows(report: &Report) -> Table {
+    let header = [
+        "links",
+        "contender",
+        "median",
+        "min to max",
+        "bare",
+        "ours to it",
+        "spread",
+        "load",
+        "link busy",
+        "CPU busy",
+        "limit",
+    ];
+    let mut table = number_table(&header);
+    for row in &report.rows {
+        let (ratio, spread) = ratio(report, row);
+        table.add_row([
+            format_rate(row.case.rate),
+            row.case.to_string(),
+            format!("{:.0} ms", row.seconds.median * 1e3),
+            format!("{:.0} to {:.0}", row.seconds.min * 1e3, row.seconds.max * 1e3),
+            format!("{:.2}", row.to_bare),
+            ratio,
+            spread,
+            format!("{:.2}", row.link_load),
+            percent(row.link_share),
+            percent(row.processor_share),
+            row.limit.to_string(),
+        ]);
+    }
+    if let Some(contenders) = table.column_mut(1) {
+        contenders.set_cell_alignment(CellAlignment::Left);
+    }
+    table
+}
+
+/// Of ours, without losses, to this row; of ours with losses, to ours without.
+fn ratio(report: &Report, row: &Row) -> (String, String) {
+    let ours = row.case.contender == Contender::Ours;
+    let found = report.ratios.iter().find(|ratios| {
+        let other = if ours { ratios.ours } else { ratios.other };
+        other == row.case
+    });
+    match found {
+        Some(found) if !ours || row.case.loss > 0.0 => {
+            let ratio = found.ratio;
+            (format!("{:.2}", ratio.of_medians), format!("{:.2} to {:.2}", ratio.min, ratio.max))
+        }
+        _ => ("-".to_owned(), String::new()),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn gates(gates: &[Gate]) -> Table {
+    let mut table = number_table(&["limit that this project sets itself", "ratio", "at most", ""]);
+    for gate in gates {
+        let passed = if gate.passed { "passed" } else { "FAILED" };
+        table.add_row([
+            gate.name.clone(),
+            format!("{:.3}", gate.value),
+            gate.limit.to_string(),
+            passed.to_owned(),
+        ]);
+    }
+    table
+}
