@@ -12,13 +12,13 @@ use toml::Table;
 const ROWS: [&[&str]; 5] = [
     &["tributary"],
     &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer", "ps"],
-    &["api", "p4runtime", "planner", "protocol", "link", "codec", "lab"],
+    &["api", "transport", "certs", "p4runtime", "planner", "protocol", "link", "codec", "lab"],
     &["topology"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 9] =
-    ["sim", "lab", "trainer", "planner", "protocol", "link", "codec", "topology", "wire"];
+const WITHOUT_RUNTIME: [&str; 10] =
+    ["sim", "lab", "trainer", "certs", "planner", "protocol", "link", "codec", "topology", "wire"];
 
 /// Every crate of the workspace with its dependencies, those of its tests left out.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {

@@ -1,0 +1,37 @@
+use rcgen::ExtendedKeyUsagePurpose;
+
+use crate::name::Name;
+
+/// Whom a certificate is made for, and thereby what it is good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A controller that is reached at these names and addresses: good for listening only, so that no host can
+    /// pass for the controller.
+    Controller(Vec<Name>),
+    /// A host, by its name in the topology, or an operator: good for connecting only.
+    Client(Name),
+}
+
+impl Subject {
+    /// The names in the certificate.
+    pub fn names(&self) -> &[Name] {
+        match self {
+            Self::Controller(names) => names,
+            Self::Client(name) => std::slice::from_ref(name),
+        }
+    }
+
+    pub(crate) fn common_name(&self) -> String {
+        match self {
+            Self::Controller(_) => "Tributary controller".to_owned(),
+            Self::Client(name) => name.to_string(),
+        }
+    }
+
+    pub(crate) fn purpose(&self) -> ExtendedKeyUsagePurpose {
+        match self {
+            Self::Controller(_) => ExtendedKeyUsagePurpose::ServerAuth,
+            Self::Client(_) => ExtendedKeyUsagePurpose::ClientAuth,
+        }
+    }
+}

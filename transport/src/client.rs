@@ -1,0 +1,156 @@
+//! The client's side.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, version};
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::connection::{HTTP2, Stream};
+use crate::error::{ConnectError, TlsError};
+use crate::files::{TlsFiles, provider};
+use crate::first_words::{DemandsTls, FirstWords};
+use crate::words;
+
+/// A controller that does not answer for this long is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that is silent this long is tried, and given up that much later.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// With what a client shows who it is, and knows the controller.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    files: TlsFiles,
+}
+
+impl ClientTls {
+    /// Reads the client's files.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let credentials = files.load()?;
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(|error| files.unusable(error))?
+            .with_root_certificates(credentials.roots)
+            .with_client_auth_cert(credentials.chain, credentials.key);
+        let mut config = config.map_err(|error| files.unusable(error))?;
+        config.alpn_protocols.push(HTTP2.to_vec());
+        Ok(Self { config: Arc::new(config), files })
+    }
+}
+
+/// A controller somewhere, as its clients reach it.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// `host:port`.
+    address: String,
+    /// The host that the controller's certificate has to be for.
+    name: ServerName<'static>,
+    endpoint: Endpoint,
+    tls: Option<ClientTls>,
+}
+
+impl Remote {
+    /// The controller at `host:port`; without `tls` it is talked to in plain text.
+    ///
+    /// # Errors
+    /// [`ConnectError::BadAddress`].
+    pub fn new(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
+        let bad = || ConnectError::BadAddress(address.to_owned());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let uri: Uri = format!("{scheme}://{address}").parse().map_err(|_| bad())?;
+        uri.port().ok_or_else(bad)?;
+        // The name of an IPv6 address is without its brackets.
+        let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| bad())?;
+        let endpoint = Endpoint::from(uri)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+        Ok(Self { address: address.to_owned(), name, endpoint, tls })
+    }
+
+    /// Where the controller is: `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A connection to the controller, on which both have accepted each other.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: nobody there, or no trust.
+    pub async fn connect(&self) -> Result<Channel, ConnectError> {
+        let (tell, first_words) = oneshot::channel();
+        // Only the first connection is waited for: later ones are the channel's own matter.
+        let tell = Arc::new(Mutex::new(Some(tell)));
+        let dial = self.clone();
+        let connector = service_fn(move |_: Uri| {
+            let dial = dial.clone();
+            let tell = tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+            async move { Ok::<_, io::Error>(TokioIo::new(FirstWords::new(dial.stream().await?, tell))) }
+        });
+        let channel = self.endpoint.connect_with_connector(connector).await;
+        let channel = channel.map_err(|error| self.explain(&error))?;
+        match timeout(CONNECT_TIMEOUT, first_words).await {
+            Ok(Ok(Ok(()))) => Ok(channel),
+            Ok(Ok(Err(error))) => Err(self.explain(&error)),
+            Ok(Err(_)) => Err(self.unreachable("it closes the connection".to_owned())),
+            Err(_) => Err(self.unreachable(format!("it has said nothing for {CONNECT_TIMEOUT:?}"))),
+        }
+    }
+
+    async fn stream(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(match &self.tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let connector = TlsConnector::from(tls.config.clone());
+                Box::new(connector.connect(self.name.clone(), stream).await?)
+            }
+        })
+    }
+
+    fn explain(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
+        let no_trust = |reason| ConnectError::NoTrust { address: self.address.clone(), reason };
+        if let (Some(tls), Some(error)) = (&self.tls, words::carried(error)) {
+            return no_trust(words::of_client(error, &tls.files));
+        }
+        match words::carried::<DemandsTls>(error) {
+            Some(demand) => no_trust(demand.to_string()),
+            None => self.unreachable(words::innermost(error)),
+        }
+    }
+
+    fn unreachable(&self, reason: String) -> ConnectError {
+        ConnectError::Unreachable { address: self.address.clone(), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for good in ["127.0.0.1:29810", "controller.example:1", "[::1]:29810", "gpu_0:1"] {
+            assert_eq!(Remote::new(good, None).unwrap().address(), good);
+        }
+        for bad in ["no address", "127.0.0.1", "", ":1", "host:port", "http://host:1"] {
+            assert!(Remote::new(bad, None).unwrap_err().to_string().contains("HOST:PORT"), "{bad:?}");
+        }
+    }
+}

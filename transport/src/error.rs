@@ -1,0 +1,80 @@
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem;
+
+/// Why certificates and keys cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file that is not there, or not for this user to read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file that holds something else.
+    #[error("{} holds no {what} in PEM format: {source}", path.display())]
+    NotPem {
+        /// What was looked for.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: pem::Error,
+    },
+    /// A certificate or a key of a kind that is not supported, or a damaged one.
+    #[error("{} cannot be used: {source}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: rustls::Error,
+    },
+    /// The key is another certificate's.
+    #[error(
+        "the key in {} does not belong to the certificate in {}: give the two that were made together",
+        key.display(), certificate.display()
+    )]
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// The certificates of the CA cannot serve to verify others.
+    #[error("the CA in {} cannot be used: {problem}", path.display())]
+    Verifier {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Why there is no connection to the controller.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The text is not an address.
+    #[error("{0:?} is not the address of a controller: give HOST:PORT")]
+    BadAddress(String),
+    /// Nobody answers there.
+    #[error("no controller at {address}: is it running, and is --controller right? ({reason})")]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What went wrong on the way.
+        reason: String,
+    },
+    /// One of the two does not trust the other, or does not understand it.
+    #[error("the controller at {address} cannot be talked to: {reason}")]
+    NoTrust {
+        /// Where it is.
+        address: String,
+        /// Who does not trust whom, why, and what to do.
+        reason: String,
+    },
+}

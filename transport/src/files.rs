@@ -1,0 +1,79 @@
+//! Certificates and keys in PEM files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::error::TlsError;
+
+/// What one side of mutual TLS needs: three files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Its certificate, followed by those between it and the CA, if there are any.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+    /// Certificates of the CAs that the other side's certificate may be signed by.
+    pub ca: PathBuf,
+}
+
+/// What was in the files.
+pub(crate) struct Credentials {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    pub(crate) roots: Arc<RootCertStore>,
+}
+
+impl TlsFiles {
+    pub(crate) fn load(&self) -> Result<Credentials, TlsError> {
+        let chain = certificates(&self.certificate)?;
+        let text = read(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| TlsError::NotPem {
+            what: "private key",
+            path: self.key.clone(),
+            source,
+        })?;
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.ca)? {
+            roots.add(certificate).map_err(|source| TlsError::Unusable { path: self.ca.clone(), source })?;
+        }
+        Ok(Credentials { chain, key, roots: Arc::new(roots) })
+    }
+
+    /// What is wrong with a certificate and a key that could be read.
+    pub(crate) fn unusable(&self, error: rustls::Error) -> TlsError {
+        match error {
+            rustls::Error::InconsistentKeys(_) => {
+                TlsError::Mismatch { certificate: self.certificate.clone(), key: self.key.clone() }
+            }
+            rustls::Error::InvalidCertificate(_) => {
+                TlsError::Unusable { path: self.certificate.clone(), source: error }
+            }
+            source => TlsError::Unusable { path: self.key.clone(), source },
+        }
+    }
+}
+
+/// The cryptography of both sides.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// At least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(path)?;
+    let not_pem = |source| TlsError::NotPem { what: "certificate", path: path.into(), source };
+    // The first one alone says that there is none.
+    CertificateDer::from_pem_slice(&text).map_err(not_pem)?;
+    CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(not_pem)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|source| TlsError::Unreadable { path: path.into(), source })
+}

@@ -1,0 +1,89 @@
+//! What a connection's other side says first.
+//!
+//! In TLS 1.3 a client is done with the handshake before the server has looked at its certificate: a refusal
+//! comes as the first thing that is read. A server of HTTP/2 that is content says something first, too. So
+//! waiting for the first words tells which of the two it is, where otherwise some later request would fail with a
+//! broken connection.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+/// The first byte of a TLS record that holds an alert. No HTTP/2 frame that a server may begin with has it.
+const TLS_ALERT: u8 = 0x15;
+
+/// The other side answers plain text in TLS.
+#[derive(Debug, Error)]
+#[error("it demands TLS: give --tls-ca, --tls-cert and --tls-key")]
+pub(crate) struct DemandsTls;
+
+/// A connection that tells how its first read went.
+pub(crate) struct FirstWords<S> {
+    stream: S,
+    /// Until it was told.
+    tell: Option<oneshot::Sender<io::Result<()>>>,
+}
+
+impl<S> FirstWords<S> {
+    pub(crate) fn new(stream: S, tell: Option<oneshot::Sender<io::Result<()>>>) -> Self {
+        Self { stream, tell }
+    }
+
+    /// Tells what was read, and hands it on.
+    fn told(&mut self, read: io::Result<u8>) -> io::Result<()> {
+        let Some(tell) = self.tell.take() else { return read.map(drop) };
+        let (answer, outcome) = match read {
+            Ok(TLS_ALERT) => {
+                let refused = || io::Error::new(io::ErrorKind::InvalidData, DemandsTls);
+                (Err(refused()), Err(refused()))
+            }
+            Ok(_) => (Ok(()), Ok(())),
+            Err(error) => {
+                let copy = io::Error::new(error.kind(), error.to_string());
+                (Err(error), Err(copy))
+            }
+        };
+        // Nobody may be waiting any more.
+        let _ = tell.send(answer);
+        outcome
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for FirstWords<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        if self.tell.is_none() {
+            return Poll::Ready(read);
+        }
+        let first = buffer.filled().get(before).copied();
+        let closed = || io::Error::new(io::ErrorKind::UnexpectedEof, "it closes the connection");
+        Poll::Ready(self.told(read.and_then(|()| first.ok_or_else(closed))))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for FirstWords<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

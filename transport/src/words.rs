@@ -1,0 +1,112 @@
+//! What went wrong with TLS, said so that it can be mended.
+
+use std::error::Error;
+use std::io;
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::{AlertDescription, CertificateError};
+
+use crate::files::TlsFiles;
+
+/// An error of the type `E` among `error` and its reasons.
+pub(crate) fn carried<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    std::iter::successors(Some(error), |error| (*error).source()).find_map(|error| {
+        // An I/O error is not the source of what it carries: it passes for it.
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inside.and_then(|inside| inside.downcast_ref()).or_else(|| error.downcast_ref())
+    })
+}
+
+/// The innermost reason: what is around it says no more than that something went wrong.
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let last = std::iter::successors(Some(error), |error| (*error).source()).last();
+    last.unwrap_or(error).to_string()
+}
+
+/// Why the controller and this client do not come together; `files` are the client's.
+pub(crate) fn of_client(error: &rustls::Error, files: &TlsFiles) -> String {
+    let (own, ca) = (files.certificate.display(), files.ca.display());
+    match error {
+        rustls::Error::InvalidCertificate(error) => of_controllers_certificate(error, &ca.to_string()),
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
+                "it does not trust the certificate in {own} (--tls-cert): that has to be signed by the CA that \
+                 the controller was given as --tls-client-ca"
+            ),
+            AlertDescription::CertificateExpired => format!(
+                "the certificate in {own} (--tls-cert) has expired or is not valid yet: get a new one, or set \
+                 the clock right"
+            ),
+            AlertDescription::UnsupportedCertificate => {
+                format!("the certificate in {own} (--tls-cert) is not for clients: is it the controller's own?")
+            }
+            alert => format!("it refuses the connection, with the TLS alert {alert:?}: its log says more"),
+        },
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS: start it with --tls-cert, --tls-key and \
+                                             --tls-client-ca, or leave out --tls-ca, --tls-cert and --tls-key here"
+            .to_owned(),
+        error => error.to_string(),
+    }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "the other ones' own words have to do")]
+fn of_controllers_certificate(error: &CertificateError, ca: &str) -> String {
+    match error {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            format!(
+                "its certificate is not signed by a CA in {ca} (--tls-ca): is that the CA of this fabric?"
+            )
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => format!(
+            "its certificate is not for {} but for {}: use one of these in --controller, or give the \
+             controller a certificate for this name, too",
+            expected.to_str(),
+            presented.iter().map(|name| bare(name)).collect::<Vec<_>>().join(", "),
+        ),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not for servers: is it a host's?".to_owned()
+        }
+        error => format!("its certificate {}", of_certificate(error)),
+    }
+}
+
+/// Why the controller turns a client away; `files` are the controller's.
+pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
+    match error {
+        rustls::Error::NoCertificatesPresented => "it shows no certificate".to_owned(),
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
+            format!("its certificate is not signed by a CA in {}", files.ca.display())
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+        ) => "its certificate is not for clients".to_owned(),
+        rustls::Error::InvalidCertificate(error) => format!("its certificate {}", of_certificate(error)),
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS".to_owned(),
+        rustls::Error::AlertReceived(alert) => format!(
+            "it does not trust the certificate in {}, or that is for another name (TLS alert {alert:?})",
+            files.certificate.display()
+        ),
+        error => error.to_string(),
+    }
+}
+
+/// What is wrong with a certificate, whosever it is.
+fn of_certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "has expired: it has to be issued anew".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet: are the clocks on both sides right?".to_owned()
+        }
+        error => format!("cannot be believed: {error}"),
+    }
+}
+
+/// `w0` from the verifier's `DnsName("w0")`, and `::1` from `IpAddress(::1)`.
+fn bare(presented: &str) -> &str {
+    let inside = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inside.unwrap_or(presented).trim_matches('"')
+}
