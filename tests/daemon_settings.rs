@@ -62,3 +62,21 @@ fn the_example_settings_have_no_key_that_there_is_not() {
     let job = ["--job", "a", "--token-file", token.path().to_str().unwrap()];
     refused(&[&["server", "--config", "deploy/config/server.toml"], &job[..]].concat(), 1, &["ens1f0"]);
 }
+
+#[test]
+fn half_of_what_tls_needs_is_refused() {
+    let cert = ["--tls-cert", "a.crt"];
+    let key = ["--tls-key", "a.key"];
+    let missing = |command: &[&str], words: &[&str]| refused(command, 2, words);
+    missing(&[&["jobs", "list"], &cert[..]].concat(), &["missing: --tls-ca, --tls-key"]);
+    missing(&[&["counters"], &cert[..], &key[..]].concat(), &["missing: --tls-ca"]);
+    let controller = ["controller", "--topology", "topologies/two-workers.toml"];
+    let addresses = ["--switch", "leaf=127.0.0.1:1"];
+    missing(&[&controller[..], &addresses, &key].concat(), &["missing: --tls-cert, --tls-client-ca"]);
+    missing(&[&controller[..], &addresses, &["--tls-operator", "me"]].concat(), &["--tls-operator needs"]);
+    let member = ["--host", "w0", "--interface", "lo", "--controller", "127.0.0.1:1"];
+    missing(&[&["agent"], &member[..], &key].concat(), &["missing: --tls-ca, --tls-cert"]);
+    let files = ["--tls-ca", "none.crt", "--tls-cert", "none.crt", "--tls-key", "none.key"];
+    refused(&[&["jobs", "list"], &files[..]].concat(), 1, &["cannot read none.crt"]);
+    refused(&["jobs", "list", "--controller", "nowhere"], 1, &["nowhere", "HOST:PORT"]);
+}

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use network::{Daemon, METRICS, Network};
 use serde_json::Value;
-use support::{left_shared_memory, stderr};
+use support::{assert_refused, left_shared_memory, stderr};
 use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
@@ -41,15 +41,6 @@ fn end_job(network: &Network, job: &str, server: Daemon) {
     network.ask(&["jobs", "end", job, "--token-file", &network.token(job)]);
     let (status, log) = server.end();
     assert_eq!(status.code(), Some(0), "{log}");
-}
-
-/// It must refuse with exit status 1 and say each of `words`.
-fn assert_refused(output: &Output, words: &[&str]) {
-    let said = stderr(output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in words {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
-    }
 }
 
 #[test]

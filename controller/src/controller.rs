@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use tributary_api::v1::controller_server::ControllerServer;
 use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
+use tributary_transport::incoming;
 
+use crate::access::{Access, ControllerTls};
 use crate::book::Book;
 use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
@@ -43,6 +44,9 @@ pub struct ControllerConfig {
     pub pipeline: PipelineSource,
     /// Where agents reach the controller; port 0 for any free one.
     pub listen: SocketAddr,
+    /// With what the controller and its clients show each other who they are; without it everything is in plain
+    /// text, and a host is whom it says it is.
+    pub tls: Option<ControllerTls>,
     /// How long a switch may take to answer before it counts as unreachable.
     pub switch_patience: Duration,
 }
@@ -71,6 +75,19 @@ impl Controller {
         let pipeline = Arc::new(Pipeline::load(&config.pipeline)?);
         let topology = Arc::new(config.topology);
         let targets = targets(&topology, &config.switches)?;
+        let (tls, access) = match config.tls {
+            Some(tls) => (Some(tls.server), Access::by_name(tls.operators, &topology)?),
+            None => {
+                if !config.listen.ip().is_loopback() {
+                    tracing::warn!(
+                        listen = %config.listen,
+                        "in plain text, and hosts are believed who they say they are: give --tls-cert, --tls-key \
+                         and --tls-client-ca, or keep this address on a management network"
+                    );
+                }
+                (None, Access::Open)
+            }
+        };
         let address = config.listen;
         let listener =
             TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })?;
@@ -90,8 +107,8 @@ impl Controller {
         let serving = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(ControllerServer::new(Service { manager: manager.clone() }))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+            .add_service(ControllerServer::new(Service { manager: manager.clone(), access }))
+            .serve_with_incoming_shutdown(incoming(listener, tls), async move {
                 // It is dropped, too, when the controller is to stop.
                 let _ = stopped.await;
             });

@@ -32,6 +32,9 @@ pub enum StartError {
     /// A switch cannot be brought into its state.
     #[error(transparent)]
     Switch(#[from] SwitchError),
+    /// A host could act as an operator.
+    #[error("host {0:?} has an operator's name: rename the host, or let other names be operators'")]
+    OperatorIsHost(String),
     /// The address for the API cannot be listened on: is another controller running?
     #[error("cannot listen for agents on {address}: {source}")]
     Listen {

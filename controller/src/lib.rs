@@ -8,6 +8,7 @@
 //! Agents reach it through the gRPC API (`service`). Each switch has a task with a P4Runtime session
 //! (`switch`). The `manager` brings these together.
 
+mod access;
 mod answer;
 mod book;
 mod controller;
@@ -32,6 +33,7 @@ mod testing;
 mod token;
 mod work;
 
+pub use access::ControllerTls;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
 pub use observer::Observer;

@@ -8,6 +8,7 @@ use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
 use tributary_planner::PlanError;
 
+use crate::access::Access;
 use crate::answer;
 use crate::book::CreateError;
 use crate::error::SwitchError;
@@ -19,6 +20,7 @@ use crate::request;
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) manager: Arc<Manager>,
+    pub(crate) access: Access,
 }
 
 #[tonic::async_trait]
@@ -29,6 +31,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
+        self.access.check_operator(&request)?;
         let request = request.into_inner();
         let job = request::job(&self.manager.topology, &request)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -45,6 +48,7 @@ impl Controller for Service {
     }
 
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<MemberEvents>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
         let events = self.manager.join(&request.job, &request.token, &request.host);
         Ok(Response::new(events.map_err(job_status)?))
@@ -54,6 +58,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::ReportFaultRequest>,
     ) -> Result<Response<v1::ReportFaultResponse>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
         let what = format!("reported a fault: {}", request.description);
         self.manager.give_up(&request.job, &request.token, &request.host, &what).map_err(job_status)?;
@@ -61,6 +66,7 @@ impl Controller for Service {
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
         let what = match request.reason.as_str() {
             "" => "left".to_owned(),

@@ -6,36 +6,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, Member, create, end, job, join_all, list, refusal, start};
+use common::{Client, Member, PLAIN, create, end, job, join_all, list, refusal, start};
 use tonic::Code;
 use tributary_api::{Downlink, Role, v1};
 use tributary_controller::RunningController;
 use tributary_topology::Topology;
-
-const PLAIN: &str = r#"
-    name = "plain"
-    description = "Two workers and a server on a switch that only forwards"
-    [defaults]
-    rate = "1 Gbit/s"
-    [[switch]]
-    name = "hub"
-    programmable = false
-    [[host]]
-    name = "w0"
-    role = "worker"
-    [[host]]
-    name = "w1"
-    role = "worker"
-    [[host]]
-    name = "ps"
-    role = "server"
-    [[link]]
-    ends = ["hub", "w0"]
-    [[link]]
-    ends = ["hub", "w1"]
-    [[link]]
-    ends = ["hub", "ps"]
-"#;
 
 async fn plain() -> (RunningController, Client) {
     start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await

@@ -3,6 +3,7 @@ use std::io;
 use thiserror::Error;
 use tributary_link::LinkError;
 use tributary_protocol::{CollectiveError, StartError};
+use tributary_transport::ConnectError;
 use tributary_wire::WireError;
 
 /// Why an agent cannot start, does not do what it was asked, or has ended.
@@ -68,14 +69,9 @@ impl AgentError {
 /// Why a host cannot take part in a job, or cannot go on.
 #[derive(Debug, Error)]
 pub enum JoinError {
-    /// Nobody answers at the controller's address.
-    #[error("no controller at {address}: is it running, and is the address right? ({source})")]
-    Unreachable {
-        /// Where it was looked for.
-        address: String,
-        /// What went wrong on the way.
-        source: tonic::transport::Error,
-    },
+    /// Nobody answers at the controller's address, or one of the two does not trust the other.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The controller refused a request, or the connection broke.
     #[error("the controller refuses to {request}: {message} ({code:?})")]
     Refused {

@@ -1,10 +1,11 @@
 //! A host's side of the controller's API.
 
 use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::{ConfigError, JobConfig};
+use tributary_transport::Remote;
 
 use crate::error::JoinError;
 
@@ -42,16 +43,12 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Joins a job at the controller behind `controller`.
+    /// Joins a job at the controller.
     ///
     /// # Errors
-    /// [`JoinError::Unreachable`], or [`JoinError::Refused`] with the controller's reason.
-    pub async fn join(controller: &Endpoint, member: JobMember) -> Result<Self, JoinError> {
-        let channel = controller
-            .connect()
-            .await
-            .map_err(|source| JoinError::Unreachable { address: controller.uri().to_string(), source })?;
-        let mut client = ControllerClient::new(channel);
+    /// [`JoinError::Connect`], or [`JoinError::Refused`] with the controller's reason.
+    pub async fn join(controller: &Remote, member: JobMember) -> Result<Self, JoinError> {
+        let mut client = ControllerClient::new(controller.connect().await?);
         let request = v1::JoinRequest {
             job: member.job.clone(),
             token: member.token.clone(),

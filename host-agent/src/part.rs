@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tonic::transport::Endpoint;
 use tributary_api::JobConfig;
 use tributary_link::FramePort;
+use tributary_transport::Remote;
 
 use crate::error::{AgentError, JobError};
 use crate::join::{JobEvent, JobMember, Membership};
@@ -20,7 +20,7 @@ pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Sen
 /// # Errors
 /// [`JobError`]: the job could not be joined, or it failed.
 pub async fn serve_job(
-    controller: &Endpoint,
+    controller: &Remote,
     member: JobMember,
     open_port: &OpenPort,
     leave: impl Future<Output = String>,

@@ -65,7 +65,7 @@ impl Hosts {
 fn start_agent(directory: &Directory, folder: &TempDir, rank: usize, open_port: OpenPort) -> RunningAgent {
     let config = AgentConfig {
         host: format!("w{rank}"),
-        controller: directory.endpoint(),
+        controller: directory.remote(),
         open_port,
         socket: folder.path().join(format!("w{rank}.sock")),
         timers: Timers::default(),

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 use job::configs;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Endpoint, Server};
+use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status};
 use tributary_api::v1::controller_server::{Controller, ControllerServer};
 use tributary_api::v1::{self, job_event::Event};
 use tributary_api::{Downlink, JobConfig};
 use tributary_host_agent::{JobEvent, JobMember, JoinError, Membership};
+use tributary_transport::Remote;
 
 const TOKEN: &[u8] = b"token";
 
@@ -86,14 +87,14 @@ impl Controller for Script {
 }
 
 /// Serves the script for as long as the test's runtime lives.
-async fn serve(script: Script) -> Endpoint {
+async fn serve(script: Script) -> Remote {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = ControllerServer::new(script);
     tokio::spawn(
         Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
     );
-    Endpoint::from_shared(format!("http://{address}")).unwrap()
+    Remote::new(&address.to_string(), None).unwrap()
 }
 
 fn member(token: &[u8]) -> JobMember {
@@ -162,10 +163,7 @@ async fn a_controller_that_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let controller = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let controller = Remote::new(&address, None).unwrap();
     let error = Membership::join(&controller, member(TOKEN)).await.unwrap_err();
-    assert!(
-        matches!(error, JoinError::Unreachable { .. }) && error.to_string().contains(&address),
-        "{error}"
-    );
+    assert!(matches!(error, JoinError::Connect(_)) && error.to_string().contains(&address), "{error}");
 }

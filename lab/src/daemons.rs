@@ -16,6 +16,9 @@ use crate::station::CONTROLLER;
 const P4RUNTIME_PORT: u16 = 9559;
 const CONTROLLER_PORT: u16 = 29810;
 
+/// What tells `tributary` to talk TLS: in a lab, which is a network of its own, nobody does.
+const CERTIFICATES: [&str; 3] = ["TRIBUTARY_TLS_CA", "TRIBUTARY_TLS_CERT", "TRIBUTARY_TLS_KEY"];
+
 /// BMv2 with its P4Runtime server.
 const BMV2: &str = "simple_switch_grpc";
 
@@ -74,6 +77,10 @@ impl<'a> Daemons<'a> {
     pub fn command(&self, station: &str, arguments: &[&str]) -> Result<Command, LabError> {
         let mut command = self.lab.command(station, &self.program)?;
         command.args(arguments);
+        // They are for the user's own fabric, not for this one.
+        for variable in CERTIFICATES {
+            command.env_remove(variable);
+        }
         Ok(command)
     }
 

@@ -38,6 +38,15 @@ pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     assert!(!said.contains("panicked"), "{arguments:?}: {said}");
 }
 
+/// It must refuse with exit status 1 and say each of `words`.
+pub(crate) fn assert_refused(output: &Output, words: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
 /// Standard error as text.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -88,6 +88,11 @@ impl Remote {
         &self.address
     }
 
+    /// The same address with the same patience, for a client that connects by itself: in plain text.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// A connection to the controller, on which both have accepted each other.
     ///
     /// # Errors

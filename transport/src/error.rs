@@ -59,7 +59,7 @@ pub enum TlsError {
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The text is not an address.
-    #[error("{0:?} is not the address of a controller: give HOST:PORT")]
+    #[error("{0:?} is not an address: give HOST:PORT")]
     BadAddress(String),
     /// Nobody answers there.
     #[error("no controller at {address}: is it running, and is --controller right? ({reason})")]

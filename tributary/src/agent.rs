@@ -2,36 +2,32 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, HostPort, JobStats, OpenPort};
-use tributary_link::FramePort;
+use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats};
 use tributary_protocol::Timers;
 
-use crate::daemon::{self, DaemonArgs, Stop, required};
+use crate::daemon::{self, DaemonArgs, SettingsFile, Stop};
+use crate::member::{Member, MemberArgs};
 use crate::metrics::{self, Page, labels};
 use crate::options::DEFAULT_SOCKET;
-use crate::remote;
+
+/// The agent's options.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    #[command(flatten)]
+    member: MemberArgs,
+
+    #[command(flatten)]
+    own: AgentArgs,
+}
 
 /// The agent's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Settings {
-    /// This host, as the topology names it
-    #[arg(long, value_name = "NAME")]
-    host: Option<String>,
-
-    /// The interface that leads to this host's switch
-    #[arg(long, value_name = "INTERFACE")]
-    interface: Option<String>,
-
-    /// The controller's address
-    #[arg(long, value_name = "HOST:PORT")]
-    controller: Option<String>,
-
+struct AgentArgs {
     /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -39,6 +35,13 @@ pub(crate) struct Settings {
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
+}
+
+impl daemon::Settings for Settings {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (member, own) = file.split::<MemberArgs>();
+        Ok(Self { member: self.member.merge(member)?, own: own.merge(&self.own)? })
+    }
 }
 
 /// Runs the agent of this host until it is stopped.
@@ -50,19 +53,14 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let interface = required(settings.interface, "interface")?;
-    let config = AgentConfig {
-        host: required(settings.host, "host")?,
-        controller: remote::endpoint(&required(settings.controller, "controller")?)?,
-        open_port: ports(&interface)?,
-        socket: settings.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET)),
-        timers: Timers::default(),
-    };
-    let (host, socket) = (config.host.clone(), config.socket.clone());
+    let Member { host, interface, open_port, controller } = settings.member.member()?;
+    let socket = settings.own.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
+    let timers = Timers::default();
+    let config = AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers };
     let agent = AgentDaemon::start(config)?;
     tracing::info!(host, interface, socket = %socket.display(), "agent is up");
     let observer = agent.observer();
-    let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
+    let _metrics = metrics::serve(settings.own.metrics, move || collect(observer.clone())).await?;
     daemon::ready();
     tokio::select! {
         () = stop.requested() => {
@@ -109,11 +107,4 @@ async fn collect(observer: AgentObserver) -> Page {
         all.iter().filter_map(round_trip),
     );
     page
-}
-
-/// Opens the interface for each job. It is opened once at the start, to find out now whether it can be.
-pub(crate) fn ports(interface: &str) -> Result<OpenPort> {
-    HostPort::open(interface)?;
-    let interface = interface.to_owned();
-    Ok(Arc::new(move || Ok(Box::new(HostPort::open(&interface)?) as Box<dyn FramePort>)))
 }

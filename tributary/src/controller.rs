@@ -12,10 +12,11 @@ use tributary_api::v1;
 use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSource, SwitchAddress};
 use tributary_topology::Topology;
 
-use crate::daemon::{self, DaemonArgs, Stop, required};
+use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, required};
 use crate::metrics::{self, Page, labels};
 use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
+use crate::tls::ControllerTlsArgs;
 
 /// A switch that does not answer for this long is unreachable.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
@@ -29,10 +30,20 @@ const JOB_STATES: [(v1::JobState, &str); 5] = [
     (v1::JobState::Failed, "failed"),
 ];
 
+/// The controller's options.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    #[command(flatten)]
+    own: ControllerOptions,
+
+    #[command(flatten)]
+    tls: ControllerTlsArgs,
+}
+
 /// The controller's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Settings {
+struct ControllerOptions {
     /// Topology file
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
@@ -55,6 +66,13 @@ pub(crate) struct Settings {
     metrics: Option<SocketAddr>,
 }
 
+impl daemon::Settings for Settings {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (tls, own) = file.split::<ControllerTlsArgs>();
+        Ok(Self { own: own.merge(&self.own)?, tls: tls.merge(&self.tls)? })
+    }
+}
+
 /// Runs the controller until it is stopped.
 ///
 /// # Errors
@@ -64,6 +82,7 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let Settings { own: settings, tls } = settings;
     let topology = Topology::load(&required(settings.topology, "topology")?)?;
     let listen = match settings.listen {
         Some(listen) => listen,
@@ -74,6 +93,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         topology,
         pipeline: settings.pipeline.map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
         listen,
+        tls: tls.load()?,
         switch_patience: SWITCH_PATIENCE,
     };
     let controller = tokio::select! {

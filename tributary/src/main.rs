@@ -7,8 +7,10 @@ mod controller;
 mod counters;
 mod daemon;
 mod demo;
+mod files;
 mod jobs;
 mod lab;
+mod member;
 mod metrics;
 mod named;
 mod options;
@@ -19,6 +21,7 @@ mod ps;
 mod remote;
 mod server;
 mod switch;
+mod tls;
 mod topology;
 
 use std::process::ExitCode;

@@ -2,43 +2,61 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_transport::Remote;
+
+use crate::tls::ClientTlsArgs;
 
 /// Where the controller listens, and is looked for, unless told otherwise: the TCP port with the number of
 /// the INA packets' UDP port.
 pub(crate) const DEFAULT_CONTROLLER: &str = "127.0.0.1:29810";
 
-/// A controller that does not answer for this long is not there.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that is silent this long is tried, and given up that much later.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Which controller, for commands that talk to it once.
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// The controller's address
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        env = "TRIBUTARY_CONTROLLER",
+        default_value = DEFAULT_CONTROLLER
+    )]
+    controller: String,
 
-/// The controller's API at `host:port`: the one place where connections to it are set up.
-pub(crate) fn endpoint(address: &str) -> Result<Endpoint> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .with_context(|| format!("{address:?} is not the address of a controller: give HOST:PORT"))?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .tcp_nodelay(true))
+    #[command(flatten)]
+    tls: ClientTlsArgs,
 }
 
-/// A connection to the controller.
+impl ControllerArgs {
+    /// A connection to the controller.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used, nobody who answers, or no trust.
+    pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
+        connect(&Remote::new(&self.controller, self.tls.load()?)?).await
+    }
+}
+
+/// A connection to a controller.
 ///
 /// # Errors
-/// Nobody answers there.
-pub(crate) async fn connect(address: &str) -> Result<ControllerClient<Channel>> {
-    let channel = endpoint(address)?.connect().await;
-    let channel = channel
-        .with_context(|| format!("no controller at {address}: is it running, and is --controller right?"))?;
-    Ok(ControllerClient::new(channel))
+/// Nobody answers there, or one of the two does not trust the other.
+pub(crate) async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
+    Ok(ControllerClient::new(controller.connect().await?))
+}
+
+/// A parameter server at `host:port`, which is talked to in plain text.
+///
+/// # Errors
+/// That is not an address.
+pub(crate) fn endpoint(address: &str) -> Result<Endpoint> {
+    Ok(Remote::new(address, None)?.endpoint().clone())
 }
 
 /// The controller's words, without what gRPC puts around them.
@@ -75,11 +93,5 @@ mod tests {
             assert!(read_token(&file).unwrap_err().to_string().contains("job.token"));
         }
         assert!(read_token(&folder.path().join("none")).is_err());
-    }
-
-    #[test]
-    fn an_address_is_a_host_and_a_port() {
-        assert!(endpoint("127.0.0.1:29810").is_ok() && endpoint("controller.example:1").is_ok());
-        assert!(endpoint("no address").unwrap_err().to_string().contains("no address"));
     }
 }

@@ -9,33 +9,31 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::transport::Endpoint;
 use tributary_host_agent::{AgentStats, JobError, JobMember, OpenPort, ServerAgent, serve_job};
 use tributary_protocol::ServerStats;
 use tributary_ps::server::View;
+use tributary_transport::Remote;
 
-use crate::agent::ports;
-use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
+use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, WrongUse};
+use crate::member::{Member, MemberArgs};
 use crate::metrics::{self, Page, labels};
 use crate::parameter_server::{self, Listening};
 use crate::remote;
 
+/// The aggregation server's options.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    #[command(flatten)]
+    member: MemberArgs,
+
+    #[command(flatten)]
+    own: ServerArgs,
+}
+
 /// The aggregation server's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Settings {
-    /// This host, as the topology names it
-    #[arg(long, value_name = "NAME")]
-    host: Option<String>,
-
-    /// The interface that leads to this host's switch
-    #[arg(long, value_name = "INTERFACE")]
-    interface: Option<String>,
-
-    /// The controller's address
-    #[arg(long, value_name = "HOST:PORT")]
-    controller: Option<String>,
-
+struct ServerArgs {
     /// A job to serve; may be given often
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +62,13 @@ pub(crate) struct Settings {
     metrics: Option<SocketAddr>,
 }
 
+impl daemon::Settings for Settings {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (member, own) = file.split::<MemberArgs>();
+        Ok(Self { member: self.member.merge(member)?, own: own.merge(&self.own)? })
+    }
+}
+
 /// Serves jobs until they are over, and parameters until the server is stopped.
 ///
 /// # Errors
@@ -73,6 +78,7 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let Settings { member, own: settings } = settings;
     check(&settings)?;
     let parameters = match settings.ps_listen {
         None => None,
@@ -85,7 +91,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let (leave, leaving) = watch::channel(false);
     let agents = Agents::default();
     let (watched, metrics) = (Arc::clone(&agents), settings.metrics);
-    let reducing = reduce(settings, agents, leaving.clone())?;
+    let reducing = reduce(member, settings, agents, leaving.clone())?;
     let _metrics = metrics::serve(metrics, move || collect(Arc::clone(&watched), view.clone())).await?;
     let serving = async move {
         match parameters {
@@ -106,7 +112,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
 }
 
 /// Whether there is anything to serve, and all that it takes.
-fn check(settings: &Settings) -> Result<()> {
+fn check(settings: &ServerArgs) -> Result<()> {
     let (jobs, files) = (settings.job.len(), settings.token_file.len());
     if jobs != files || (jobs == 0 && settings.ps_listen.is_none()) {
         let problem = format!(
@@ -122,7 +128,8 @@ fn check(settings: &Settings) -> Result<()> {
 
 /// Serves the all-reduce jobs from now on, if there are any.
 fn reduce(
-    settings: Settings,
+    member: MemberArgs,
+    settings: ServerArgs,
     agents: Agents,
     leaving: watch::Receiver<bool>,
 ) -> Result<JoinSet<Result<(), JobError>>> {
@@ -130,13 +137,8 @@ fn reduce(
     if settings.job.is_empty() {
         return Ok(serving);
     }
-    let host = required(settings.host, "host")?;
-    let server = Server {
-        controller: remote::endpoint(&required(settings.controller, "controller")?)?,
-        open_port: ports(&required(settings.interface, "interface")?)?,
-        leaving,
-        agents,
-    };
+    let Member { host, open_port, controller, .. } = member.member()?;
+    let server = Server { controller, open_port, leaving, agents };
     for (job, file) in settings.job.into_iter().zip(settings.token_file) {
         let token = remote::read_token(&file)?;
         serving.spawn(server.clone().serve(JobMember { job, token, host: host.clone() }));
@@ -153,7 +155,7 @@ async fn left(mut leaving: watch::Receiver<bool>) {
 /// What the jobs have in common.
 #[derive(Clone)]
 struct Server {
-    controller: Endpoint,
+    controller: Remote,
     open_port: OpenPort,
     /// Whether the server is to stop.
     leaving: watch::Receiver<bool>,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tonic::transport::Endpoint;
 use tributary_api::{Role, v1};
 use tributary_controller::RunningController;
 use tributary_host_agent::{HostPort, JobEvent, JobMember, Membership, ServerAgent, WorkerAgent};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers, WorkerStats};
+use tributary_transport::Remote;
 
 use crate::common::{self, Client};
 
@@ -38,11 +38,11 @@ impl Team {
     ) -> Self {
         let job = request.name.clone();
         let (token, plan) = common::create(client, request).await.unwrap();
-        let endpoint = Endpoint::from_shared(format!("http://{}", controller.api_addr())).unwrap();
+        let remote = Remote::new(&controller.api_addr().to_string(), None).unwrap();
         let mut joining = JoinSet::new();
         for host in plan.workers.into_iter().chain([plan.server]) {
             let member = JobMember { job: job.clone(), token: token.clone(), host };
-            joining.spawn(join(endpoint.clone(), member));
+            joining.spawn(join(remote.clone(), member));
         }
         let mut workers = BTreeMap::new();
         let mut server = None;
@@ -91,7 +91,7 @@ impl Team {
     }
 }
 
-async fn join(controller: Endpoint, member: JobMember) -> (Agent, Membership) {
+async fn join(controller: Remote, member: JobMember) -> (Agent, Membership) {
     let interface = member.host.clone();
     let mut membership = Membership::join(&controller, member).await.unwrap();
     let config = match membership.next_event().await.unwrap() {

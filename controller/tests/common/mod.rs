@@ -21,6 +21,32 @@ use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
 
+/// Two workers and a server on a switch that only forwards, so that no switch is needed.
+pub const PLAIN: &str = r#"
+    name = "plain"
+    description = "Two workers and a server on a switch that only forwards"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "hub"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["hub", "w0"]
+    [[link]]
+    ends = ["hub", "w1"]
+    [[link]]
+    ends = ["hub", "ps"]
+"#;
+
 /// The repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -33,6 +59,7 @@ pub fn config(topology: Topology) -> ControllerConfig {
         switches: BTreeMap::new(),
         pipeline: PipelineSource::BuiltIn,
         listen: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
         switch_patience: Duration::from_secs(10),
     }
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tributary_protocol::Timers;
+use tributary_transport::Remote;
 
 use super::member::{Member, Running};
 use super::session::{Session, SessionId};
@@ -18,7 +18,7 @@ use crate::part::OpenPort;
 /// Everything that the agent takes part in.
 pub(crate) struct Jobs {
     pub(crate) host: String,
-    pub(crate) controller: Endpoint,
+    pub(crate) controller: Remote,
     pub(crate) open_port: OpenPort,
     pub(crate) timers: Timers,
     state: Mutex<State>,
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Jobs {
-    pub(crate) fn new(host: String, controller: Endpoint, open_port: OpenPort, timers: Timers) -> Self {
+    pub(crate) fn new(host: String, controller: Remote, open_port: OpenPort, timers: Timers) -> Self {
         Self {
             host,
             controller,
@@ -165,7 +165,7 @@ fn no_session() -> Status {
 fn join_status(error: &JoinError) -> Status {
     let code = match error {
         JoinError::Refused { code, .. } => *code,
-        JoinError::Unreachable { .. } | JoinError::Closed => Code::Unavailable,
+        JoinError::Connect(_) | JoinError::Closed => Code::Unavailable,
         JoinError::BadConfig(_) | JoinError::UnknownEvent => Code::Internal,
     };
     Status::new(code, error.to_string())

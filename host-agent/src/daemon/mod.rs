@@ -17,9 +17,10 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::{Endpoint, Server};
+use tonic::transport::Server;
 use tributary_api::agent::v1::agent_server::AgentServer;
 use tributary_protocol::{Timers, WorkerStats};
+use tributary_transport::Remote;
 use tributary_wire::Rank;
 
 use crate::AgentStats;
@@ -37,7 +38,7 @@ pub struct AgentConfig {
     /// This host, as the topology names it.
     pub host: String,
     /// The controller's API.
-    pub controller: Endpoint,
+    pub controller: Remote,
     /// Opens the port that leads to this host's switch.
     pub open_port: OpenPort,
     /// Where training processes connect: the socket's user and group may.

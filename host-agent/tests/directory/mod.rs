@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::transport::{Endpoint, Server};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 use tributary_api::JobConfig;
 use tributary_api::v1::controller_server::{Controller, ControllerServer};
 use tributary_api::v1::{self, job_event::Event};
+use tributary_transport::Remote;
 
 /// The job's.
 pub(crate) const TOKEN: &[u8] = b"token";
@@ -28,7 +29,7 @@ impl Directory {
     /// Worker 0 is on host w0, and so on.
     pub(crate) async fn start(configs: Vec<JobConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap().to_string();
         let (heard, news) = mpsc::unbounded_channel();
         let all = Arc::new(Mutex::new(Vec::new()));
         let service = Service { configs, members: Mutex::default(), heard, all: Arc::clone(&all) };
@@ -37,8 +38,8 @@ impl Directory {
         Self { address, news, all }
     }
 
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint::from_shared(self.address.clone()).unwrap()
+    pub(crate) fn remote(&self) -> Remote {
+        Remote::new(&self.address, None).unwrap()
     }
 
     /// All that was said, sorted: members speak at the same time.

@@ -15,14 +15,13 @@ use tributary_api::v1::controller_client::ControllerClient;
 
 use reading::Reading;
 
-use crate::remote::{self, DEFAULT_CONTROLLER, refused};
+use crate::remote::{ControllerArgs, refused};
 
 /// Shows the switches' counters: packets of each job by what became of them, and frames of each port
 #[derive(Debug, Args)]
 pub(crate) struct CountersArgs {
-    /// The controller's address
-    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_CONTROLLER)]
-    controller: String,
+    #[command(flatten)]
+    controller: ControllerArgs,
 
     /// Only this switch; may be given often
     #[arg(long, value_name = "NAME")]
@@ -52,7 +51,7 @@ pub(crate) struct CountersArgs {
 pub(crate) fn run(args: &CountersArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut client = remote::connect(&args.controller).await?;
+        let mut client = args.controller.connect().await?;
         if args.watch {
             watch(&mut client, args).await
         } else {

@@ -9,21 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
 use cpus::CpuArgs;
 use log::LogArgs;
-use settings::SettingsFile;
-pub(crate) use settings::WrongUse;
+pub(crate) use settings::{Settings, SettingsFile, WrongUse};
 pub(crate) use stop::Stop;
-
-/// The keys in a settings file that every daemon has: the fields of [`LogArgs`].
-const LOG_KEYS: [&str; 2] = ["log", "log-format"];
-
-/// The same, of [`CpuArgs`].
-const CPU_KEYS: [&str; 1] = ["cpus"];
 
 /// The options of a daemon: those of its own, and those that all have.
 #[derive(Debug, Args)]
@@ -48,16 +39,16 @@ pub(crate) struct DaemonArgs<S: Args> {
 /// Settings that make no sense, and what `work` fails with.
 pub(crate) fn run<S, W>(args: &DaemonArgs<S>, work: W) -> Result<()>
 where
-    S: Args + Serialize + DeserializeOwned,
+    S: Settings,
     W: AsyncFnOnce(S, Stop) -> Result<()>,
 {
     let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();
-    let (log, rest) = file.split(&LOG_KEYS);
+    let (log, rest) = file.split::<LogArgs>();
     log::start(&log.merge(&args.log)?)?;
-    let (cpus, own) = rest.split(&CPU_KEYS);
+    let (cpus, own) = rest.split::<CpuArgs>();
     // Before there are other threads: these inherit it.
     cpus::pin(&cpus.merge(&args.cpus)?)?;
-    let settings = own.merge(&args.own)?;
+    let settings = args.own.merge(own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
     runtime.block_on(async { work(settings, Stop::new()?).await })
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -20,6 +21,23 @@ impl fmt::Display for WrongUse {
 }
 
 impl std::error::Error for WrongUse {}
+
+/// Options of a daemon that can come from a settings file, too. Those of one group are one struct with serde's
+/// derives; one that is made of groups splits the file among them, and leaves the last one what is over, so
+/// that a key which is nobody's is refused.
+pub(crate) trait Settings: Args {
+    /// What the file says, with the options that were given in its place.
+    ///
+    /// # Errors
+    /// [`WrongUse`]: the file has a key that there is not, or a value of the wrong kind.
+    fn merge(&self, file: SettingsFile) -> Result<Self>;
+}
+
+impl<S: Args + Serialize + DeserializeOwned> Settings for S {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        file.merge(self)
+    }
+}
 
 /// What a settings file says, or none.
 #[derive(Debug, Default)]
@@ -39,9 +57,11 @@ impl SettingsFile {
         Ok(Self { path: Some(path.into()), table })
     }
 
-    /// The part with these keys, and the rest.
-    pub(crate) fn split(self, keys: &[&str]) -> (Self, Self) {
-        let (part, rest) = self.table.into_iter().partition(|(key, _)| keys.contains(&key.as_str()));
+    /// The part with the keys of `A`, and the rest. Every option is a key of the same name.
+    pub(crate) fn split<A: Args>(self) -> (Self, Self) {
+        let options = A::augment_args(clap::Command::new(""));
+        let is_of_a = |key: &str| options.get_arguments().any(|option| option.get_long() == Some(key));
+        let (part, rest) = self.table.into_iter().partition(|(key, _)| is_of_a(key));
         (Self { path: self.path.clone(), table: part }, Self { path: self.path, table: rest })
     }
 
@@ -126,8 +146,13 @@ mod tests {
 
     #[test]
     fn keys_that_all_daemons_have_are_taken_out() {
-        let (log, own) = file("log = \"debug\"\nname = \"root\"").split(&["log"]);
-        assert_eq!(log.table.len(), 1);
+        #[derive(Args)]
+        struct Shared {
+            #[arg(long)]
+            log_format: Option<String>,
+        }
+        let (shared, own) = file("log-format = \"json\"\nname = \"root\"").split::<Shared>();
+        assert_eq!(shared.table.len(), 1);
         assert_eq!(own.merge(&Settings::default()).unwrap().name.as_deref(), Some("root"));
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
-use tonic::transport::Endpoint;
 use tributary_api::Role;
 use tributary_host_agent::{JobEvent, JobMember, Membership, ServerAgent, Speaker, WorkerAgent};
 use tributary_link::InProcessPort;
 use tributary_protocol::Timers;
+use tributary_transport::Remote;
 
 /// A worker's agent and its voice at the controller.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl Members {
     /// # Errors
     /// The controller refuses a host or fails the job, or an agent cannot start.
     pub(crate) async fn join(
-        controller: &Endpoint,
+        controller: &Remote,
         job: &str,
         token: &[u8],
         hosts: Vec<(String, InProcessPort)>,
@@ -120,7 +120,7 @@ impl Members {
 }
 
 /// Joins and waits for the start.
-async fn start(controller: Endpoint, member: JobMember, port: InProcessPort) -> Result<Started> {
+async fn start(controller: Remote, member: JobMember, port: InProcessPort) -> Result<Started> {
     let host = member.host.clone();
     let mut membership = Membership::join(&controller, member).await?;
     let config = match membership.next_event().await? {

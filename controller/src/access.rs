@@ -1,0 +1,101 @@
+//! Who may do what, by the names in the certificate that a caller shows.
+
+use std::collections::BTreeSet;
+
+use tonic::{Request, Status};
+use tributary_topology::Topology;
+use tributary_transport::{Peer, ServerTls};
+
+use crate::error::StartError;
+
+/// How a controller and its clients know each other.
+#[derive(Debug, Clone)]
+pub struct ControllerTls {
+    /// The controller's certificate, and the CA of its clients'.
+    pub server: ServerTls,
+    /// Who may create jobs: names in clients' certificates. No host of the topology may have one of them.
+    pub operators: BTreeSet<String>,
+}
+
+/// Who may do what. Every caller with a certificate may look; whoever shows a job's token may end it.
+#[derive(Debug)]
+pub(crate) enum Access {
+    /// Callers show nothing but tokens.
+    Open,
+    /// Callers show certificates: a member acts for the hosts that its certificate names, and for no other; jobs,
+    /// which take slots from everyone, are created by `operators`.
+    ByName { operators: BTreeSet<String> },
+}
+
+impl Access {
+    /// # Errors
+    /// [`StartError::OperatorIsHost`].
+    pub(crate) fn by_name(operators: BTreeSet<String>, topology: &Topology) -> Result<Self, StartError> {
+        let is_host =
+            |name: &&String| topology.find(name).and_then(|key| topology.get(key)?.host()).is_some();
+        match operators.iter().find(is_host) {
+            Some(name) => Err(StartError::OperatorIsHost(name.clone())),
+            None => Ok(Self::ByName { operators }),
+        }
+    }
+
+    /// The caller acts for a host.
+    pub(crate) fn check_host<T>(
+        &self,
+        request: &Request<T>,
+        host: impl FnOnce(&T) -> &str,
+    ) -> Result<(), Status> {
+        let Self::ByName { .. } = self else { return Ok(()) };
+        let host = host(request.get_ref());
+        let names = names(request)?;
+        if names.iter().any(|name| name == host) {
+            return Ok(());
+        }
+        Err(denied(
+            request,
+            &format!(
+                "the certificate that was shown is for {}, not for host {host:?}: give the agent its own host's \
+                 certificate, or correct its --host",
+                listed(names)
+            ),
+        ))
+    }
+
+    /// The caller creates a job.
+    pub(crate) fn check_operator<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        let Self::ByName { operators } = self else { return Ok(()) };
+        let names = names(request)?;
+        if names.iter().any(|name| operators.contains(name)) {
+            return Ok(());
+        }
+        let operators: Vec<_> = operators.iter().cloned().collect();
+        Err(denied(
+            request,
+            &format!(
+                "the certificate that was shown is for {}, and jobs are created with one for {} only",
+                listed(names),
+                listed(&operators)
+            ),
+        ))
+    }
+}
+
+/// The names in the caller's certificate.
+fn names<T>(request: &Request<T>) -> Result<&[String], Status> {
+    let names = request.extensions().get::<Peer>().and_then(Peer::names);
+    names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
+}
+
+/// Says so in the log, too: whoever tries to pass for another one is the controller's business as well.
+fn denied<T>(request: &Request<T>, reason: &str) -> Status {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.address().to_string());
+    tracing::warn!(address, reason, "denied a request");
+    Status::permission_denied(reason)
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "no DNS name".to_owned(),
+        names => names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
+    }
+}

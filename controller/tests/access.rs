@@ -1,0 +1,94 @@
+//! Who may do what, where callers show certificates.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Client, Member, PLAIN, config, create, end, job, list, refusal};
+use tonic::Code;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_certs::{Authority, Subject, Validity};
+use tributary_controller::{Controller, ControllerTls, RunningController, StartError};
+use tributary_topology::Topology;
+use tributary_transport::{ClientTls, Remote, ServerTls, TlsFiles};
+
+struct Ca {
+    authority: Authority,
+    folder: tempfile::TempDir,
+}
+
+impl Ca {
+    fn new() -> Self {
+        let authority = Authority::generate(Validity::days(1).unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ca.crt"), authority.certificate()).unwrap();
+        Self { authority, folder }
+    }
+
+    fn files(&self, subject: &Subject) -> TlsFiles {
+        let issued = self.authority.issue(subject, Validity::days(1).unwrap()).unwrap();
+        let write = |name: &str, text: &str| -> PathBuf {
+            let path = Path::join(self.folder.path(), name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let (certificate, key) = (write("one.crt", &issued.certificate), write("one.key", &issued.key));
+        TlsFiles { certificate, key, ca: self.folder.path().join("ca.crt") }
+    }
+
+    async fn controller(&self, operator: &str) -> Result<RunningController, StartError> {
+        let files = self.files(&Subject::Controller(vec!["127.0.0.1".parse().unwrap()]));
+        let server = ServerTls::load(files).unwrap();
+        let tls = Some(ControllerTls { server, operators: BTreeSet::from([operator.to_owned()]) });
+        let topology = Topology::parse(PLAIN, "plain").unwrap();
+        Controller::start(tributary_controller::ControllerConfig { tls, ..config(topology) }).await
+    }
+
+    async fn client(&self, controller: &RunningController, name: &str) -> Client {
+        let tls = ClientTls::load(self.files(&Subject::Client(name.parse().unwrap()))).unwrap();
+        let remote = Remote::new(&controller.api_addr().to_string(), Some(tls)).unwrap();
+        ControllerClient::new(remote.connect().await.unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_acts_for_itself_and_operators_create_jobs() {
+    let ca = Ca::new();
+    let controller = ca.controller("alice").await.unwrap();
+    let mut alice = ca.client(&controller, "alice").await;
+    let mut w0 = ca.client(&controller, "w0").await;
+    let mut ps = ca.client(&controller, "ps").await;
+    let denied = |(code, message): (Code, String), words: &[&str]| {
+        assert_eq!(code, Code::PermissionDenied, "{message}");
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    };
+    denied(refusal(create(&mut w0, job("digits")).await), &["\"w0\"", "\"alice\" only"]);
+    let one_worker = v1::CreateJobRequest { workers: vec!["w0".into()], ..job("digits") };
+    let (token, _) = create(&mut alice, one_worker).await.unwrap();
+
+    denied(refusal(Member::join(&mut ps, "digits", &token, "w0").await), &["\"ps\"", "host \"w0\""]);
+    denied(refusal(Member::join(&mut alice, "digits", &token, "w0").await), &["\"alice\"", "host \"w0\""]);
+    let mut member = Member::join(&mut w0, "digits", &token, "w0").await.unwrap();
+    let _server = Member::join(&mut ps, "digits", &token, "ps").await.unwrap();
+    member.started().await;
+
+    let (job, host) = ("digits".to_owned(), "w0".to_owned());
+    let leave = v1::LeaveRequest { job, host, token: token.clone(), reason: String::new() };
+    denied(refusal(ps.leave(leave.clone()).await), &["host \"w0\""]);
+    let v1::LeaveRequest { job, host, token, .. } = leave;
+    let report = v1::ReportFaultRequest { job, host, token: token.clone(), description: String::new() };
+    denied(refusal(ps.report_fault(report).await), &["host \"w0\""]);
+    assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Running);
+    end(&mut w0, "digits", &token).await.unwrap();
+    member.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_cannot_have_an_operators_name() {
+    let error = Ca::new().controller("ps").await.unwrap_err();
+    assert!(matches!(&error, StartError::OperatorIsHost(host) if host == "ps"), "{error}");
+}

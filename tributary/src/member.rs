@@ -1,0 +1,78 @@
+//! What the daemons of a host that takes part in jobs have in common: the agent's and the aggregation server's.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tributary_host_agent::{HostPort, OpenPort};
+use tributary_link::FramePort;
+use tributary_transport::{ClientTls, Remote};
+
+use crate::daemon::{Settings, SettingsFile, required};
+use crate::tls::ClientTlsArgs;
+
+/// The options of a member's daemon.
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    #[command(flatten)]
+    host: HostArgs,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
+}
+
+/// Where the daemon is, and where its controller is.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct HostArgs {
+    /// This host, as the topology names it
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+
+    /// The interface that leads to this host's switch
+    #[arg(long, value_name = "INTERFACE")]
+    interface: Option<String>,
+
+    /// The controller's address
+    #[arg(long, value_name = "HOST:PORT")]
+    controller: Option<String>,
+}
+
+impl Settings for MemberArgs {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (tls, host) = file.split::<ClientTlsArgs>();
+        Ok(Self { host: host.merge(&self.host)?, tls: tls.merge(&self.tls)? })
+    }
+}
+
+/// A host that can take part in jobs.
+pub(crate) struct Member {
+    /// As the topology names it.
+    pub(crate) host: String,
+    pub(crate) interface: String,
+    pub(crate) open_port: OpenPort,
+    pub(crate) controller: Remote,
+}
+
+impl MemberArgs {
+    /// # Errors
+    /// A setting that is missing, an interface or certificates that cannot be used.
+    pub(crate) fn member(self) -> Result<Member> {
+        let HostArgs { host, interface, controller } = self.host;
+        let interface = required(interface, "interface")?;
+        let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
+        // What is used wrongly is said before what is not there.
+        let files = self.tls.files()?;
+        let open_port = ports(&interface)?;
+        let controller = Remote::new(&controller, files.map(ClientTls::load).transpose()?)?;
+        Ok(Member { host, interface, open_port, controller })
+    }
+}
+
+/// Opens the interface for each job. It is opened once at the start, to find out now whether it can be.
+fn ports(interface: &str) -> Result<OpenPort> {
+    HostPort::open(interface)?;
+    let interface = interface.to_owned();
+    Ok(Arc::new(move || Ok(Box::new(HostPort::open(&interface)?) as Box<dyn FramePort>)))
+}
