@@ -3,6 +3,7 @@
 mod agent;
 mod allreduce;
 mod bench;
+mod certs;
 mod controller;
 mod counters;
 mod daemon;
@@ -44,6 +45,7 @@ enum Command {
     Agent(DaemonArgs<agent::Settings>),
     Allreduce(allreduce::AllReduceArgs),
     Bench(bench::BenchArgs),
+    Certs(certs::CertsArgs),
     /// Runs the controller: it plans jobs and sets up the switches for them
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Allreduce(args) => allreduce::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Certs(args) => certs::run(args),
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
         Command::Demo(args) => demo::run(args),

@@ -1,0 +1,84 @@
+//! `tributary certs`: a CA and its certificates, as files. What they are good for is in tests/daemons.rs and
+//! tests/tls.rs.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use support::{json, refused};
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_ca_issues_certificates_for_a_whole_fabric_and_later_for_one_host_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs");
+    let dir = ["--json", "--dir", path.to_str().unwrap()];
+    json(&[&["certs", "init"], &dir[..]].concat());
+    let fabric = ["--controller", "10.0.0.1", "--controller", "controller.example", "--operator"];
+    let topology = ["--topology", "topologies/two-workers.toml", "--days", "30"];
+    let issued = json(&[&["certs", "issue"], &dir[..], &fabric, &topology].concat());
+    let issued = issued["certificates"].as_array().unwrap();
+    let purposes: Vec<_> = issued.iter().map(|one| (one["names"].clone(), one["purpose"].clone())).collect();
+    let row = |names: &[&str], purpose: &str| (names.to_vec().into(), purpose.into());
+    let expected = [
+        row(&["10.0.0.1", "controller.example"], "server"),
+        row(&["operator"], "client"),
+        row(&["ps"], "client"),
+        row(&["w0"], "client"),
+        row(&["w1"], "client"),
+    ];
+    assert_eq!(purposes, expected);
+    json(&[&["certs", "issue", "--host", "w2"], &dir[..]].concat());
+    assert_eq!(names(&path).len(), 2 * 7, "{:?}", names(&path));
+    for name in names(&path) {
+        let mode = fs::metadata(path.join(&name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, if name.ends_with(".key") { 0o600 } else { 0o644 }, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_unless_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    refused(&["certs", "issue", "--dir", dir, "--host", "w0"], 1, &["ca.crt", "tributary certs init"]);
+    json(&["certs", "init", "--json", "--dir", dir]);
+    json(&["certs", "issue", "--json", "--dir", dir, "--host", "w0"]);
+    let before =
+        ["ca.crt", "ca.key", "w0.crt", "w0.key"].map(|name| fs::read(folder.path().join(name)).unwrap());
+    refused(&["certs", "init", "--dir", dir], 1, &["ca.crt is there already"]);
+    refused(&["certs", "issue", "--dir", dir, "--host", "w1", "--host", "w0"], 1, &["w0.crt", "--replace"]);
+    assert_eq!(names(folder.path()), ["ca.crt", "ca.key", "w0.crt", "w0.key"]);
+    let after = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(before, ["ca.crt", "ca.key", "w0.crt", "w0.key"].map(after));
+    json(&["certs", "issue", "--json", "--dir", dir, "--host", "w0", "--replace"]);
+    assert!(before[2] != after("w0.crt") && before[3] != after("w0.key") && before[0] == after("ca.crt"));
+}
+
+#[test]
+fn wrong_use_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    refused(&["certs", "issue", "--dir", dir], 2, &["--controller", "--host", "--topology", "--operator"]);
+    refused(&["certs", "issue", "--dir", dir, "--host", "a b"], 2, &["a b", "DNS name"]);
+    refused(&["certs", "issue", "--dir", dir, "--host", "10.0.0.1"], 2, &["not an address"]);
+    refused(&["certs", "issue", "--dir", dir, "--host", "ca"], 2, &["ca.crt is another one's"]);
+    refused(&["certs", "issue", "--dir", dir, "--topology", "none.toml"], 1, &["none.toml"]);
+    refused(&["certs", "init", "--dir", dir, "--days", "0"], 2, &["--days"]);
+    json(&["certs", "init", "--json", "--dir", dir]);
+    fs::write(folder.path().join("ca.key"), "nonsense").unwrap();
+    refused(
+        &["certs", "issue", "--dir", dir, "--host", "w0"],
+        1,
+        &["cannot use the CA", "not a private key"],
+    );
+}

@@ -1,0 +1,146 @@
+//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts. Needs root; says so
+//! where it is not.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+
+use std::process::{Command, Output};
+
+use network::{Daemon, Network};
+use serde_json::Value;
+use support::{assert_refused, json, stderr};
+use tributary_lab::CONTROLLER;
+
+const TOPOLOGY: &str = "two-workers.toml";
+
+/// The certificates of a fabric, in a folder of their own.
+struct Certificates<'a> {
+    network: &'a Network,
+    folder: &'static str,
+}
+
+impl<'a> Certificates<'a> {
+    /// From a new CA: for the controller at its address, an operator, and all hosts.
+    fn issue(network: &'a Network, folder: &'static str) -> Self {
+        let dir = network.file(folder);
+        json(&["certs", "init", "--json", "--dir", &dir]);
+        let [_, address] = network.controller();
+        let (controller, _) = address.split_once(':').unwrap();
+        let topology = format!("topologies/{TOPOLOGY}");
+        let whom = ["--controller", controller, "--operator", "--topology", &topology];
+        json(&[&["certs", "issue", "--json", "--dir", &dir], &whom[..]].concat());
+        Self { network, folder }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.network.file(&format!("{}/{name}", self.folder))
+    }
+
+    /// Options of someone who connects to the controller with the certificate of `name`.
+    fn of(&self, name: &str) -> [String; 6] {
+        let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
+        ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]
+    }
+
+    /// The controller's options.
+    fn controller(&self) -> [String; 6] {
+        let [_, ca, cert, cert_file, key, key_file] = self.of("controller");
+        [cert, cert_file, key, key_file, "--tls-client-ca".into(), ca]
+    }
+}
+
+fn with(mut command: Command, options: &[String]) -> Command {
+    command.args(options);
+    command
+}
+
+/// `tributary` beside the controller, as someone with these options.
+fn ask(network: &Network, arguments: &[&str], options: &[String]) -> Output {
+    let mut command = network.command(CONTROLLER, arguments);
+    command.args(network.controller()).args(options).output().unwrap()
+}
+
+fn succeeded(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
+    let Some(network) = Network::up("tls", TOPOLOGY) else { return };
+    let (certificates, others) =
+        (Certificates::issue(&network, "certs"), Certificates::issue(&network, "others"));
+    let operator = certificates.of("operator");
+    let _switches = network.start_switches();
+    let mut controller = Daemon::start(with(network.controller_command(), &certificates.controller()));
+    let token = network.token("job");
+    let create = ["jobs", "create", "job", "--json", "--token-out", &token];
+    let list = ["jobs", "list", "--json"];
+
+    // Who is no operator creates no job, and who has no certificate of the CA is not even listened to.
+    assert_refused(&ask(&network, &create, &certificates.of("w0")), &["for \"w0\"", "for \"operator\" only"]);
+    let stranger = others.of("operator");
+    assert_refused(&ask(&network, &list, &stranger), &["its certificate is not signed by", &stranger[1]]);
+    let mut unknown = stranger.clone();
+    unknown[1].clone_from(&operator[1]);
+    assert_refused(&ask(&network, &list, &unknown), &["does not trust the certificate in", &unknown[3]]);
+    controller.wait_for_line("turned a client away");
+    assert_refused(&ask(&network, &list, &[]), &["it demands TLS", "--tls-ca"]);
+    succeeded(&ask(&network, &create, &operator));
+
+    // A host that claims to be another one, by its agent or its server; and one from elsewhere.
+    let reduce = ["--size", "64KiB", "--iterations", "2"];
+    let agent = |host: &str, options: &[String]| Daemon::start(with(network.agent_command(host), options));
+    let impostor = agent("w0", &certificates.of("w1"));
+    let denied = network.allreduce_command("w0", "job", &reduce).output().unwrap();
+    assert_refused(&denied, &["for \"w1\", not for host \"w0\""]);
+    controller.wait_for_line("denied a request");
+    drop(impostor);
+    let stranger = agent("w0", &others.of("w0"));
+    let denied = network.allreduce_command("w0", "job", &reduce).output().unwrap();
+    assert_refused(&denied, &["its certificate is not signed by"]);
+    drop(stranger);
+    let plain = agent("w0", &[]);
+    assert_refused(&network.allreduce_command("w0", "job", &reduce).output().unwrap(), &["it demands TLS"]);
+    drop(plain);
+    let (status, log) = Daemon::spawn(with(network.server_command("job"), &certificates.of("w0"))).end();
+    assert!(status.code() == Some(1) && log.contains("not for host \"ps\""), "{log}");
+
+    // The job has not suffered from any of that.
+    let _server = Daemon::start(with(network.server_command("job"), &certificates.of("ps")));
+    let _agents: Vec<_> = network.workers().iter().map(|host| agent(host, &certificates.of(host))).collect();
+    for output in network.allreduce("job", &reduce) {
+        assert_eq!(succeeded(&output)["checked"], true);
+    }
+    let counters = succeeded(&ask(&network, &["counters", "--json", "--job", "job"], &certificates.of("ps")));
+    assert!(counters["switches"][0]["jobs"]["job"]["completed"]["packets"].as_u64().unwrap() > 0);
+    let end = ["jobs", "end", "job", "--json", "--token-file", &token];
+    succeeded(&ask(&network, &end, &operator));
+}
+
+#[test]
+fn tls_files_can_come_from_the_environment_and_plain_text_is_said() {
+    let Some(network) = Network::up("tlsenv", TOPOLOGY) else { return };
+    let certificates = Certificates::issue(&network, "certs");
+    let _switches = network.start_switches();
+    let [_, ca, _, cert, _, key] = certificates.of("operator");
+    let list = || {
+        let mut command = network.command(CONTROLLER, &["jobs", "list", "--json"]);
+        let [_, address] = network.controller();
+        command.env("TRIBUTARY_CONTROLLER", address).env("TRIBUTARY_TLS_CA", &ca);
+        command.env("TRIBUTARY_TLS_CERT", &cert).env("TRIBUTARY_TLS_KEY", &key).output().unwrap()
+    };
+    let mut plain = Daemon::spawn(network.controller_command());
+    plain.wait_for_line("in plain text");
+    plain.wait_for_line("ready");
+    assert_refused(&list(), &["it does not speak TLS", "--tls-cert"]);
+    let (status, log) = plain.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    let tls = Daemon::start(with(network.controller_command(), &certificates.controller()));
+    assert_eq!(succeeded(&list())["jobs"], Value::Array(Vec::new()));
+    let (status, log) = tls.terminate();
+    assert!(status.code() == Some(0) && !log.contains("in plain text"), "{log}");
+}

@@ -1,0 +1,97 @@
+//! The folder of a CA: `ca.crt` and `ca.key`, and two files for each certificate.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use tributary_certs::{Authority, Issued};
+
+use crate::files::{self, Readers};
+
+/// The CA's own files.
+pub(super) const CA: &str = "ca";
+
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The files of a certificate and of its key.
+    pub(super) fn paths(&self, name: &str) -> (PathBuf, PathBuf) {
+        (self.0.join(format!("{name}.crt")), self.0.join(format!("{name}.key")))
+    }
+
+    /// Writes a new CA.
+    ///
+    /// # Errors
+    /// There is one already.
+    pub(super) fn create(&self, authority: &Authority) -> Result<(PathBuf, PathBuf)> {
+        let path = &self.0;
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
+        made.with_context(|| format!("cannot make the folder {}", path.display()))?;
+        if let Some(file) = self.present(CA) {
+            bail!(
+                "{} is there already: use that CA (`tributary certs issue`), or give another --dir; certificates of \
+                 a CA that is gone are worthless",
+                file.display()
+            );
+        }
+        self.write(CA, authority.certificate(), &authority.key())
+    }
+
+    /// Reads the CA.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub(super) fn authority(&self) -> Result<Authority> {
+        let (certificate, key) = self.paths(CA);
+        let read = |path: &Path| match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                bail!(
+                    "there is no {}: make a CA with `tributary certs init`, or give its --dir",
+                    path.display()
+                )
+            }
+            read => read.with_context(|| format!("cannot read {}", path.display())),
+        };
+        let authority = Authority::from_pem(&read(&certificate)?, &read(&key)?);
+        authority.with_context(|| format!("cannot use the CA in {}", self.0.display()))
+    }
+
+    /// A file of that name that is there.
+    fn present(&self, name: &str) -> Option<PathBuf> {
+        let (certificate, key) = self.paths(name);
+        [certificate, key].into_iter().find(|path| path.exists())
+    }
+
+    /// # Errors
+    /// A certificate or a key of that name is there.
+    pub(super) fn ensure_absent(&self, name: &str) -> Result<()> {
+        let present = self.present(name);
+        ensure!(
+            present.is_none(),
+            "{} is there already: nothing was made; --replace makes it anew, or give another --dir",
+            present.unwrap_or_default().display()
+        );
+        Ok(())
+    }
+
+    /// Writes what was issued; the key first, so that a certificate is never without.
+    pub(super) fn keep(&self, name: &str, issued: &Issued) -> Result<(PathBuf, PathBuf)> {
+        self.write(name, &issued.certificate, &issued.key)
+    }
+
+    fn write(&self, name: &str, certificate: &str, key: &str) -> Result<(PathBuf, PathBuf)> {
+        let paths = self.paths(name);
+        for (path, readers, text) in
+            [(&paths.1, Readers::Owner, key), (&paths.0, Readers::Everyone, certificate)]
+        {
+            files::write(path, readers, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(paths)
+    }
+}

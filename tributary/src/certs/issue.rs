@@ -1,0 +1,128 @@
+//! `tributary certs issue`.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use tributary_certs::{Name, Subject, Validity};
+use tributary_topology::Topology;
+
+use super::folder::{CA, Folder};
+use crate::daemon::WrongUse;
+use crate::output;
+use crate::tls::DEFAULT_OPERATOR;
+
+/// The controller's files, whatever it is called.
+const CONTROLLER: &str = "controller";
+
+#[derive(Debug, Args)]
+#[group(id = "whom", required = true, multiple = true, args = ["controller", "host", "topology", "operator"])]
+pub(super) struct IssueArgs {
+    /// One for the controller, which agents reach at this name or IP address; may be given often, for one
+    /// certificate with all of them
+    #[arg(long, value_name = "NAME-OR-IP")]
+    controller: Vec<Name>,
+
+    /// One for this host, as the topology names it; may be given often
+    #[arg(long, value_name = "NAME", value_parser = dns_name)]
+    host: Vec<String>,
+
+    /// One for each host in this topology file
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// One for whoever creates jobs; another name than `operator` has to be told to the controller
+    /// (--tls-operator)
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
+    operator: Option<String>,
+
+    /// How long they are good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
+    days: u32,
+
+    /// Replace certificates and keys that are there already
+    #[arg(long)]
+    replace: bool,
+}
+
+/// A host's or an operator's name, as a certificate can have it.
+fn dns_name(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Name::Dns(name)) => Ok(name),
+        Ok(Name::Ip(_)) => Err("a host's name in the topology is needed, not an address".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
+    let wanted = wanted(args)?;
+    let authority = folder.authority()?;
+    let validity = Validity::days(args.days)?;
+    if !args.replace {
+        // All of them first: half of the certificates would help nobody.
+        wanted.iter().try_for_each(|(file, _)| folder.ensure_absent(file))?;
+    }
+    let mut table = output::table(&["purpose", "names", "good until", "certificate", "key"]);
+    let mut rows = Vec::new();
+    for (file, subject) in wanted {
+        let issued = authority.issue(&subject, validity)?;
+        let (certificate, key) = folder.keep(&file, &issued)?;
+        let names: Vec<_> = subject.names().iter().map(ToString::to_string).collect();
+        let purpose = match subject {
+            Subject::Controller(_) => "server",
+            Subject::Client(_) => "client",
+        };
+        table.add_row([
+            purpose.to_owned(),
+            names.join(", "),
+            issued.validity.to_string(),
+            certificate.display().to_string(),
+            key.display().to_string(),
+        ]);
+        rows.push(json!({
+            "names": names,
+            "purpose": purpose,
+            "valid_until": issued.validity.to_string(),
+            "certificate": certificate,
+            "key": key,
+        }));
+    }
+    let ca = folder.paths(CA).0;
+    if json {
+        println!("{}", json!({ "ca": ca, "certificates": rows }));
+    } else {
+        println!("{table}\neach goes to its machine with {}; the keys are secrets", ca.display());
+    }
+    Ok(())
+}
+
+/// Files and whom they are for, each once.
+///
+/// # Errors
+/// Two that would be in the same file; a topology that cannot be read.
+fn wanted(args: &IssueArgs) -> Result<Vec<(String, Subject)>> {
+    let mut hosts = args.host.clone();
+    if let Some(file) = &args.topology {
+        let topology = Topology::load(file)?;
+        hosts.extend(topology.hosts().map(|(_, node, _)| node.name.clone()));
+    }
+    let mut wanted = Vec::new();
+    if !args.controller.is_empty() {
+        wanted.push((CONTROLLER.to_owned(), Subject::Controller(args.controller.clone())));
+    }
+    let mut clients: Vec<_> = args.operator.iter().cloned().chain(hosts).collect();
+    let mut seen = HashSet::new();
+    clients.retain(|name| seen.insert(name.clone()));
+    for name in clients {
+        if name == CA || name == CONTROLLER {
+            let problem =
+                format!("{name:?} cannot be issued a certificate here: {name}.crt is another one's");
+            return Err(WrongUse(problem).into());
+        }
+        let subject = Subject::Client(name.parse()?);
+        wanted.push((name, subject));
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,70 @@
+//! `tributary certs`: a test CA, and certificates by it.
+
+mod folder;
+mod issue;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tributary_certs::{Authority, Validity};
+
+use folder::Folder;
+
+/// Makes certificates for the controller, hosts and operators, by a test CA of its own
+#[derive(Debug, Args)]
+pub(crate) struct CertsArgs {
+    /// Folder of the CA and of all that it has issued
+    #[arg(long, global = true, value_name = "DIR", default_value = "certs")]
+    dir: PathBuf,
+
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: CertsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CertsCommand {
+    /// Make a CA: once for a fabric
+    Init(InitArgs),
+    /// Make certificates, each with its private key; more can be made later
+    Issue(issue::IssueArgs),
+}
+
+#[derive(Debug, Args)]
+struct InitArgs {
+    /// How long the CA is good: no certificate of its own is good for longer
+    #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..))]
+    days: u32,
+}
+
+/// Does what the subcommand says.
+///
+/// # Errors
+/// Files that are there already, or cannot be written; a folder without a CA.
+pub(crate) fn run(args: &CertsArgs) -> Result<()> {
+    let folder = Folder::new(&args.dir);
+    match &args.command {
+        CertsCommand::Init(init) => run_init(&folder, init, args.json),
+        CertsCommand::Issue(issue) => issue::run(&folder, issue, args.json),
+    }
+}
+
+fn run_init(folder: &Folder, args: &InitArgs, json: bool) -> Result<()> {
+    let validity = Validity::days(args.days)?;
+    let (certificate, key) = folder.create(&Authority::generate(validity)?)?;
+    if json {
+        let valid_until = validity.to_string();
+        println!("{}", json!({ "certificate": certificate, "key": key, "valid_until": valid_until }));
+        return Ok(());
+    }
+    println!("a CA, good until {validity}");
+    println!("{}  its certificate: everyone gets a copy", certificate.display());
+    println!("{}  its key: keep it here, and secret", key.display());
+    println!("next: tributary certs issue --controller NAME-OR-IP --topology FILE --operator");
+    Ok(())
+}
