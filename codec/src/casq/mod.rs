@@ -1,5 +1,4 @@
-//! `casq-K`: clustered hash-bucket quantisation (Li et al., "CASQ: Accelerate Distributed Deep Learning with
-//! Sketch-Based Gradient Quantization", IEEE CLUSTER 2021).
+//! `casq-K`: clustered hash-bucket quantisation (CASQ, IEEE CLUSTER 2021).
 //!
 //! K-means on a sample finds K clusters of values; each is given hash buckets in proportion to its density,
 //! its centre and its entropy. A value goes to its nearest cluster, and there into the bucket that its position
