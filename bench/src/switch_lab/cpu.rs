@@ -1,4 +1,4 @@
-//! How much of the machine another process has had.
+//! How much of the machine another process has had, and how much all have had together.
 
 use std::io;
 use std::time::Duration;
@@ -8,11 +8,33 @@ use rustix::param::clock_ticks_per_second;
 /// Fields of `/proc/PID/stat` between the program's name and its user time (proc_pid_stat(5)).
 const FIELDS_BEFORE_TIMES: usize = 11;
 
+/// Columns of the first line of `/proc/stat` that are no work (proc_stat(5)): idle, iowait, and the two of guests,
+/// which the first two columns hold already.
+const IDLE_COLUMNS: [usize; 4] = [3, 4, 8, 9];
+
 /// The time that all threads of a process have had, in user mode and in the kernel.
 pub(super) fn of_process(pid: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = ticks(&stat).ok_or_else(|| io::Error::other(format!("not a process's times: {stat}")))?;
-    Ok(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
+    Ok(duration(ticks))
+}
+
+/// The time that all cores have been at work since the machine started.
+pub(super) fn of_machine() -> io::Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    let ticks =
+        machine_ticks(&stat).ok_or_else(|| io::Error::other("no times of the cores in /proc/stat"))?;
+    Ok(duration(ticks))
+}
+
+fn duration(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
+}
+
+fn machine_ticks(stat: &str) -> Option<u64> {
+    let columns = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let at_work = columns.enumerate().filter(|(column, _)| !IDLE_COLUMNS.contains(column));
+    at_work.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum()
 }
 
 /// The sum of utime and stime. The program's name is in parentheses and may hold anything.
@@ -35,7 +57,15 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_times() {
-        of_process(std::process::id()).unwrap();
+    fn idle_cores_are_not_at_work() {
+        let stat = "cpu  100 20 30 9000 400 5 6 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0";
+        assert_eq!(machine_ticks(stat), Some(168));
+        assert_eq!(machine_ticks("intr 1"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_part_of_the_machines_time() {
+        let process = of_process(std::process::id()).unwrap();
+        assert!(process <= of_machine().unwrap());
     }
 }

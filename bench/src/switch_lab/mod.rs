@@ -125,11 +125,11 @@ impl<'a> TestBed<'a> {
         process.explain(generator.run(WARM_UP, stop).map_err(Into::into))?;
         let before = process.cpu()?;
         let counted = process.explain(generator.run(self.options.seconds, stop).map_err(Into::into))?;
-        let switch_cpu = process.cpu()?.saturating_sub(before);
+        let times = process.cpu()?.since(before);
         if stop.load(Ordering::Relaxed) {
             return Err(SwitchLabError::Stopped);
         }
-        Ok(Run::new(switch, number, &counted, switch_cpu))
+        Ok(Run::new(switch, number, &counted, times))
     }
 
     fn generator(&self) -> Result<Generator, SwitchLabError> {

@@ -1,9 +1,8 @@
 //! What came out, for people and programs.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
+use super::switch::CpuTimes;
 use super::{SwitchLabError, SwitchLabOptions, SwitchUnderTest};
 use crate::generator::Outcome;
 use crate::statistics::{Ratio, Summary};
@@ -32,10 +31,13 @@ pub struct Run {
     pub switch_cpu_seconds: f64,
     /// What the generator has had of a core.
     pub generator_cpu_seconds: f64,
+    /// What everything else has had of all cores: a run that others disturbed is known by it.
+    pub other_cpu_seconds: f64,
 }
 
 impl Run {
-    pub(super) fn new(switch: SwitchUnderTest, run: usize, counted: &Outcome, switch_cpu: Duration) -> Self {
+    pub(super) fn new(switch: SwitchUnderTest, run: usize, counted: &Outcome, times: CpuTimes) -> Self {
+        let CpuTimes { switch: switch_cpu, machine } = times;
         Self {
             switch,
             run,
@@ -45,6 +47,7 @@ impl Run {
             seconds: counted.elapsed.as_secs_f64(),
             switch_cpu_seconds: switch_cpu.as_secs_f64(),
             generator_cpu_seconds: counted.cpu.as_secs_f64(),
+            other_cpu_seconds: machine.saturating_sub(switch_cpu + counted.cpu).as_secs_f64(),
         }
     }
 }
@@ -60,6 +63,8 @@ pub struct Candidate {
     pub switch_cores: Summary,
     /// How much of its core the generator kept busy.
     pub generator_cores: Summary,
+    /// How many cores everything else kept busy.
+    pub other_cores: Summary,
     /// Slices that were sent again, in all runs.
     pub resent: u64,
 }
@@ -110,6 +115,7 @@ fn candidate(switch: SwitchUnderTest, runs: &[Run]) -> Result<Candidate, SwitchL
         slices_per_second: summary(|run| run.slices_per_second)?,
         switch_cores: summary(|run| run.switch_cpu_seconds / run.seconds)?,
         generator_cores: summary(|run| run.generator_cpu_seconds / run.seconds)?,
+        other_cores: summary(|run| run.other_cpu_seconds / run.seconds)?,
         resent: runs.iter().filter(|run| run.switch == switch).map(|run| run.resent).sum(),
     })
 }

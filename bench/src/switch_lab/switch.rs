@@ -44,6 +44,24 @@ pub fn bmv2_is_installed() -> bool {
     Command::new(BMV2).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
+/// What was had of all cores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CpuTimes {
+    pub(super) switch: Duration,
+    /// By all processes and the kernel.
+    pub(super) machine: Duration,
+}
+
+impl CpuTimes {
+    /// What came since an earlier time.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            switch: self.switch.saturating_sub(earlier.switch),
+            machine: self.machine.saturating_sub(earlier.machine),
+        }
+    }
+}
+
 /// A switch that runs; it is ended when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -82,12 +100,13 @@ impl Process {
         self.target.clone()
     }
 
-    /// The time that it has had of all cores.
-    pub(super) fn cpu(&self) -> Result<Duration, SwitchLabError> {
-        cpu::of_process(self.child.id()).map_err(|source| SwitchLabError::Process {
-            switch: self.switch.name(),
-            step: "read the CPU time of",
-            source,
+    /// The time that it has had of all cores, and that of all processes together.
+    pub(super) fn cpu(&self) -> Result<CpuTimes, SwitchLabError> {
+        let failed =
+            |step| move |source| SwitchLabError::Process { switch: self.switch.name(), step, source };
+        Ok(CpuTimes {
+            switch: cpu::of_process(self.child.id()).map_err(failed("read the CPU time of"))?,
+            machine: cpu::of_machine().map_err(failed("read the machine's CPU time beside"))?,
         })
     }
 

@@ -155,6 +155,7 @@ fn print(report: &Report) {
         "min to max",
         "cores of the switch",
         "of the generator",
+        "of all others",
         "sent again",
     ]);
     for candidate in &report.candidates {
@@ -175,14 +176,16 @@ fn print(report: &Report) {
     );
 }
 
-fn row(candidate: &Candidate) -> [String; 6] {
-    let Candidate { switch, slices_per_second, switch_cores, generator_cores, resent } = candidate;
+fn row(candidate: &Candidate) -> [String; 7] {
+    let Candidate { switch, slices_per_second, switch_cores, generator_cores, other_cores, resent } =
+        candidate;
     [
         label(*switch).to_owned(),
         format!("{:.0}", slices_per_second.median),
         format!("{:.0} to {:.0}", slices_per_second.min, slices_per_second.max),
         format!("{:.2}", switch_cores.median),
         format!("{:.2}", generator_cores.median),
+        format!("{:.2} to {:.2}", other_cores.min, other_cores.max),
         resent.to_string(),
     ]
 }
