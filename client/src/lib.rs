@@ -17,11 +17,13 @@ mod agent;
 mod element;
 mod error;
 mod job;
+mod quantised;
 mod segment;
 
 pub use agent::Agent;
 pub use element::Element;
 pub use error::ClientError;
 pub use job::{Job, Operation, Run};
+pub use quantised::{Quantised, Sent};
 pub use segment::Segment;
 pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};
