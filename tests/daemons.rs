@@ -179,6 +179,34 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
 }
 
 #[test]
+fn a_fabric_adds_up_quantised_gradients() {
+    let Some(network) = Network::up("levels", TOPOLOGY) else { return };
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    let _agents = network.start_agents();
+    network.create_job("levels");
+    let server = Daemon::start(network.server_command("levels"));
+    let size = ["--size", "1MiB", "--iterations", "3"];
+    let plain = assert_all_right(&network.allreduce("levels", &size));
+    for feedback in [&[][..], &["--feedback"]] {
+        let codec = [&size[..], &["--codec", "casq-4-shared"], feedback].concat();
+        let quantised = assert_all_right(&network.allreduce("levels", &codec));
+        let number = |report: &Value, key: &str| report[key].as_f64().unwrap();
+        for (plain, quantised) in plain.iter().zip(&quantised) {
+            // Two workers' levels take 5 bits, so six values travel in an integer, and the sketch is 8 KiB.
+            assert!(number(plain, "bytes_sent") > 5.5 * number(quantised, "bytes_sent"), "{quantised}");
+            assert!(number(plain, "slices") > 5.0 * number(quantised, "slices"), "{plain} {quantised}");
+            let error = number(quantised, "error_of_sum");
+            assert!((0.001..0.2).contains(&error), "{quantised}");
+            assert!(plain["error_of_sum"].is_null());
+        }
+    }
+    let refused = network.allreduce("levels", &["--codec", "casq-4-shared", "--dtype", "i32"]);
+    assert!(refused.iter().all(|output| output.status.code() == Some(2)), "{}", stderr(&refused[0]));
+    end_job(&network, "levels", server);
+}
+
+#[test]
 fn what_goes_on_can_be_watched() {
     let Some(network) = Network::up("watch", TOPOLOGY) else { return };
     let with_metrics = |mut command: Command| {

@@ -1,7 +1,7 @@
 //! What each rank contributes, so that every rank knows the sum.
 //!
-//! All contributions are integers that each type holds exactly, and so are the sums before they are rounded
-//! to the type: a right result has the expected bits, not just nearly.
+//! All contributions that are not to be quantised are integers that each type holds exactly, and so are the sums
+//! before they are rounded to the type: a right result has the expected bits, not just nearly.
 
 use std::fmt;
 
@@ -10,6 +10,8 @@ use tributary_client::Element;
 
 /// Contributions are -128 to 127: what bf16, with 8 significant bits, holds exactly.
 const HALF_RANGE: i64 = 128;
+/// Half as many numbers as 24 bits can tell apart, which f32 holds exactly.
+const HALF_OF_24_BITS: f32 = (1 << 23) as f32;
 
 /// An element that can be made from an integer.
 pub(super) trait Number: Element + PartialEq + fmt::Display {
@@ -62,6 +64,15 @@ pub(super) fn fill<T: Number>(elements: &mut [T], rank: u32, iteration: u32) {
     }
 }
 
+/// Puts in what `rank` contributes of a gradient: many values near 0, few large ones, -1 to 1. Only operations that
+/// every machine rounds alike.
+pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) {
+    for (index, element) in elements.iter_mut().enumerate() {
+        let even = (hash(index, rank, iteration) >> 40) as f32 / HALF_OF_24_BITS - 1.0;
+        *element = even * even * even;
+    }
+}
+
 /// The first sum that is not that of all ranks' contributions.
 pub(super) fn find_wrong<T: Number>(sums: &[T], ranks: &[u32], iteration: u32) -> Option<Wrong<T>> {
     sums.iter().enumerate().find_map(|(element, sum)| {
@@ -74,11 +85,14 @@ pub(super) fn find_wrong<T: Number>(sums: &[T], ranks: &[u32], iteration: u32) -
 /// Another value for every element, rank and iteration, so that nothing can be mistaken for anything else:
 /// the upper bits of a multiplicative hash.
 fn value(index: usize, rank: u32, iteration: u32) -> i64 {
+    i64::from((hash(index, rank, iteration) >> 56) as u8) - HALF_RANGE
+}
+
+fn hash(index: usize, rank: u32, iteration: u32) -> u64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let place = (index as u64) ^ (u64::from(rank) << 40) ^ (u64::from(iteration) << 52);
     let hash = place.wrapping_add(1).wrapping_mul(GOLDEN);
-    let hash = (hash ^ (hash >> 32)).wrapping_mul(GOLDEN);
-    i64::from((hash >> 56) as u8) - HALF_RANGE
+    (hash ^ (hash >> 32)).wrapping_mul(GOLDEN)
 }
 
 #[cfg(test)]

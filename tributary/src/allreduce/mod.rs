@@ -1,22 +1,28 @@
 //! `tributary allreduce`: measures all-reduces through the agent of this host.
 
+mod barrier;
 mod contribution;
+mod plain;
+mod quantised;
 mod report;
 
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
-use tributary_client::{Agent, Job, Operation, Segment};
+use tributary_client::{Agent, Job};
 
+use barrier::Barrier;
 use contribution::Number;
-use report::{Report, Timing};
+use plain::Plain;
+use quantised::Quantised;
+use report::{Quantisation, Report, Timing};
 
+use crate::daemon::WrongUse;
 use crate::options::DEFAULT_SOCKET;
 use crate::remote::read_token;
 
@@ -45,11 +51,19 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_enum, default_value_t = DataType::F32)]
     dtype: DataType,
 
+    /// Quantise f32: send levels that the fabric adds up, instead of the values (docs/quantisation.md)
+    #[arg(long, value_enum)]
+    codec: Option<Codec>,
+
+    /// Add what the levels leave out of one iteration to the next
+    #[arg(long, requires = "codec")]
+    feedback: bool,
+
     /// How often to reduce
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
-    /// Compare every sum with what it has to be
+    /// Compare every sum with what it has to be; with --codec, measure how far it is from the plain sum, too
     #[arg(long)]
     check: bool,
 
@@ -72,6 +86,22 @@ enum DataType {
     Bf16,
 }
 
+/// Codecs whose codes a fabric can add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Codec {
+    /// Four levels that all ranks agree on in each iteration
+    #[value(name = "casq-4-shared")]
+    Casq4Shared,
+}
+
+impl Codec {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Casq4Shared => "casq-4-shared",
+        }
+    }
+}
+
 impl DataType {
     /// Its name on the command line.
     fn name(self) -> &'static str {
@@ -89,19 +119,45 @@ impl DataType {
 /// # Errors
 /// No agent, a job that cannot be joined or fails, a sum that is wrong.
 pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
+    if args.codec.is_some() && args.dtype != DataType::F32 {
+        let problem =
+            format!("--codec quantises f32, and --dtype is {}: leave one of them out", args.dtype.name());
+        return Err(WrongUse(problem).into());
+    }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(async {
-        match args.dtype {
-            DataType::F32 => measure::<f32>(args).await,
-            DataType::I32 => measure::<i32>(args).await,
-            DataType::F16 => measure::<f16>(args).await,
-            DataType::Bf16 => measure::<bf16>(args).await,
+        match (args.codec, args.dtype) {
+            (Some(codec), _) => measure::<f32, Quantised>(args, Some(codec)).await,
+            (None, DataType::F32) => measure::<f32, Plain<f32>>(args, None).await,
+            (None, DataType::I32) => measure::<i32, Plain<i32>>(args, None).await,
+            (None, DataType::F16) => measure::<f16, Plain<f16>>(args, None).await,
+            (None, DataType::Bf16) => measure::<bf16, Plain<bf16>>(args, None).await,
         }
     })?;
     report.print(args.json)
 }
 
-async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
+/// One way to reduce a tensor, iteration after iteration.
+trait Work: Sized {
+    /// For tensors of so many elements.
+    async fn new(job: &mut Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
+
+    /// Puts in what this rank contributes to an iteration.
+    fn fill(&mut self, job: &Job, iteration: u32) -> Result<()>;
+
+    /// Replaces it by the sum.
+    async fn reduce(&mut self, job: &mut Job, name: &str) -> Result<()>;
+
+    /// Compares the sum with what it has to be.
+    fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
+
+    /// What quantising it saved and cost, if it was.
+    fn quantisation(&self) -> Option<Quantisation> {
+        None
+    }
+}
+
+async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>) -> Result<Report> {
     let elements = elements::<T>(args)?;
     let token = read_token(&args.token_file)?;
     let agent = Agent::connect(&args.socket).await?;
@@ -109,14 +165,14 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
     progress.set_message("waiting for the job's other members");
     let mut job = agent.join(&args.job, token).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
-    let mut segment = job.segment(elements * size_of::<T>()).await?;
+    let mut work = W::new(&mut job, args, elements).await?;
     let mut barrier = if args.barrier { Some(Barrier::new(&mut job).await?) } else { None };
     let before = job.stats().await?;
     let mut times = Vec::new();
     for iteration in 0..args.iterations {
-        times.push(reduce::<T>(&mut job, &mut segment, iteration, &mut barrier).await?);
+        times.push(reduce(&mut job, &mut work, iteration, &mut barrier).await?);
         if args.check {
-            check::<T>(&job, &segment, iteration)?;
+            work.check(&job, iteration)?;
         }
         progress.inc(1);
     }
@@ -125,10 +181,13 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
         host: job.host().to_owned(),
         rank: job.rank(),
         workers: job.ranks().len(),
-        bytes: segment.len() as u64,
+        bytes: (elements * size_of::<T>()) as u64,
         elements,
         dtype: args.dtype.name(),
+        codec: codec.map(Codec::name),
+        quantisation: work.quantisation(),
         checked: args.check,
+        slices: after.slices_sent - before.slices_sent,
         retransmissions: after.slices_retransmitted - before.slices_retransmitted,
         times,
     };
@@ -138,52 +197,22 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
 }
 
 /// One all-reduce; its time is that of the call alone.
-async fn reduce<T: Number>(
+async fn reduce(
     job: &mut Job,
-    segment: &mut Segment,
+    work: &mut impl Work,
     iteration: u32,
     barrier: &mut Option<Barrier>,
 ) -> Result<Timing> {
-    let rank = job.rank();
-    contribution::fill(segment.elements_mut::<T>()?, rank, iteration);
-    let name = format!("iteration {iteration}");
-    let operation = Operation { name: &name, ..Operation::whole::<T>() };
+    work.fill(job, iteration)?;
     if let Some(barrier) = barrier {
         barrier.pass(job).await?;
     }
-    let (began, started) = (SystemTime::now(), Instant::now());
-    job.all_reduce(segment, operation).await.with_context(|| format!("rank {rank}, {name}"))?;
-    let took = started.elapsed();
+    let timing = Timing::of(work.reduce(job, &format!("iteration {iteration}"))).await?;
     // Nobody checks, which takes the processor, while another rank is still at it.
     if let Some(barrier) = barrier {
         barrier.pass(job).await?;
     }
-    Ok(Timing { began, took })
-}
-
-fn check<T: Number>(job: &Job, segment: &Segment, iteration: u32) -> Result<()> {
-    match contribution::find_wrong(segment.elements::<T>()?, job.ranks(), iteration) {
-        Some(wrong) => bail!("rank {}, iteration {iteration}: {wrong}", job.rank()),
-        None => Ok(()),
-    }
-}
-
-/// Where all ranks wait for each other: an all-reduce of one element.
-#[derive(Debug)]
-struct Barrier(Segment);
-
-impl Barrier {
-    async fn new(job: &mut Job) -> Result<Self> {
-        Ok(Self(job.segment(size_of::<i32>()).await?))
-    }
-
-    async fn pass(&mut self, job: &mut Job) -> Result<()> {
-        self.0.elements_mut::<i32>()?.fill(0);
-        let operation = Operation { name: "barrier", ..Operation::whole::<i32>() };
-        let passed = job.all_reduce(&mut self.0, operation).await;
-        passed.with_context(|| format!("rank {}, barrier", job.rank()))?;
-        Ok(())
-    }
+    Ok(timing)
 }
 
 fn elements<T>(args: &AllReduceArgs) -> Result<usize> {

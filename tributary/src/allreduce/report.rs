@@ -1,6 +1,6 @@
 //! What was measured.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use bytesize::ByteSize;
@@ -16,8 +16,12 @@ pub(super) struct Report {
     pub(super) bytes: u64,
     pub(super) elements: usize,
     pub(super) dtype: &'static str,
+    pub(super) codec: Option<&'static str>,
+    pub(super) quantisation: Option<Quantisation>,
     /// Whether every sum was compared with what it has to be.
     pub(super) checked: bool,
+    /// Slices that this rank sent for the first time, in all iterations.
+    pub(super) slices: u64,
     /// Slices that this rank sent again.
     pub(super) retransmissions: u64,
     /// One for each iteration; at least one.
@@ -31,7 +35,23 @@ pub(super) struct Timing {
     pub(super) took: Duration,
 }
 
+/// What quantising saves and costs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantisation {
+    /// What a rank puts into the fabric in an iteration, in place of the tensor's bytes.
+    pub(super) bytes: u64,
+    /// Of the sums, where they were checked: squared, relative to the plain sums' square.
+    pub(super) error: Option<f64>,
+}
+
 impl Timing {
+    /// Of something that is done now.
+    pub(super) async fn of(done: impl Future<Output = Result<()>>) -> Result<Self> {
+        let (began, started) = (SystemTime::now(), Instant::now());
+        done.await?;
+        Ok(Self { began, took: started.elapsed() })
+    }
+
     /// When it began, as Unix time, and how long it took, both in seconds.
     fn seconds(&self) -> [f64; 2] {
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -72,6 +92,10 @@ impl Report {
             },
             "algorithm_bandwidth_bits_per_second": self.bandwidth(median(&sorted)),
             "timeline": self.times.iter().map(Timing::seconds).collect::<Vec<_>>(),
+            "codec": self.codec,
+            "bytes_sent": self.quantisation.map_or(self.bytes, |quantisation| quantisation.bytes),
+            "error_of_sum": self.quantisation.and_then(|quantisation| quantisation.error),
+            "slices": self.slices,
             "retransmissions": self.retransmissions,
             "checked": self.checked,
         })
@@ -85,7 +109,7 @@ impl Report {
             "rank {} of {} on {}: all-reduce of {} ({} {} elements), {} times\n\
              time       {:.1} ms (median), {:.1} to {:.1} ms\n\
              bandwidth  {:.1} Mbit/s (tensor's bits / median time)\n\
-             {} retransmissions; {}",
+             {}{} slices, {} retransmissions; {}",
             self.rank,
             self.workers,
             self.host,
@@ -97,8 +121,24 @@ impl Report {
             range(sorted.first()),
             range(sorted.last()),
             self.bandwidth(median) / 1e6,
+            self.quantised(),
+            self.slices,
             self.retransmissions,
             if self.checked { "every sum is right" } else { "sums were not checked (--check does)" },
+        )
+    }
+
+    fn quantised(&self) -> String {
+        let (Some(codec), Some(Quantisation { bytes, error })) = (self.codec, self.quantisation) else {
+            return String::new();
+        };
+        let error = error.map_or("not measured (--check does)".to_owned(), |error| format!("{error:.3}"));
+        format!(
+            "{codec}  {} instead of {} from each rank, {:.1} times fewer; error {error} (squared, of the sum, relative \
+             to it)\n",
+            ByteSize(bytes),
+            ByteSize(self.bytes),
+            self.bytes as f64 / bytes as f64,
         )
     }
 
@@ -137,7 +177,10 @@ mod tests {
             bytes: 1_000_000,
             elements: 250_000,
             dtype: "f32",
+            codec: None,
+            quantisation: None,
             checked: true,
+            slices: 4000,
             retransmissions: 3,
             times: [40, 10, 30, 20].map(timing).to_vec(),
         }
@@ -153,6 +196,18 @@ mod tests {
         assert!((bandwidth / 320e6 - 1.0).abs() < 1e-12);
         let text = report().text();
         assert!(text.contains("320.0 Mbit/s") && text.contains("rank 1 of 2 on w1"), "{text}");
+    }
+
+    #[test]
+    fn what_is_quantised_says_what_that_saves_and_costs() {
+        let plain = report().json();
+        assert_eq!((&plain["bytes_sent"], &plain["codec"]), (&json!(1_000_000), &json!(null)));
+        let quantisation = Some(Quantisation { bytes: 250_000, error: Some(0.25) });
+        let report = Report { codec: Some("casq-4-shared"), quantisation, ..report() };
+        let json = report.json();
+        assert_eq!((&json["bytes_sent"], &json["error_of_sum"]), (&json!(250_000), &json!(0.25)));
+        let text = report.text();
+        assert!(text.contains("4.0 times fewer") && text.contains("error 0.250"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,22 @@
+//! Where all ranks wait for each other.
+
+use anyhow::{Context, Result};
+use tributary_client::{Job, Operation, Segment};
+
+/// An all-reduce of one element.
+#[derive(Debug)]
+pub(super) struct Barrier(Segment);
+
+impl Barrier {
+    pub(super) async fn new(job: &mut Job) -> Result<Self> {
+        Ok(Self(job.segment(size_of::<i32>()).await?))
+    }
+
+    pub(super) async fn pass(&mut self, job: &mut Job) -> Result<()> {
+        self.0.elements_mut::<i32>()?.fill(0);
+        let operation = Operation { name: "barrier", ..Operation::whole::<i32>() };
+        let passed = job.all_reduce(&mut self.0, operation).await;
+        passed.with_context(|| format!("rank {}, barrier", job.rank()))?;
+        Ok(())
+    }
+}
