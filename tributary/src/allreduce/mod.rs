@@ -49,6 +49,11 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
+    /// Reduce this much of the tensor once before anything is measured: the first all-reduce of a process pays
+    /// for memory that nobody has touched yet
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    warm_up: ByteSize,
+
     /// Compare every sum with what it has to be
     #[arg(long)]
     check: bool,
@@ -110,6 +115,7 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
     let mut job = agent.join(&args.job, token).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
     let mut segment = job.segment(elements * size_of::<T>()).await?;
+    warm_up::<T>(&mut job, &mut segment, args.warm_up).await?;
     let mut barrier = if args.barrier { Some(Barrier::new(&mut job).await?) } else { None };
     let before = job.stats().await?;
     let mut times = Vec::new();
@@ -135,6 +141,18 @@ async fn measure<T: Number>(args: &AllReduceArgs) -> Result<Report> {
     job.close().await?;
     progress.finish_and_clear();
     Ok(report)
+}
+
+/// One all-reduce of the tensor's first `size`, rounded up to whole elements; none if that is nothing.
+async fn warm_up<T: Number>(job: &mut Job, segment: &mut Segment, size: ByteSize) -> Result<()> {
+    let most = segment.len() / size_of::<T>();
+    let elements = usize::try_from(size.as_u64())?.div_ceil(size_of::<T>()).min(most);
+    if elements > 0 {
+        contribution::fill(segment.elements_mut::<T>()?, job.rank(), 0);
+        let operation = Operation { name: "warm-up", elements: Some(0..elements), ..Operation::whole::<T>() };
+        job.all_reduce(segment, operation).await.context("the warm-up")?;
+    }
+    Ok(())
 }
 
 /// One all-reduce; its time is that of the call alone.
