@@ -25,6 +25,7 @@ fn setting() -> Setting {
         machine,
         versions: BTreeMap::new(),
         skipped: Vec::new(),
+        repeated: BTreeMap::new(),
     }
 }
 
