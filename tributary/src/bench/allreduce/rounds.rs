@@ -176,7 +176,7 @@ impl<'a> Site<'a> {
             Contender::Gloo => gloo.as_mut().context("gloo was not started")?.turn().await,
             Contender::OpenMpi | Contender::OpenMpiRing => {
                 let ring = case.contender == Contender::OpenMpiRing;
-                openmpi.as_ref().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
+                openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
             }
             Contender::Ours | Contender::Server => fabric::turn(lab, record, args).await,
         }
