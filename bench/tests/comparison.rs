@@ -25,7 +25,6 @@ fn setting() -> Setting {
         machine,
         versions: BTreeMap::new(),
         skipped: Vec::new(),
-        repeated: BTreeMap::new(),
     }
 }
 

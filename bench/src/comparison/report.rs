@@ -41,8 +41,6 @@ pub struct Setting {
     pub versions: BTreeMap<Contender, String>,
     /// Who could not be measured.
     pub skipped: Vec<Skipped>,
-    /// Turns that did not come to an end in time and were made again.
-    pub repeated: BTreeMap<Contender, u32>,
 }
 
 /// A machine.

@@ -1,6 +1,5 @@
 //! All contenders in turn, round by round: what disturbs the machine disturbs all alike.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -19,14 +18,10 @@ use super::timing::Timing;
 use super::{AllReduceArgs, fabric, machine};
 use crate::daemon::Stop;
 
-/// How much longer than the slowest contender's bound a turn may take: losses and slow machines cost time.
-const PATIENCE_FACTOR: f64 = 6.0;
-/// What a turn may take besides.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long gloo's ranks may take to meet: on two cores, eight Pythons need a while to load PyTorch.
+/// How much longer than the slowest contender's bound a turn may take: losses and slow machines cost time, and so
+/// does the start.
+const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
-/// How often a turn of Open MPI is tried: one in about thirty of version 4.1.4 was seen to hang.
-const TRIES: u32 = 3;
 /// All warm up by this part of the tensor in each turn; as in `bench/baselines`.
 pub(super) const WARM_UP_PART: u64 = 8;
 
@@ -42,7 +37,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         baselines.why_not()
     );
     let progress = progress_bar(cases.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(args.rounds));
-    let (mut turns, mut repeated) = (Vec::new(), BTreeMap::new());
+    let mut turns = Vec::new();
     for (at, (rate, cases)) in args.rate.iter().zip(&cases).enumerate() {
         progress.set_message(format!("{}: starting the networks", format_rate(*rate)));
         let mut site = Site::up(args, &shape, cases, at).await?;
@@ -50,7 +45,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
             for case in cases {
                 let what = format!("{}, round {round} of {}: {case}", format_rate(*rate), args.rounds);
                 progress.set_message(what.clone());
-                let turn = site.turn(case, &mut repeated).await?;
+                let turn = site.turn(case).await?;
                 if progress.is_hidden() {
                     let times: Vec<_> = turn.seconds.iter().map(|s| format!("{:.0} ms", s * 1e3)).collect();
                     eprintln!("{what}: {}", times.join(", "));
@@ -71,7 +66,6 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         machine: machine::describe(),
         versions: baselines.versions,
         skipped: baselines.skipped,
-        repeated,
     };
     Ok(Report::of(setting, &turns)?)
 }
@@ -131,37 +125,26 @@ impl<'a> Site<'a> {
             };
         let bits = args.size.as_u64() as f64 * 8.0 * shape.topology().workers().len() as f64;
         let bound = Duration::from_secs_f64(bits / rate as f64 * f64::from(args.iterations));
-        let patience = PATIENCE + bound.mul_f64(PATIENCE_FACTOR);
+        let patience = PATIENCE_TO_START + bound.mul_f64(PATIENCE_FACTOR);
         Ok(Self { args, patience, processor: Processor::watch(), fabrics, bridges })
     }
 
-    /// One turn of one contender, with what it cost. Open MPI's is made again if it does not come to an end: the
-    /// rest of what is measured must not be lost for it.
-    async fn turn(&mut self, case: &Case, repeated: &mut BTreeMap<Contender, u32>) -> Result<Turn> {
-        let tries = if is_open_mpi(case.contender) { TRIES } else { 1 };
-        for _ in 1..tries {
-            if let Some(turn) = self.attempt(case).await? {
-                return Ok(turn);
-            }
-            *repeated.entry(case.contender).or_default() += 1;
-        }
-        let patience = self.patience;
-        self.attempt(case).await?.with_context(|| format!("{case} is not done after {patience:?}"))
-    }
-
-    /// One turn; none: it did not come to an end.
-    async fn attempt(&mut self, case: &Case) -> Result<Option<Turn>> {
+    /// One turn of one contender, with what it cost.
+    async fn turn(&mut self, case: &Case) -> Result<Turn> {
         let before = Counters::read(self.lab(case)?)?;
-        let Ok(timings) = timeout(self.patience, self.all_reduce(case)).await else { return Ok(None) };
-        let timings = timings.with_context(|| format!("{case} failed"))?;
+        let patience = self.patience;
+        let timings = timeout(patience, self.all_reduce(case)).await;
+        let timings = timings
+            .with_context(|| format!("{case} is not done after {patience:?}"))?
+            .with_context(|| format!("{case} failed"))?;
         let carried = Counters::read(self.lab(case)?)?.busiest_since(&before);
         let busy = timings.iter().filter_map(|timing| self.processor.busy(timing.began, timing.ended));
         let busy: Vec<f64> = busy.collect();
-        Ok(Some(Turn {
+        Ok(Turn {
             seconds: timings.iter().map(|timing| timing.slowest).collect(),
             link_bytes: carried as f64 / (f64::from(self.args.iterations) + 1.0 / WARM_UP_PART as f64),
             processor_share: busy.iter().sum::<f64>() / busy.len().max(1) as f64,
-        }))
+        })
     }
 
     async fn all_reduce(&mut self, case: &Case) -> Result<Vec<Timing>> {
@@ -193,10 +176,6 @@ impl<'a> Site<'a> {
         }
         Ok(&self.bridges.as_ref().context("there are no bridges")?.network.lab)
     }
-}
-
-fn is_open_mpi(contender: Contender) -> bool {
-    matches!(contender, Contender::OpenMpi | Contender::OpenMpiRing)
 }
 
 async fn start_gloo(args: &AllReduceArgs, network: &Network) -> Result<Gloo> {

@@ -32,10 +32,6 @@ pub(super) fn text(report: &Report) -> String {
         let title = skipped.contender.title();
         let _ = writeln!(text, "left out: {title} ({}); `{}` installs it", skipped.reason, skipped.install);
     }
-    for (contender, turns) in &setting.repeated {
-        let title = contender.title();
-        let _ = writeln!(text, "made again: turns of {title} that did not come to an end: {turns}");
-    }
     if setting.machine.build != "release" {
         let _ = writeln!(
             text,
