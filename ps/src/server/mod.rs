@@ -1,11 +1,18 @@
 //! The server's side: jobs behind a gRPC service.
 
 mod checkpoint;
+mod fabric;
+mod group;
 mod job;
+mod pending;
+mod reductions;
 mod runner;
+#[cfg(test)]
+mod schedules;
 mod session;
 mod spec;
 mod stats;
+mod weights;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -22,6 +29,7 @@ use tonic::transport::server::TcpIncoming;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
 
 pub use checkpoint::CheckpointError;
+pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
 pub use spec::{JobSpec, PolicyKind, SpecError};
 pub use stats::{JobStats, WorkerStats};
 
@@ -83,11 +91,16 @@ pub struct ParameterServer {
 
 impl ParameterServer {
     /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
-    /// nothing is kept.
+    /// nothing is kept. With a `fabric`, what a policy aggregates may be added up on its way; without one, all
+    /// gradients come over TCP.
     ///
     /// # Errors
     /// Settings that make no sense, checkpoints that cannot be used.
-    pub fn start(jobs: Vec<JobSettings>, checkpoints: Option<&Path>) -> Result<Self, ServerError> {
+    pub fn start(
+        jobs: Vec<JobSettings>,
+        checkpoints: Option<&Path>,
+        fabric: Option<&Arc<dyn GroupFabric>>,
+    ) -> Result<Self, ServerError> {
         let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
         for JobSettings { spec, token } in jobs {
             spec.check()?;
@@ -95,7 +108,7 @@ impl ParameterServer {
             let file = checkpoints.map(|folder| checkpoint::path(folder, &name));
             let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
             let Runner { commands, stats, thread } =
-                Runner::start(spec.clone(), job, file).map_err(ServerError::Thread)?;
+                Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
             threads.push(thread);
             if served.insert(name.clone(), Served { spec, token, commands, stats }).is_some() {
                 return Err(ServerError::SameName(name));
