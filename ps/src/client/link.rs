@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, Push, Step as StepMessage, Urge, WorkerMessage};
+use tributary_transport::{ConnectError, Remote};
 
 use super::backoff::Backoff;
 use super::{ClientError, ClientOptions, Step};
@@ -21,7 +21,7 @@ const MESSAGES: usize = 4;
 
 /// The session with one server.
 pub(super) struct Link {
-    endpoint: Endpoint,
+    remote: Remote,
     hello: Hello,
     range: Range<usize>,
     patience: Duration,
@@ -56,7 +56,7 @@ impl Link {
             initial: values::encode(initial),
         };
         Self {
-            endpoint: options.servers[server].clone(),
+            remote: options.servers[server].clone(),
             hello,
             range,
             patience: options.patience,
@@ -120,8 +120,11 @@ impl Link {
 
     /// Opens a session and waits until the worker may start.
     async fn open(&mut self) -> Result<Step, Trouble> {
-        let channel = self.endpoint.connect().await;
-        let channel = channel.map_err(|error| Trouble::Passing(causes(&error)))?;
+        let channel = self.remote.connect().await.map_err(|error| match error {
+            ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
+            // A certificate does not get better by waiting.
+            error => Trouble::Lasting(ClientError::NoTrust(error)),
+        })?;
         let most = self.range.len().saturating_mul(size_of::<f32>()).saturating_add(super::MESSAGE_ROOM);
         let mut client = ParameterServerClient::new(channel)
             .max_decoding_message_size(most)
@@ -204,17 +207,6 @@ impl Link {
     }
 
     fn server(&self) -> String {
-        self.endpoint.uri().authority().map_or_else(String::new, ToString::to_string)
+        self.remote.address().to_owned()
     }
-}
-
-/// An error with what is behind it: a transport's own words say little.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

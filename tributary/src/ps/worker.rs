@@ -15,10 +15,12 @@ use tokio::time::{Instant, sleep_until};
 use tributary_codec::Kind;
 use tributary_ps::client::{Client, ClientOptions};
 use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+use tributary_transport::Remote;
 
 use super::learner::Learner;
 use super::options;
 use crate::remote;
+use crate::tls::ClientTlsArgs;
 
 /// Trains the demo's network as one worker of a job of running parameter servers (`tributary server
 /// --ps-listen`). A server that restarts is waited for.
@@ -63,6 +65,9 @@ pub(super) struct WorkerArgs {
     /// Chooses the initial weights and the order of the images: the same on all workers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -133,7 +138,9 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
 }
 
 fn options(args: &WorkerArgs) -> Result<ClientOptions> {
-    let servers = args.server.iter().map(|address| remote::endpoint(address)).collect::<Result<_>>()?;
+    let tls = args.tls.load()?;
+    let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
+    let servers = servers.collect::<Result<_, _>>()?;
     let token = args.token_file.as_deref().map(remote::read_token).transpose()?;
     Ok(ClientOptions {
         token: token.unwrap_or_default(),
