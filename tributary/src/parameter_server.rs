@@ -51,7 +51,7 @@ pub(crate) async fn listen(
             "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
         );
     }
-    let server = ParameterServer::start(jobs, checkpoints)?;
+    let server = ParameterServer::start(jobs, checkpoints, None)?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
