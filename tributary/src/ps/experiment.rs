@@ -170,6 +170,6 @@ impl Node {
     /// Computed where it does not keep the others from their timers.
     async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
         let learner = self.learner.clone();
-        tokio::task::spawn_blocking(move || learner.gradient(step)).await?
+        tokio::task::spawn_blocking(move || learner.gradient(step.iteration, step.parameters)).await?
     }
 }
