@@ -4,6 +4,7 @@
 //! Processes reach it over a Unix socket ([`tributary_api::agent`]) and give it their tensors in shared
 //! memory. It alone needs the right to send and receive frames.
 
+mod fabric;
 mod jobs;
 mod member;
 mod reducing;

@@ -17,6 +17,7 @@ use tributary_ps::client::ClientOptions;
 use tributary_ps::policy::Worker;
 use tributary_transport::{ClientTls, Remote};
 
+use super::fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::{Phase, Running};
 use super::reducing::{Reducing, agent_status};
@@ -58,7 +59,8 @@ impl Agent for Service {
         request: Request<v1::OpenTrainingRequest>,
     ) -> Result<Response<TrainingEvents>, Status> {
         let owner = owner(&request)?;
-        let options = training_options(request.into_inner(), self.jobs.controller.tls())?;
+        let fabric = HostFabric(Arc::clone(&self.jobs));
+        let options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
         let session = self.sessions.open(Session::new(Part::Training(Training::new(options)), owner));
         let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
         let (sender, events) = mpsc::channel(1);
@@ -155,6 +157,7 @@ fn owner<T>(request: &Request<T>) -> Result<u32, Status> {
 /// How the agent takes part in a training for a process: in this host's name, and with its certificate.
 fn training_options(
     request: v1::OpenTrainingRequest,
+    fabric: HostFabric,
     tls: Option<&ClientTls>,
 ) -> Result<ClientOptions, Status> {
     let invalid = |error: &dyn std::error::Error| Status::invalid_argument(error.to_string());
@@ -170,7 +173,7 @@ fn training_options(
     if patience_milliseconds > 0 {
         options.patience = Duration::from_millis(patience_milliseconds);
     }
-    Ok(ClientOptions { token, ..options })
+    Ok(ClientOptions { token, fabric: Some(Arc::new(fabric)), ..options })
 }
 
 /// Turns a membership's phases into events until the job is over or nobody listens.
