@@ -3,22 +3,24 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod process;
+
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::{PARAMETERS, Process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::Code;
-use tributary_client::{Agent, ClientError, Segment, Step, Training, TrainingOptions};
+use tributary_client::{Agent, ClientError, Training, TrainingOptions};
 use tributary_host_agent::{AgentConfig, AgentDaemon, AgentError, RunningAgent};
 use tributary_protocol::Timers;
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
 use tributary_transport::Remote;
 
-const PARAMETERS: usize = 5;
 const TOKEN: &[u8] = b"secret";
 
 /// A parameter server with a synchronous job of two workers, and the agents of their hosts.
@@ -80,35 +82,6 @@ fn start_agent(folder: &TempDir, host: u16) -> RunningAgent {
         timers: Timers::default(),
     };
     AgentDaemon::start(config).unwrap()
-}
-
-/// What a training process has.
-struct Process {
-    training: Training,
-    gradient: Segment,
-    parameters: Segment,
-    step: Step,
-}
-
-impl Process {
-    async fn start(mut training: Training) -> Result<Self, ClientError> {
-        let bytes = PARAMETERS * size_of::<f32>();
-        let gradient = training.segment(bytes).await?;
-        let mut parameters = training.segment(bytes).await?;
-        parameters.elements_mut::<f32>()?.fill(100.0);
-        let step = training.begin(&mut parameters).await?;
-        Ok(Self { training, gradient, parameters, step })
-    }
-
-    async fn push(&mut self, value: f32) -> Result<(), ClientError> {
-        self.gradient.elements_mut::<f32>()?.fill(value);
-        self.step = self.training.push(&mut self.gradient, &mut self.parameters).await?;
-        Ok(())
-    }
-
-    fn parameters(&self) -> &[f32] {
-        self.parameters.elements().unwrap()
-    }
 }
 
 fn refusal<T>(result: Result<T, ClientError>) -> (Code, String) {
