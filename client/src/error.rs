@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a process cannot reduce.
+/// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody listens on the socket, or this user may not connect.
@@ -46,9 +46,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// A call was broken off before its answer came, so that the agent may still write to the segment.
-    #[error(
-        "an all-reduce on this segment was broken off: the agent may still be writing; use another segment"
-    )]
+    #[error("a call with this segment was broken off: the agent may still be writing; use another segment")]
     SegmentInUse,
     /// Shared memory has at least one byte.
     #[error("a segment cannot be empty: give it a size")]

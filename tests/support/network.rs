@@ -61,6 +61,11 @@ impl Network {
         Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
     }
 
+    /// Where a station is reached by the others' daemons.
+    pub(crate) fn address(&self, station: &str) -> String {
+        self.lab.management_address(station).unwrap().to_string()
+    }
+
     /// The value of a metric of the daemon at `station` that was started with [`METRICS`]. `sample`: its name and
     /// labels, as Prometheus writes them.
     pub(crate) fn metric(&self, station: &str, sample: &str) -> f64 {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use toml::{Table, Value};
-use tonic::transport::Server;
 use tributary_ps::server::{JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_transport::ServerTls;
 
 use crate::daemon::WrongUse;
 use crate::metrics::{Page, labels};
@@ -21,6 +21,7 @@ const TOKEN_KEY: &str = "token-file";
 pub(crate) struct Listening {
     server: ParameterServer,
     listener: TcpListener,
+    tls: Option<ServerTls>,
 }
 
 /// Reads the jobs' files and their checkpoints, and listens.
@@ -32,6 +33,7 @@ pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
     checkpoints: Option<&Path>,
+    tls: Option<ServerTls>,
 ) -> Result<Listening> {
     if jobs.is_empty() {
         let problem = "--ps-listen without --ps-job: give a job's file, as docs/parameter-server.md has it";
@@ -43,11 +45,17 @@ pub(crate) async fn listen(
     } else {
         tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
     }
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            ps_listen = %address,
+            "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
+        );
+    }
     let server = ParameterServer::start(jobs, checkpoints, None)?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
-    Ok(Listening { server, listener })
+    Ok(Listening { server, listener, tls })
 }
 
 impl Listening {
@@ -60,7 +68,7 @@ impl Listening {
     /// # Errors
     /// The transport's.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        Ok(self.server.serve(Server::builder(), self.listener, stop).await?)
+        Ok(self.server.serve(self.listener, self.tls, stop).await?)
     }
 }
 

@@ -84,7 +84,10 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         None => None,
         Some(address) => {
             let checkpoints = settings.ps_checkpoints.as_deref();
-            Some(parameter_server::listen(address, &settings.ps_job, checkpoints).await?)
+            Some(
+                parameter_server::listen(address, &settings.ps_job, checkpoints, member.server_tls()?)
+                    .await?,
+            )
         }
     };
     let view = parameters.as_ref().map(Listening::view);

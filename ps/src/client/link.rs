@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::server_message::Message as Told;
@@ -19,6 +18,7 @@ use tributary_api::ps::{
     Contribute, FabricFailed, Hello, Push, Ready, ServerMessage, Step as StepMessage, Urge, WorkerMessage,
 };
 use tributary_codec::Codec;
+use tributary_transport::{ConnectError, Remote};
 
 use super::backoff::Backoff;
 use super::fabric::Contribution;
@@ -60,7 +60,7 @@ impl Link {
         // What error feedback owes belongs to a range, so each has its own encoder.
         let seed = u64::from(options.worker) << 32 | server as u64;
         let talk = Talk {
-            endpoint: options.servers[server].clone(),
+            remote: options.servers[server].clone(),
             hello,
             length: range.len(),
             patience: options.patience,
@@ -122,7 +122,7 @@ struct Waiting {
 
 /// What the task knows.
 struct Talk {
-    endpoint: Endpoint,
+    remote: Remote,
     hello: Hello,
     length: usize,
     patience: Duration,
@@ -249,8 +249,11 @@ impl Talk {
 
     /// Opens a session and waits until the worker may start.
     async fn open(&mut self) -> Result<Step, Trouble> {
-        let channel = self.endpoint.connect().await;
-        let channel = channel.map_err(|error| Trouble::Passing(causes(&error)))?;
+        let channel = self.remote.connect().await.map_err(|error| match error {
+            ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
+            // A certificate does not get better by waiting.
+            error => Trouble::Lasting(ClientError::NoTrust(error)),
+        })?;
         let most = self.length.saturating_mul(size_of::<f32>()).saturating_add(super::MESSAGE_ROOM);
         let mut client = ParameterServerClient::new(channel)
             .max_decoding_message_size(most)
@@ -367,7 +370,7 @@ impl Talk {
     }
 
     fn server(&self) -> String {
-        self.endpoint.uri().authority().map_or_else(String::new, ToString::to_string)
+        self.remote.address().to_owned()
     }
 }
 
@@ -399,15 +402,4 @@ async fn hear(
         (group, reason) = groups.failure() => Heard::Failure(group, reason),
         () = elsewhere => Heard::Released,
     }
-}
-
-/// An error with what is behind it: a transport's own words say little.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

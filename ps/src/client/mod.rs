@@ -1,11 +1,13 @@
 //! The worker's side.
 //!
 //! ```no_run
-//! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), tributary_ps::client::ClientError> {
+//! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), Box<dyn std::error::Error>> {
 //! use tributary_codec::Kind;
 //! use tributary_ps::client::{Client, ClientOptions};
 //!
-//! let server = tonic::transport::Endpoint::from_static("http://10.0.0.1:29812");
+//! use tributary_transport::Remote;
+//!
+//! let server = Remote::parameter_server("10.0.0.1:29812", None)?;
 //! let options = ClientOptions::new(vec![server], "digits", 0);
 //! let (mut client, mut step) = Client::join(options, &[0.0; 1000]).await?;
 //! while step.iteration < 100 {
@@ -27,8 +29,8 @@ use futures_util::future::try_join_all;
 use thiserror::Error;
 use tokio::sync::watch;
 use tonic::Status;
-use tonic::transport::Endpoint;
 use tributary_codec::{EncodeError, Kind};
+use tributary_transport::{ConnectError, Remote};
 
 pub use fabric::{Contribution, Contributor, Fabric, FabricError};
 
@@ -42,7 +44,7 @@ const MESSAGE_ROOM: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The servers, each of which holds a range of the parameters, in the ranges' order.
-    pub servers: Vec<Endpoint>,
+    pub servers: Vec<Remote>,
     /// The job's name.
     pub job: String,
     /// The job's token, if it has one.
@@ -59,7 +61,7 @@ pub struct ClientOptions {
 
 impl ClientOptions {
     /// Without a token, a codec and a fabric, and with a patience of five minutes.
-    pub fn new(servers: Vec<Endpoint>, job: impl Into<String>, worker: Worker) -> Self {
+    pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
         let (job, token, codec) = (job.into(), Vec::new(), Kind::None);
         Self { servers, job, token, worker, codec, patience, fabric: None }
@@ -93,6 +95,9 @@ pub enum ClientError {
     /// A gradient that cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// A server and this worker do not trust each other.
+    #[error(transparent)]
+    NoTrust(ConnectError),
     /// A server has refused this worker or its gradient.
     #[error("the parameter server {server} refuses: {}", status.message())]
     Refused {

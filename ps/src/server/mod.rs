@@ -25,8 +25,8 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
+use tributary_transport::{ServerTls, incoming};
 
 pub use checkpoint::CheckpointError;
 pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
@@ -117,31 +117,28 @@ impl ParameterServer {
         Ok(Self { jobs: Arc::new(served), threads })
     }
 
-    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints.
-    /// `builder` has what concerns trust: TLS, or nothing.
+    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without
+    /// `tls` they are talked to in plain text.
     ///
     /// # Errors
     /// [`ServerError::Transport`]
     pub async fn serve(
         self,
-        builder: Server,
         listener: TcpListener,
+        tls: Option<ServerTls>,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
         let (end, ended) = oneshot::channel::<()>();
         let mut serving = tokio::spawn(
-            builder
+            Server::builder()
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .http2_keepalive_timeout(Some(KEEPALIVE))
                 .http2_adaptive_window(Some(true))
                 .add_service(self.service())
-                .serve_with_incoming_shutdown(
-                    TcpIncoming::from(listener).with_nodelay(Some(true)),
-                    async move {
-                        // An error means that this function is over, too.
-                        let _ = ended.await;
-                    },
-                ),
+                .serve_with_incoming_shutdown(incoming(listener, tls), async move {
+                    // An error means that this function is over, too.
+                    let _ = ended.await;
+                }),
         );
         tokio::select! {
             over = &mut serving => return over.unwrap_or(Ok(())).map_err(ServerError::Transport),

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
+use tributary_transport::{Names, Peer};
 
 use super::job::Gradient;
 use super::runner::{Command, Taken};
@@ -57,6 +58,7 @@ impl ParameterServer for Service {
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
             jobs: Arc::clone(&self.jobs),
+            names: request.extensions().get::<Peer>().and_then(Peer::names).cloned(),
             number: self.sessions.fetch_add(1, Ordering::Relaxed),
             messages: request.into_inner(),
         };
@@ -72,6 +74,8 @@ impl ParameterServer for Service {
 
 struct Session {
     jobs: Arc<BTreeMap<String, Served>>,
+    /// Those in the worker's certificate; none: it talks in plain text.
+    names: Option<Names>,
     number: u64,
     messages: Streaming<WorkerMessage>,
 }
@@ -83,6 +87,7 @@ impl Session {
         let Some(Message::Hello(hello)) = self.next().await? else {
             return Err(Status::invalid_argument("a session begins with who the worker is"));
         };
+        self.check_host(&hello)?;
         let job = find(&jobs, &hello)?;
         let (worker, initial) = check(&job.spec, &hello)?;
         let (session, replies) = (self.number, replies.clone());
@@ -122,6 +127,17 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// A worker of a host takes part in reductions in its name.
+    fn check_host(&self, hello: &Hello) -> Result<(), Status> {
+        match &self.names {
+            Some(names) if !hello.host.is_empty() => names.check_host(&hello.host).map_err(|error| {
+                tracing::warn!(job = hello.job, worker = hello.worker, %error, "denied a worker");
+                Status::permission_denied(error.to_string())
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The next message; none: the worker has ended the stream.

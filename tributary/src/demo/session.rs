@@ -71,7 +71,7 @@ impl Session {
         })
         .await?;
         let api = controller.api_addr().to_string();
-        let remote = Remote::new(&api, None)?;
+        let remote = Remote::controller(&api, None)?;
         let mut client = remote::connect(&remote).await?;
         let request = v1::CreateJobRequest {
             name: JOB.to_owned(),
