@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 use tributary_protocol::{
-    AllReduce, CollectiveError, ConfigError, GradientData, Recipient, Reduced, Server, ServerConfig,
-    StartError, Sums, Time, Worker, WorkerConfig, WorkerEvent,
+    AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
+    ServerConfig, StartError, Sums, Time, Worker, WorkerConfig,
 };
 use tributary_wire::{Hop, JobId, Kind, Rank, Seq};
 
@@ -334,8 +334,8 @@ impl<'a> Simulation<'a> {
         let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
         while let Some(event) = sim.worker.poll_event() {
             let (operation, reduced) = match event {
-                WorkerEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
-                WorkerEvent::Failed { error, .. } => return Err(error.into()),
+                OperationEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
+                OperationEvent::Failed { error, .. } => return Err(error.into()),
             };
             match self.results.get(operation) {
                 Some(first) if *first != reduced => return Err(SimError::Differ),

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
-    AllReduce, CollectiveError, Downlink, GradientData, OperationId, Reduced, Server, ServerConfig, Time,
-    Timers, Worker, WorkerConfig, WorkerEvent,
+    AllReduce, CollectiveError, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server,
+    ServerConfig, Time, Timers, Worker, WorkerConfig,
 };
 use tributary_wire::{Operator, Rank, Seq};
 
@@ -192,8 +192,8 @@ impl World {
         );
         while let Some(event) = self.workers[at].poll_event() {
             let (operation, outcome) = match event {
-                WorkerEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
-                WorkerEvent::Failed { operation, error } => (operation, Err(error)),
+                OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
+                OperationEvent::Failed { operation, error } => (operation, Err(error)),
             };
             assert!(self.outcomes[at].insert(operation, outcome).is_none(), "two outcomes of one operation");
         }
