@@ -152,7 +152,8 @@ impl<'a> Simulation<'a> {
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
         let (start, downlink) = (Seq::FIRST, scenario.downlink);
         let line = || Line::new(scenario.link);
-        let server = ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink };
+        let server =
+            ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: false };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
             Ok(SimWorker {

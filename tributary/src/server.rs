@@ -9,6 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tributary_api::JobConfig;
 use tributary_host_agent::{AgentStats, JobError, JobMember, OpenPort, ServerAgent, serve_job};
 use tributary_protocol::ServerStats;
 use tributary_ps::server::View;
@@ -171,10 +172,12 @@ impl Server {
             left(leaving).await;
             "the server was shut down".to_owned()
         };
-        let started = |agent: &Arc<ServerAgent>| {
-            agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(agent)));
+        let start = |config: &JobConfig, port| {
+            let agent = Arc::new(ServerAgent::start(config, port)?);
+            agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(&agent)));
+            Ok(agent)
         };
-        serve_job(&controller, member, &open_port, leave, started).await
+        serve_job(&controller, member, &open_port, leave, start).await
     }
 }
 

@@ -53,12 +53,23 @@ impl<C> Operations<C> {
         self.under_way.is_empty()
     }
 
+    /// Where the next operation will begin.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.next
+    }
+
     /// The first slice of the next operation.
     pub(crate) fn next_seq(&self) -> Seq {
         self.seq(self.next)
     }
 
-    fn seq(&self, position: u64) -> Seq {
+    pub(crate) fn seq(&self, position: u64) -> Seq {
         self.start.plus(position as u32)
+    }
+
+    /// The position of a slice that is at most 2^31 away from what is under way.
+    pub(crate) fn position(&self, seq: Seq) -> u64 {
+        let base = self.under_way.front().map_or(self.next, |operation| operation.layout.first);
+        base.saturating_add_signed(seq.distance(self.seq(base)).into())
     }
 }
