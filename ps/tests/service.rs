@@ -11,7 +11,7 @@ use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status, Streaming};
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+use tributary_api::ps::{Hello, Push, ServerMessage, WorkerMessage};
 use tributary_codec::Kind;
 use tributary_ps::client::{Client, ClientError, ClientOptions};
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
@@ -31,7 +31,7 @@ impl Running {
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), policy, epoch, 1.0);
         let spec = JobSpec { decay: 1.0, max_parameters: 1000, ..spec };
         let settings = JobSettings { spec, token: Some(b"secret".to_vec()) };
-        let server = ParameterServer::start(vec![settings], None).unwrap();
+        let server = ParameterServer::start(vec![settings], None, None).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -58,7 +58,7 @@ impl Running {
 /// A worker that may send anything.
 struct Raw {
     messages: mpsc::Sender<WorkerMessage>,
-    steps: Streaming<Step>,
+    steps: Streaming<ServerMessage>,
 }
 
 impl Raw {
@@ -84,6 +84,7 @@ fn hello(worker: u32) -> Hello {
         first: 0,
         length: PARAMETERS as u64,
         initial: vec![0; 4 * PARAMETERS],
+        host: String::new(),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn listen(
     } else {
         tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
     }
-    let server = ParameterServer::start(jobs, checkpoints)?;
+    let server = ParameterServer::start(jobs, checkpoints, None)?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");

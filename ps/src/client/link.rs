@@ -9,7 +9,9 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Step as StepMessage, Urge, WorkerMessage};
+use tributary_api::ps::{
+    Hello, Push, ServerMessage, Step as StepMessage, Urge, WorkerMessage, server_message,
+};
 
 use super::backoff::Backoff;
 use super::{ClientError, ClientOptions, Step};
@@ -40,7 +42,7 @@ enum Trouble {
 
 struct Session {
     messages: mpsc::Sender<WorkerMessage>,
-    steps: Streaming<StepMessage>,
+    steps: Streaming<ServerMessage>,
     /// Whether the server has sent a step.
     good: bool,
 }
@@ -54,6 +56,7 @@ impl Link {
             first: range.start as u64,
             length: range.len() as u64,
             initial: values::encode(initial),
+            host: options.fabric.as_ref().map(|fabric| fabric.host().to_owned()).unwrap_or_default(),
         };
         Self {
             endpoint: options.servers[server].clone(),
@@ -158,7 +161,14 @@ impl Link {
             };
             tokio::select! {
                 biased;
-                step = session.steps.message() => return self.accept(step),
+                message = session.steps.message() => match message {
+                    Ok(Some(ServerMessage { message: Some(server_message::Message::Step(step)) })) => {
+                        return self.accept(&step);
+                    }
+                    Ok(Some(_)) => continue,
+                    Ok(None) => return Err(Trouble::Passing("the server has ended the session".to_owned())),
+                    Err(status) => return Err(self.judge(status)),
+                },
                 _ = elsewhere => {}
             }
             released = None;
@@ -167,9 +177,7 @@ impl Link {
         }
     }
 
-    fn accept(&mut self, step: Result<Option<StepMessage>, Status>) -> Result<Step, Trouble> {
-        let step = step.map_err(|status| self.judge(status))?;
-        let step = step.ok_or_else(|| Trouble::Passing("the server has ended the session".to_owned()))?;
+    fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
         let expected = self.range.len();
         let parameters = values::decode(&step.parameters).filter(|values| values.len() == expected);
         let Some(parameters) = parameters else {

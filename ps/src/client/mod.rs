@@ -16,8 +16,10 @@
 //! ```
 
 mod backoff;
+mod fabric;
 mod link;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -26,6 +28,8 @@ use tokio::sync::watch;
 use tonic::Status;
 use tonic::transport::Endpoint;
 use tributary_codec::{Codec, EncodeError, Kind};
+
+pub use fabric::{Contribution, Contributor, Fabric, FabricError};
 
 use crate::policy::Worker;
 use link::Link;
@@ -48,13 +52,16 @@ pub struct ClientOptions {
     pub codec: Kind,
     /// How long a server may be away before the worker gives up.
     pub patience: Duration,
+    /// What a group's gradients may be added up by on their way; none: all of them go to the servers over TCP.
+    pub fabric: Option<Arc<dyn Fabric>>,
 }
 
 impl ClientOptions {
-    /// Without a token and a codec, and with a patience of five minutes.
+    /// Without a token, a codec and a fabric, and with a patience of five minutes.
     pub fn new(servers: Vec<Endpoint>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
-        Self { servers, job: job.into(), token: Vec::new(), worker, codec: Kind::None, patience }
+        let (job, token, codec) = (job.into(), Vec::new(), Kind::None);
+        Self { servers, job, token, worker, codec, patience, fabric: None }
     }
 }
 

@@ -239,6 +239,7 @@ impl Job {
             parameters: values::encode(&self.parameters),
             released_by: released_by.into(),
             in_group: self.policy.group().contains(&worker),
+            group: 0,
         }
     }
 }

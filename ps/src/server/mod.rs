@@ -1,6 +1,7 @@
 //! The server's side: jobs behind a gRPC service.
 
 mod checkpoint;
+mod fabric;
 mod job;
 mod runner;
 mod session;
@@ -22,6 +23,7 @@ use tonic::transport::server::TcpIncoming;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
 
 pub use checkpoint::CheckpointError;
+pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
 pub use spec::{JobSpec, PolicyKind, SpecError};
 pub use stats::{JobStats, WorkerStats};
 
@@ -83,11 +85,17 @@ pub struct ParameterServer {
 
 impl ParameterServer {
     /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
-    /// nothing is kept.
+    /// nothing is kept. With a `fabric`, what a policy aggregates may be added up on its way; without one, all
+    /// gradients come over TCP.
     ///
     /// # Errors
     /// Settings that make no sense, checkpoints that cannot be used.
-    pub fn start(jobs: Vec<JobSettings>, checkpoints: Option<&Path>) -> Result<Self, ServerError> {
+    pub fn start(
+        jobs: Vec<JobSettings>,
+        checkpoints: Option<&Path>,
+        fabric: Option<&Arc<dyn GroupFabric>>,
+    ) -> Result<Self, ServerError> {
+        tracing::debug!(jobs = jobs.len(), fabric = fabric.is_some(), "starting the jobs");
         let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
         for JobSettings { spec, token } in jobs {
             spec.check()?;

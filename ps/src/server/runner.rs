@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc as replies, oneshot};
 use tonic::Status;
-use tributary_api::ps::Step;
+use tributary_api::ps::ServerMessage;
+use tributary_api::ps::server_message::Message;
 
 use super::job::{Gradient, Job, Refusal, Steps};
 use super::spec::JobSpec;
@@ -18,7 +19,7 @@ use super::writer::Writer;
 use crate::policy::Worker;
 
 /// Where a session's answers go.
-pub(super) type Replies = replies::Sender<Result<Step, Status>>;
+pub(super) type Replies = replies::Sender<Result<ServerMessage, Status>>;
 
 /// Dropped when its command is done: the session takes no further message from its worker before.
 pub(super) type Taken = oneshot::Sender<()>;
@@ -226,7 +227,7 @@ impl State {
                 session.since = now;
             }
             // One that does not read is as good as gone; its session will end.
-            let _ = session.replies.try_send(Ok(step));
+            let _ = session.replies.try_send(Ok(ServerMessage { message: Some(Message::Step(step)) }));
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+use tributary_api::ps::{Hello, Push, ServerMessage, WorkerMessage};
 
 use super::job::Gradient;
 use super::runner::{Command, Taken};
@@ -45,7 +45,7 @@ impl Service {
 
 #[tonic::async_trait]
 impl ParameterServer for Service {
-    type TrainStream = ReceiverStream<Result<Step, Status>>;
+    type TrainStream = ReceiverStream<Result<ServerMessage, Status>>;
 
     async fn train(
         &self,
@@ -75,7 +75,7 @@ struct Session {
 
 impl Session {
     /// Talks until the worker ends it or says what cannot be.
-    async fn run(mut self, replies: &mpsc::Sender<Result<Step, Status>>) -> Result<(), Status> {
+    async fn run(mut self, replies: &mpsc::Sender<Result<ServerMessage, Status>>) -> Result<(), Status> {
         let jobs = Arc::clone(&self.jobs);
         let Some(Message::Hello(hello)) = self.next().await? else {
             return Err(Status::invalid_argument("a session begins with who the worker is"));
@@ -104,6 +104,9 @@ impl Session {
                 }
                 Message::Urge(_) => Command::Urge { worker, session, taken },
                 Message::Hello(_) => return Err(Status::invalid_argument("a session has one worker")),
+                Message::Ready(_) | Message::FabricFailed(_) => {
+                    return Err(Status::invalid_argument("no reduction was announced to this worker"));
+                }
             };
             send(job, command)?;
             // It is dropped rather than sent to.

@@ -66,7 +66,8 @@ pub(super) async fn run(
 ) -> Result<Outcome> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
     let endpoint = Endpoint::from_shared(format!("http://{}", listener.local_addr()?))?.tcp_nodelay(true);
-    let server = ParameterServer::start(vec![JobSettings { spec: spec(experiment)?, token: None }], None)?;
+    let server =
+        ParameterServer::start(vec![JobSettings { spec: spec(experiment)?, token: None }], None, None)?;
     let view = server.view();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.serve(Server::builder(), listener, async move {
