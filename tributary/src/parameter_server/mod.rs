@@ -1,18 +1,23 @@
 //! The parameter server's part of `tributary server`.
 
+mod reduction;
+mod reductions;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use toml::{Table, Value};
 use tonic::transport::Server;
-use tributary_ps::server::{JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
 
 use crate::daemon::WrongUse;
 use crate::metrics::{Page, labels};
 use crate::remote;
+pub(crate) use reductions::Reductions;
 
 /// The key of a job's file that says where its token is; all others are the job's own.
 const TOKEN_KEY: &str = "token-file";
@@ -21,9 +26,11 @@ const TOKEN_KEY: &str = "token-file";
 pub(crate) struct Listening {
     server: ParameterServer,
     listener: TcpListener,
+    reductions: Option<Arc<Reductions>>,
 }
 
-/// Reads the jobs' files and their checkpoints, and listens.
+/// Reads the jobs' files and their checkpoints, and listens. With `reductions`, what the policy A2S aggregates is
+/// added up on its way.
 ///
 /// # Errors
 /// [`WrongUse`]: files of jobs that make no sense. A file or checkpoint that cannot be used, an address that
@@ -32,6 +39,7 @@ pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
     checkpoints: Option<&Path>,
+    reductions: Option<Reductions>,
 ) -> Result<Listening> {
     if jobs.is_empty() {
         let problem = "--ps-listen without --ps-job: give a job's file, as docs/parameter-server.md has it";
@@ -43,11 +51,16 @@ pub(crate) async fn listen(
     } else {
         tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
     }
-    let server = ParameterServer::start(jobs, checkpoints, None)?;
+    if reductions.is_none() {
+        tracing::info!("no --host, --interface and --controller: all gradients come over TCP");
+    }
+    let reductions = reductions.map(Arc::new);
+    let fabric = reductions.clone().map(|reductions| reductions as Arc<dyn GroupFabric>);
+    let server = ParameterServer::start(jobs, checkpoints, fabric.as_ref())?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
-    Ok(Listening { server, listener })
+    Ok(Listening { server, listener, reductions })
 }
 
 impl Listening {
@@ -60,7 +73,11 @@ impl Listening {
     /// # Errors
     /// The transport's.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        Ok(self.server.serve(Server::builder(), self.listener, stop).await?)
+        let served = self.server.serve(Server::builder(), self.listener, stop).await;
+        if let Some(reductions) = self.reductions {
+            reductions.finished().await;
+        }
+        Ok(served?)
     }
 }
 
