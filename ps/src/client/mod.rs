@@ -17,6 +17,7 @@
 
 mod backoff;
 mod fabric;
+mod groups;
 mod link;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tonic::Status;
 use tonic::transport::Endpoint;
-use tributary_codec::{Codec, EncodeError, Kind};
+use tributary_codec::{EncodeError, Kind};
 
 pub use fabric::{Contribution, Contributor, Fabric, FabricError};
 
@@ -121,6 +122,9 @@ pub enum ClientError {
         /// Values that it sent.
         got: usize,
     },
+    /// The runtime that the client was made in is shutting down.
+    #[error("the runtime that the client was made in has stopped: keep it until training is over")]
+    Stopped,
 }
 
 /// What to compute the next gradient from.
@@ -140,13 +144,13 @@ pub struct Step {
 /// A worker's part in a job. Dropping it is leaving.
 pub struct Client {
     links: Vec<Link>,
-    codecs: Vec<Box<dyn Codec>>,
     parameters: usize,
 }
 
 impl Client {
     /// Joins a job. Returns when the job has started, with the first step. `initial` is what the model starts
-    /// from if the servers have no parameters yet.
+    /// from if the servers have no parameters yet. To be called in a tokio runtime: a task for each server
+    /// keeps listening while the caller computes.
     ///
     /// # Errors
     /// [`ClientError`]
@@ -160,16 +164,13 @@ impl Client {
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
         let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);
-        // What error feedback owes belongs to a range, so each has its own encoder.
-        let seed = |server| u64::from(options.worker) << 32 | server as u64;
-        let codecs = (0..servers).map(|server| options.codec.codec(seed(server))).collect();
-        let mut client = Self { links: (0..servers).map(link).collect(), codecs, parameters };
-        let step = client.exchange(vec![None; servers]).await?;
+        let client = Self { links: (0..servers).map(link).collect(), parameters };
+        let step = client.exchange(None).await?;
         Ok((client, step))
     }
 
     /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
-    /// is waited for.
+    /// is waited for. Whether the gradient goes to a server or to the fabric is the servers' matter.
     ///
     /// # Errors
     /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
@@ -178,20 +179,20 @@ impl Client {
         if gradient.len() != self.parameters {
             return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
         }
-        let pieces = self.links.iter().zip(&mut self.codecs);
-        let codes = pieces
-            .map(|(link, codec)| Ok(Some(codec.encode(&gradient[link.range()])?)))
-            .collect::<Result<_, EncodeError>>()?;
-        self.exchange(codes).await
+        // No server gets its piece of a gradient that another piece of cannot be encoded.
+        if let Some(position) = gradient.iter().position(|value| !value.is_finite()) {
+            return Err(EncodeError::NotFinite { position, value: gradient[position] }.into());
+        }
+        self.exchange(Some(gradient)).await
     }
 
-    /// One message to each server, if any, and a step from each.
-    async fn exchange(&mut self, codes: Vec<Option<Vec<u8>>>) -> Result<Step, ClientError> {
+    /// One gradient for all servers, if any, and a step from each.
+    async fn exchange(&self, gradient: Option<&[f32]>) -> Result<Step, ClientError> {
         let (released, _) = watch::channel(false);
-        let exchanges = self.links.iter_mut().zip(codes).map(|(link, code)| {
+        let exchanges = self.links.iter().map(|link| {
             let (released, others) = (&released, released.subscribe());
             async move {
-                let step = link.exchange(code, others).await;
+                let step = link.exchange(gradient, others).await;
                 // The other servers must not hold what this one has let go: they could wait for each other.
                 released.send_replace(true);
                 step

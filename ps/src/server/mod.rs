@@ -2,11 +2,17 @@
 
 mod checkpoint;
 mod fabric;
+mod group;
 mod job;
+mod pending;
+mod reductions;
 mod runner;
+#[cfg(test)]
+mod schedules;
 mod session;
 mod spec;
 mod stats;
+mod weights;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -95,7 +101,6 @@ impl ParameterServer {
         checkpoints: Option<&Path>,
         fabric: Option<&Arc<dyn GroupFabric>>,
     ) -> Result<Self, ServerError> {
-        tracing::debug!(jobs = jobs.len(), fabric = fabric.is_some(), "starting the jobs");
         let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
         for JobSettings { spec, token } in jobs {
             spec.check()?;
@@ -103,7 +108,7 @@ impl ParameterServer {
             let file = checkpoints.map(|folder| checkpoint::path(folder, &name));
             let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
             let Runner { commands, stats, thread } =
-                Runner::start(spec.clone(), job, file).map_err(ServerError::Thread)?;
+                Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
             threads.push(thread);
             if served.insert(name.clone(), Served { spec, token, commands, stats }).is_some() {
                 return Err(ServerError::SameName(name));

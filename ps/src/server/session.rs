@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, ServerMessage, WorkerMessage};
+use tributary_api::ps::{FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
 
 use super::job::Gradient;
 use super::runner::{Command, Taken};
@@ -20,14 +20,17 @@ use super::stats::JobStats;
 use crate::policy::Worker;
 use crate::values;
 
-/// Answers that may wait for a worker: a step, and the reason of an end.
-const REPLIES: usize = 4;
+/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. One that lets
+/// more wait does not read.
+const REPLIES: usize = 64;
+/// The longest name of a host.
+const HOST_LEN: usize = 255;
 
 /// A job, as sessions reach it.
 pub(super) struct Served {
     pub(super) spec: JobSpec,
     pub(super) token: Option<Vec<u8>>,
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
 }
 
@@ -83,7 +86,8 @@ impl Session {
         let job = find(&jobs, &hello)?;
         let (worker, initial) = check(&job.spec, &hello)?;
         let (session, replies) = (self.number, replies.clone());
-        send(job, Command::Join { worker, session, first: hello.first, initial, replies })?;
+        let (first, host) = (hello.first, Some(hello.host.clone()).filter(|host| !host.is_empty()));
+        send(job, Command::Join { worker, session, first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread is gone only when the server stops.
         let _ = job.commands.send(Command::Leave { worker, session });
@@ -104,13 +108,18 @@ impl Session {
                 }
                 Message::Urge(_) => Command::Urge { worker, session, taken },
                 Message::Hello(_) => return Err(Status::invalid_argument("a session has one worker")),
-                Message::Ready(_) | Message::FabricFailed(_) => {
-                    return Err(Status::invalid_argument("no reduction was announced to this worker"));
+                Message::Ready(Ready { iteration, updates: pulled }) => {
+                    let gradient = Gradient { iteration, pulled, values: None };
+                    Command::Push { worker, session, gradient, taken }
+                }
+                Message::FabricFailed(FabricFailed { group, reason }) => {
+                    Command::FabricFailed { worker, session, group, reason, taken }
                 }
             };
             send(job, command)?;
-            // It is dropped rather than sent to.
-            let _ = done.await;
+            if done.await.is_err() {
+                return Err(Status::unavailable("the session is over"));
+            }
         }
         Ok(())
     }
@@ -149,6 +158,9 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
         let said = format!("{} parameters; 1 to {} are possible", hello.length, spec.max_parameters);
         return Err(Status::invalid_argument(said));
     }
+    if hello.host.len() > HOST_LEN {
+        return Err(Status::invalid_argument(format!("the host's name has more than {HOST_LEN} bytes")));
+    }
     let initial = values::decode(&hello.initial).filter(|values| values.len() as u64 == hello.length);
     let Some(initial) = initial else {
         return Err(Status::invalid_argument("the initial parameters are not as many as announced"));
@@ -162,7 +174,7 @@ async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
     let Push { iteration, updates: pulled, code } = push;
     let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;
     match decoded {
-        Ok(Ok(values)) => Ok(Gradient { iteration, pulled, values }),
+        Ok(Ok(values)) => Ok(Gradient { iteration, pulled, values: Some(values) }),
         Ok(Err(error)) => {
             Err(Status::invalid_argument(format!("gradient of iteration {iteration}: {error}")))
         }

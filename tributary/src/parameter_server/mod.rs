@@ -106,6 +106,11 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     counter("tributary_ps_updates", "Updates of the parameters", |stats| stats.updates);
     counter("tributary_ps_checkpoints", "Checkpoints written", |stats| stats.checkpoints);
     counter("tributary_ps_refused", "Messages that could not be used", |stats| stats.refused);
+    counter("tributary_ps_fabric_rounds", "Updates by sums of the fabric", |stats| stats.fabric_rounds);
+    counter("tributary_ps_fabric_zeros", "Zeros in place of late gradients", |stats| stats.fabric_zeros);
+    counter("tributary_ps_fabric_fallbacks", "Updates whose sums the fabric did not bring", |stats| {
+        stats.fabric_fallbacks
+    });
     let mut gauge = |name, help, value: fn(&JobStats) -> f64| {
         page.gauge(name, help, jobs.iter().map(|(job, stats)| (labels([("job", job)]), value(stats))));
     };
