@@ -76,14 +76,4 @@ fn name(job: &str, life: u32, group: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_is_one_that_a_job_may_have() {
-        assert_eq!(name("digits", 0xbeef, 3), "digits.0000beef.g3");
-        let longest = name(&"x".repeat(200), u32::MAX, u64::MAX);
-        assert_eq!(longest.len(), tributary_api::MAX_JOB_NAME);
-        assert!(longest.starts_with("xxx") && longest.ends_with(".ffffffff.g18446744073709551615"));
-    }
-}
+mod tests;
