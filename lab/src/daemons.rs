@@ -154,8 +154,11 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// What agents and servers have in common.
-    fn member(&self, daemon: &str, host: &str) -> Result<Command, LabError> {
+    /// The daemon of a host that takes part in jobs (`agent` or `server`), with what these have in common.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn member(&self, daemon: &str, host: &str) -> Result<Command, LabError> {
         let controller = self.controller_address()?.to_string();
         let mut command = self.command(host, &[daemon, "--host", host, "--controller", &controller])?;
         for interface in self.lab.interfaces(host)? {

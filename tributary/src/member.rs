@@ -64,6 +64,12 @@ impl MemberArgs {
         self.tls.load_server()
     }
 
+    /// Whether it is said at all which host of which fabric this is.
+    pub(crate) fn is_given(&self) -> bool {
+        let HostArgs { host, interface, controller } = &self.host;
+        [host, interface, controller].into_iter().any(Option::is_some)
+    }
+
     /// # Errors
     /// A setting that is missing, an interface or certificates that cannot be used.
     pub(crate) fn member(self) -> Result<Member> {

@@ -1,18 +1,23 @@
 //! The parameter server's part of `tributary server`.
 
+mod reduction;
+mod reductions;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use toml::{Table, Value};
-use tributary_ps::server::{JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
 use tributary_transport::ServerTls;
 
 use crate::daemon::WrongUse;
 use crate::metrics::{Page, labels};
 use crate::remote;
+pub(crate) use reductions::Reductions;
 
 /// The key of a job's file that says where its token is; all others are the job's own.
 const TOKEN_KEY: &str = "token-file";
@@ -21,10 +26,12 @@ const TOKEN_KEY: &str = "token-file";
 pub(crate) struct Listening {
     server: ParameterServer,
     listener: TcpListener,
+    reductions: Option<Arc<Reductions>>,
     tls: Option<ServerTls>,
 }
 
-/// Reads the jobs' files and their checkpoints, and listens.
+/// Reads the jobs' files and their checkpoints, and listens. With `reductions`, what the policy A2S aggregates is
+/// added up on its way.
 ///
 /// # Errors
 /// [`WrongUse`]: files of jobs that make no sense. A file or checkpoint that cannot be used, an address that
@@ -33,6 +40,7 @@ pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
     checkpoints: Option<&Path>,
+    reductions: Option<Reductions>,
     tls: Option<ServerTls>,
 ) -> Result<Listening> {
     if jobs.is_empty() {
@@ -45,6 +53,11 @@ pub(crate) async fn listen(
     } else {
         tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
     }
+    if reductions.is_none() {
+        tracing::info!("no --host, --interface and --controller: all gradients come over TCP");
+    }
+    let reductions = reductions.map(Arc::new);
+    let fabric = reductions.clone().map(|reductions| reductions as Arc<dyn GroupFabric>);
     if tls.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
             ps_listen = %address,
