@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use tributary_codec::{EncodeError, LanesError};
 
 /// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
@@ -48,6 +49,42 @@ pub enum ClientError {
     /// A call was broken off before its answer came, so that the agent may still write to the segment.
     #[error("a call with this segment was broken off: the agent may still be writing; use another segment")]
     SegmentInUse,
+    /// A gradient cannot be quantised; every member has an error, and the job goes on.
+    #[error("rank {rank}, {name}: {error}")]
+    NotQuantised {
+        /// This member.
+        rank: u32,
+        /// The operation's name.
+        name: String,
+        /// What is wrong.
+        error: EncodeError,
+    },
+    /// What came back is no sum of quantised gradients, or there are too many members for one.
+    #[error(transparent)]
+    Lanes(#[from] LanesError),
+    /// A gradient for which no memory was made.
+    #[error(
+        "a gradient needs {values} integers, and {room} were made room for: ask for as many values as it has"
+    )]
+    TooLong {
+        /// How many it needs.
+        values: usize,
+        /// How many there are.
+        room: usize,
+    },
+    /// A quantised sum is that of all members or none: a level says nothing without their number.
+    #[error(
+        "{name} was summed over {contributors} of {members} members: quantised sums need all of them. Reduce again \
+         in a job of those that are left"
+    )]
+    MembersMissing {
+        /// The operation's name.
+        name: String,
+        /// How many were inside, at least in one place.
+        contributors: u32,
+        /// How many there should be.
+        members: u32,
+    },
     /// Shared memory has at least one byte.
     #[error("a segment cannot be empty: give it a size")]
     EmptySegment,

@@ -25,6 +25,12 @@ pub enum EncodeError {
     /// No worker has put a value into the sketch.
     #[error("the sketch to agree on is empty, or not a sum of sketches: each worker has to add its own")]
     EmptySketch,
+    /// Some worker had no sketch to add, and let all others know.
+    #[error(
+        "some worker's gradient holds a NaN or an infinity: that worker's own error names the value. \
+         Skip this step on all of them"
+    )]
+    NotFiniteSomewhere,
     /// Error feedback reads back what was encoded, and could not.
     #[error("what was just encoded cannot be read: {0}; this is a defect, please report it")]
     Unreadable(#[source] DecodeError),

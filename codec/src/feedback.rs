@@ -14,21 +14,35 @@ use crate::shared::Sketch;
 #[derive(Debug, Clone)]
 pub struct ErrorFeedback<C> {
     codec: C,
+    residual: Residual,
+}
+
+/// What has been left out of gradients so far, and is owed to the model.
+#[derive(Debug, Clone, Default)]
+pub struct Residual {
     owed: Vec<f32>,
+}
+
+impl Residual {
+    /// What to send: the gradient, and what is owed. Nothing is, to the first gradient or one of another model.
+    pub fn added_to(&self, gradient: &[f32]) -> Vec<f32> {
+        if self.owed.len() != gradient.len() {
+            return gradient.to_vec();
+        }
+        gradient.iter().zip(&self.owed).map(|(value, owed)| value + owed).collect()
+    }
+
+    /// From now on, what is owed is what was to be sent less what has been `sent`, of the same length.
+    pub fn set(&mut self, mut wanted: Vec<f32>, sent: &[f32]) {
+        wanted.iter_mut().zip(sent).for_each(|(wanted, sent)| *wanted -= sent);
+        self.owed = wanted;
+    }
 }
 
 impl<C: Codec> ErrorFeedback<C> {
     /// Feedback around `codec`, which owes nothing yet.
     pub fn new(codec: C) -> Self {
-        Self { codec, owed: Vec::new() }
-    }
-
-    fn with_owed(&self, gradient: &[f32]) -> Vec<f32> {
-        if self.owed.len() != gradient.len() {
-            // The first gradient, or one of another model.
-            return gradient.to_vec();
-        }
-        gradient.iter().zip(&self.owed).map(|(value, owed)| value + owed).collect()
+        Self { codec, residual: Residual::default() }
     }
 }
 
@@ -42,18 +56,16 @@ impl<C: Codec> Codec for ErrorFeedback<C> {
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
-        let mut wanted = self.with_owed(gradient);
+        let wanted = self.residual.added_to(gradient);
         let code = self.codec.encode(&wanted)?;
         let mut sent = vec![0.0; wanted.len()];
         decode_into(&code, &mut sent).map_err(EncodeError::Unreadable)?;
-        wanted.iter_mut().zip(&sent).for_each(|(wanted, sent)| *wanted -= sent);
-        self.owed = wanted;
+        self.residual.set(wanted, &sent);
         Ok(code)
     }
 
     fn propose(&mut self, gradient: &[f32]) -> Result<Option<Sketch>, EncodeError> {
-        let wanted = self.with_owed(gradient);
-        self.codec.propose(&wanted)
+        self.codec.propose(&self.residual.added_to(gradient))
     }
 
     fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {

@@ -37,14 +37,16 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     // The cost of the best clusters for the first i points, and for each further cluster where it starts.
     let mut costs: Vec<f64> = (0..=points.len()).map(|end| sums.cost(0..end)).collect();
     let mut starts = Vec::with_capacity(k - 1);
-    for _ in 1..k {
+    for clusters in 2..=k {
         let mut layer = Layer {
             sums: &sums,
             before: &costs,
             costs: vec![0.0; costs.len()],
             starts: vec![0; costs.len()],
         };
-        layer.solve(1..points.len() + 1, 0..points.len());
+        // No cluster is empty, and of all clusters together only the end of all points is of interest.
+        let first = if clusters == k { points.len() } else { clusters };
+        layer.solve(first..points.len() + 1, clusters - 1..points.len());
         let Layer { costs: next, starts: start, .. } = layer;
         starts.push(start);
         costs = next;

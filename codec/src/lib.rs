@@ -50,7 +50,7 @@ pub use codec::Codec;
 pub use decode::{decode, decode_into};
 pub use error::{DecodeError, EncodeError, UnknownCodec};
 pub use f16::F16;
-pub use feedback::ErrorFeedback;
+pub use feedback::{ErrorFeedback, Residual};
 pub use kind::Kind;
 pub use none::Uncompressed;
 pub use shared::{Codebook, Lanes, LanesError, Shared, Sketch};

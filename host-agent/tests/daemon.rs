@@ -18,7 +18,8 @@ use star::Hub;
 use tempfile::TempDir;
 use tonic::Code;
 use tributary_api::Downlink;
-use tributary_client::{Agent, ClientError, Job, Operation};
+use tributary_client::{Agent, ClientError, Job, Operation, Quantised, Sent};
+use tributary_codec::Lanes;
 use tributary_host_agent::{AgentConfig, AgentDaemon, OpenPort, RunningAgent, ServerAgent};
 use tributary_link::FramePort;
 use tributary_protocol::Timers;
@@ -203,4 +204,86 @@ async fn without_an_agent_the_socket_is_named() {
     let error = Agent::connect("/nowhere/agent.sock").await.unwrap_err();
     assert!(matches!(error, ClientError::NoAgent { .. }));
     assert!(error.to_string().contains("/nowhere/agent.sock"), "{error}");
+}
+
+/// A gradient with long tails, another one for each rank.
+fn gradient(rank: u32) -> Vec<f32> {
+    (0..5000).map(|at| (((at + 31 * rank) as f32 * 0.7).sin() * 1.2).powi(5)).collect()
+}
+
+/// Reduces both ranks' gradients with quantised levels.
+async fn quantised_sums(
+    jobs: &mut [Job; 2],
+    quantised: &mut [Quantised; 2],
+    gradients: [&[f32]; 2],
+) -> [Result<(Vec<f32>, Sent), ClientError>; 2] {
+    async fn one(
+        job: &mut Job,
+        quantised: &mut Quantised,
+        gradient: &[f32],
+    ) -> Result<(Vec<f32>, Sent), ClientError> {
+        let mut sum = gradient.to_vec();
+        let sent = quantised.all_reduce(job, "gradient", &mut sum).await?;
+        Ok((sum, sent))
+    }
+    let ([job0, job1], [first, second]) = (jobs, quantised);
+    let (a, b) = tokio::join!(one(job0, first, gradients[0]), one(job1, second, gradients[1]));
+    [a, b]
+}
+
+async fn quantised(jobs: &mut [Job; 2], feedback: bool) -> [Quantised; 2] {
+    let [first, second] = jobs;
+    let (a, b) = tokio::join!(first.quantised(5000, feedback), second.quantised(5000, feedback));
+    [a.unwrap(), b.unwrap()]
+}
+
+#[tokio::test]
+async fn quantised_gradients_are_added_up_as_integers() {
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    let mut both = quantised(&mut jobs, false).await;
+    let gradients = [gradient(0), gradient(1)];
+    let sums = quantised_sums(&mut jobs, &mut both, [&gradients[0], &gradients[1]]).await;
+    let [(first, sent), (second, other)] = sums.map(Result::unwrap);
+    assert_eq!((&first, &sent), (&second, &other), "both ranks have the same bits");
+
+    let lanes = Lanes::new(&sent.codebook, 2, 5000).unwrap();
+    let [a, b] = gradients.map(|gradient| lanes.sum_of(&lanes.pack(&gradient).unwrap(), 1).unwrap());
+    assert_eq!(first, a.iter().zip(&b).map(|(a, b)| a + b).collect::<Vec<f32>>());
+    // A sum of two levels, 30 at most, takes 5 bits: six values in each integer, besides the 2,048 of the sketch.
+    assert_eq!(sent.elements, 2048 + 5000_usize.div_ceil(6));
+}
+
+#[tokio::test]
+async fn what_levels_leave_out_comes_with_the_next_gradients() {
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    let gradients = [gradient(0), gradient(1)];
+    let mut errors = Vec::new();
+    for feedback in [false, true] {
+        let mut both = quantised(&mut jobs, feedback).await;
+        let mut total = vec![0.0; 5000];
+        for _ in 0..20 {
+            let [first, _] = quantised_sums(&mut jobs, &mut both, [&gradients[0], &gradients[1]]).await;
+            total.iter_mut().zip(first.unwrap().0).for_each(|(total, sum)| *total += sum / 20.0);
+        }
+        let exact = gradients[0].iter().zip(&gradients[1]).map(|(a, b)| a + b);
+        errors.push(total.iter().zip(exact).map(|(total, exact)| (total - exact).powi(2)).sum::<f32>());
+    }
+    assert!(errors[1] < errors[0] / 10.0, "{errors:?} without feedback and with it");
+}
+
+#[tokio::test]
+async fn a_gradient_that_is_not_finite_fails_on_every_rank_and_the_job_goes_on() {
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    let mut both = quantised(&mut jobs, true).await;
+    let (good, mut bad) = (gradient(0), gradient(1));
+    bad[77] = f32::NAN;
+    let refused = quantised_sums(&mut jobs, &mut both, [&good, &bad]).await;
+    let [first, second] = refused.map(|refused| refused.unwrap_err().to_string());
+    assert!(first.starts_with("rank 0, gradient: some worker's gradient"), "{first}");
+    assert!(second.starts_with("rank 1, gradient: value 77"), "{second}");
+    let [first, _] = quantised_sums(&mut jobs, &mut both, [&good, &gradient(1)]).await;
+    assert!(first.unwrap().0.iter().all(|value| value.is_finite()));
 }

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tonic::transport::{Endpoint, Server};
 use tributary_ps::client::{Client, ClientOptions, Contribution, Contributor, Fabric, FabricError};
 use tributary_ps::policy::Worker;
 use tributary_ps::server::{
     GroupEvent, GroupEvents, GroupFabric, GroupRequest, JobSettings, JobSpec, JobStats, ParameterServer,
     PolicyKind, Reduction, Sum, View,
 };
+use tributary_transport::Remote;
 
 const PARAMETERS: usize = 10;
 const GRADIENT: [f32; PARAMETERS] = [1.0; PARAMETERS];
@@ -162,7 +162,7 @@ struct Running {
 
 impl Running {
     async fn start(servers: usize, workers: u16) -> Self {
-        let (hub, mut endpoints, mut views, mut stops) = (Hub::default(), vec![], vec![], vec![]);
+        let (hub, mut remotes, mut views, mut stops) = (Hub::default(), vec![], vec![], vec![]);
         let epoch = NonZeroU64::new(2).unwrap();
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), PolicyKind::A2s, epoch, 1.0);
         let spec = JobSpec { decay: 1.0, slack: 1, ..spec };
@@ -171,18 +171,18 @@ impl Running {
             let settings = JobSettings { spec: spec.clone(), token: None };
             let server = ParameterServer::start(vec![settings], None, Some(&fabric)).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = format!("http://{}", listener.local_addr().unwrap());
-            endpoints.push(Endpoint::from_shared(address).unwrap());
+            let address = listener.local_addr().unwrap().to_string();
+            remotes.push(Remote::parameter_server(&address, None).unwrap());
             views.push(server.view());
             let (stop, stopped) = oneshot::channel::<()>();
             stops.push(stop);
-            tokio::spawn(server.serve(Server::builder(), listener, async move {
+            tokio::spawn(server.serve(listener, None, async move {
                 let _ = stopped.await;
             }));
         }
         let join = |worker: Worker| {
             let host = Host { hub: hub.clone(), name: format!("h{worker}") };
-            let options = ClientOptions::new(endpoints.clone(), "job", worker);
+            let options = ClientOptions::new(remotes.clone(), "job", worker);
             let options = ClientOptions { fabric: Some(Arc::new(host)), ..options };
             async move { Client::join(options, &[0.0; PARAMETERS]).await.unwrap().0 }
         };

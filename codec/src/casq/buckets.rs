@@ -1,14 +1,17 @@
 //! Hash buckets: how many a cluster gets, and what they stand for.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::MOST_CLUSTERS;
+use super::cells::{Cells, Sum, of_buckets};
 use super::nearest::Nearest;
-use crate::hash;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The most buckets of a code by default: their sums then fit into a core's second-level cache.
-const MOST_BUCKETS: usize = 1 << 15;
+/// The most buckets of a code by default: the sums of a part of the gradient then fit into a core's caches with much
+/// room to spare, and are allocated without asking the system for memory each time.
+const MOST_BUCKETS: usize = 1 << 12;
 /// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit a value, and
 /// a code of four clusters is 14 times smaller than f32.
 const VALUES_PER_BUCKET: usize = 128;
@@ -19,7 +22,7 @@ const MOST_PARTS: usize = 32;
 /// How many buckets a code has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buckets {
-    /// One for each 128 values, 32,768 at most.
+    /// One for each 128 values, 4,096 at most.
     #[default]
     InProportion,
     /// One for each cluster: a value becomes its cluster's mean. This is clustering without buckets.
@@ -61,51 +64,24 @@ pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
 
 /// The mean of each bucket, cluster by cluster; 0 of one that no value falls into.
 pub(super) fn means(gradient: &[f32], nearest: &Nearest, counts: &[u32]) -> Vec<f32> {
-    let table = starts(counts);
-    let total = counts.iter().map(|count| *count as usize).sum();
+    let cells = Cells::new(nearest, counts);
     // The parts don't depend on the number of cores, nor does the order in which they are added up: the
     // same gradient always gives the same code.
     let part = gradient.len().max(1).div_ceil(MOST_PARTS).next_multiple_of(PIECE);
-    let fill = |(part_number, values): (usize, &[f32])| {
-        let mut sums = vec![(0.0, 0_u32); total];
-        add_up(values, part_number * part, nearest, &table, &mut sums);
-        sums
+    let fill = |(part_number, values): (usize, &[f32])| cells.add_up(values, part_number * part);
+    let parts: Vec<Vec<Sum>> = gradient.par_chunks(part).enumerate().map(fill).collect();
+    let mean = |cells: Range<usize>| {
+        let sums = cells.flat_map(|cell| parts.iter().map(move |part| part[cell]));
+        let [sum, count] = sums.fold(Sum::default(), |total, sum| [total[0] + sum[0], total[1] + sum[1]]);
+        if count > 0.0 { (sum / count) as f32 } else { 0.0 }
     };
-    let parts: Vec<Vec<(f64, u32)>> = gradient.par_chunks(part).enumerate().map(fill).collect();
-    let mean = |bucket: usize| {
-        let sums = parts.iter().map(|part| part[bucket]);
-        let (sum, count) = sums.fold((0.0, 0), |(sum, count), (s, c)| (sum + s, count + c));
-        if count == 0 { 0.0 } else { (sum / f64::from(count)) as f32 }
-    };
-    (0..total).into_par_iter().with_min_len(BLOCK).map(mean).collect()
-}
-
-/// Adds `values`, of which the first is at `start` in the gradient, to their buckets.
-fn add_up(
-    values: &[f32],
-    start: usize,
-    nearest: &Nearest,
-    table: &[(u32, u32); MOST_CLUSTERS],
-    sums: &mut [(f64, u32)],
-) {
-    let mut clusters = [0; BLOCK];
-    let mut position = start as u32;
-    for values in values.chunks(BLOCK) {
-        let clusters = &mut clusters[..values.len()];
-        nearest.find(values, clusters);
-        for (value, cluster) in values.iter().zip(clusters) {
-            let (first, count) = table[usize::from(*cluster) % MOST_CLUSTERS];
-            let (sum, members) = &mut sums[(first + hash::bucket(position, count)) as usize];
-            *sum += f64::from(*value);
-            *members += 1;
-            position = position.wrapping_add(1);
-        }
-    }
+    of_buckets(counts).into_par_iter().with_min_len(BLOCK).map(mean).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash;
 
     #[test]
     fn buckets_are_in_proportion_within_the_limits() {

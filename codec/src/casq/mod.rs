@@ -5,6 +5,7 @@
 //! hashes to, which stands for the mean of its values. What is sent: the means, and each value's cluster.
 
 mod buckets;
+mod cells;
 mod nearest;
 mod sample;
 
@@ -51,6 +52,13 @@ impl Codec for Casq {
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        // Threads that wait for work are woken up once, not for each step.
+        rayon::scope(|_| self.encode_in_pool(gradient))
+    }
+}
+
+impl Casq {
+    fn encode_in_pool(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
         finite::check(gradient)?;
         let sample = Sample::new(sample(gradient, &mut self.random));
         let clusters = kmeans(&sample.points, self.clusters.into());

@@ -106,15 +106,23 @@ impl Lanes {
 
     /// The sum of all workers' decoded gradients, from the sum of their lanes.
     ///
+    /// # Errors
+    /// Those of [`sum_of`](Self::sum_of).
+    pub fn sum(&self, lanes: &[i32]) -> Result<Vec<f32>, LanesError> {
+        self.sum_of(lanes, self.workers)
+    }
+
+    /// The sum of so many workers' decoded gradients, from the sum of their lanes; of 1: what its lanes stand for.
+    ///
     /// It has the same bits as adding up decoded codes, where these are exact (see [`Codebook`]).
     ///
     /// # Errors
     /// [`LanesError::Length`], or [`LanesError::Sum`] where a lane is no sum of so many workers' levels.
-    pub fn sum(&self, lanes: &[i32]) -> Result<Vec<f32>, LanesError> {
+    pub fn sum_of(&self, lanes: &[i32], workers: u32) -> Result<Vec<f32>, LanesError> {
         if lanes.len() != self.count() {
             return Err(LanesError::Length { expected: self.count(), got: lanes.len() });
         }
-        let most = self.codebook.most(self.workers).cast_signed();
+        let most = self.codebook.most(workers.min(self.workers)).cast_signed();
         let mask = (1_i64 << self.width) - 1;
         let mut out = vec![0.0; self.values];
         if lanes.is_empty() {
@@ -127,17 +135,16 @@ impl Lanes {
                 for (out, lane) in out.iter_mut().zip(lanes) {
                     let sum = (i64::from(*lane) >> (field * self.width)) & mask;
                     largest = largest.max(sum | i64::from(*lane < 0) << USED_BITS);
-                    *out = self.codebook.sum(sum, self.workers);
+                    *out = self.codebook.sum(sum, workers);
                 }
-                if largest <= most { Ok(()) } else { Err(self.no_sum(lanes, piece * PIECE)) }
+                if largest <= most { Ok(()) } else { Err(self.no_sum(lanes, piece * PIECE, most)) }
             })
         })?;
         Ok(out)
     }
 
     /// The first of `lanes`, which start at `start`, that is no sum of levels.
-    fn no_sum(&self, lanes: &[i32], start: usize) -> LanesError {
-        let most = self.codebook.most(self.workers).cast_signed();
+    fn no_sum(&self, lanes: &[i32], start: usize, most: i64) -> LanesError {
         let is_sum = |lane: &i32| {
             let fields = (0..self.fields as u32).map(|field| i64::from(*lane) >> (field * self.width));
             *lane >= 0 && fields.map(|field| field & ((1 << self.width) - 1)).all(|sum| sum <= most)

@@ -39,16 +39,28 @@ impl Sketch {
         Ok(Self { counts })
     }
 
+    /// What a worker adds whose gradient is not finite, and has no sketch: no sum with it in is one, so that every
+    /// worker learns of it, and none waits for the gradient.
+    pub fn refusal() -> Self {
+        let mut counts = vec![0; Self::LANES];
+        counts[INFINITE] = 1;
+        Self { counts }
+    }
+
     /// A sketch, or a sum of them, that came over a network.
     ///
     /// # Errors
-    /// [`EncodeError::EmptySketch`] if these are not [`LANES`](Self::LANES) counts of finite values.
+    /// [`EncodeError::EmptySketch`] if these are not [`LANES`](Self::LANES) counts,
+    /// [`EncodeError::NotFiniteSomewhere`] if a [`refusal`](Self::refusal) is among them.
     pub fn from_lanes(counts: Vec<i32>) -> Result<Self, EncodeError> {
         let finite = |lanes: &[i32]| lanes[INFINITE..].iter().all(|count| *count == 0);
-        let sound = counts.len() == Self::LANES
-            && counts.iter().all(|count| *count >= 0)
-            && counts.chunks(MAGNITUDES).all(finite);
-        if sound { Ok(Self { counts }) } else { Err(EncodeError::EmptySketch) }
+        if counts.len() != Self::LANES || counts.iter().any(|count| *count < 0) {
+            return Err(EncodeError::EmptySketch);
+        }
+        if !counts.chunks(MAGNITUDES).all(finite) {
+            return Err(EncodeError::NotFiniteSomewhere);
+        }
+        Ok(Self { counts })
     }
 
     /// The counts, to be added up lane by lane.
@@ -105,10 +117,16 @@ mod tests {
 
     #[test]
     fn what_is_no_sketch_is_refused() {
-        let mut infinite = vec![0; Sketch::LANES];
-        infinite[(f32::INFINITY.to_bits() >> DROPPED_BITS) as usize] = 1;
-        for lanes in [vec![], vec![1; 5], vec![-1; Sketch::LANES], infinite] {
+        for lanes in [vec![], vec![1; 5], vec![-1; Sketch::LANES]] {
             assert_eq!(Sketch::from_lanes(lanes), Err(EncodeError::EmptySketch));
         }
+        for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            let mut infinite = vec![0; Sketch::LANES];
+            infinite[(value.to_bits() >> DROPPED_BITS) as usize] = 1;
+            assert_eq!(Sketch::from_lanes(infinite), Err(EncodeError::NotFiniteSomewhere));
+        }
+        let mut sum = Sketch::of(&[1.0, 2.0], &mut ChaCha8Rng::seed_from_u64(0)).unwrap();
+        sum.add(&Sketch::refusal());
+        assert_eq!(Sketch::from_lanes(sum.counts), Err(EncodeError::NotFiniteSomewhere));
     }
 }

@@ -64,11 +64,11 @@ pub(crate) async fn listen(
             "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
         );
     }
-    let server = ParameterServer::start(jobs, checkpoints, None)?;
+    let server = ParameterServer::start(jobs, checkpoints, fabric.as_ref())?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
-    Ok(Listening { server, listener, tls })
+    Ok(Listening { server, listener, reductions, tls })
 }
 
 impl Listening {
@@ -81,7 +81,11 @@ impl Listening {
     /// # Errors
     /// The transport's.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        Ok(self.server.serve(self.listener, self.tls, stop).await?)
+        let served = self.server.serve(self.listener, self.tls, stop).await;
+        if let Some(reductions) = self.reductions {
+            reductions.finished().await;
+        }
+        Ok(served?)
     }
 }
 

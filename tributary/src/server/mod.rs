@@ -93,7 +93,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
             let reductions = member.clone().map(|member| Reductions::new(member, agents.clone()));
             let checkpoints = settings.ps_checkpoints.as_deref();
             let jobs = &settings.ps_job;
-            Some(parameter_server::listen(address, jobs, checkpoints, tls, reductions).await?)
+            Some(parameter_server::listen(address, jobs, checkpoints, reductions, tls).await?)
         }
     };
     let view = parameters.as_ref().map(Listening::view);

@@ -1,0 +1,143 @@
+//! Where values are added up: each bucket is one cell, but in a cluster of few buckets it is several.
+//!
+//! An addition to a cell has to wait for the one before. Most of a gradient is in the cluster around 0, which has
+//! hardly a bucket: one sum for all of these values would take several times as long.
+
+use std::ops::Range;
+
+use multiversion::multiversion;
+
+use super::MOST_CLUSTERS;
+use super::nearest::Nearest;
+use crate::hash;
+use crate::pieces::BLOCK;
+
+/// A sum of values and their number: both f64, so that one instruction adds to both.
+pub(super) type Sum = [f64; 2];
+
+/// The cells of all clusters, one after the other.
+#[derive(Debug)]
+pub(super) struct Cells {
+    /// Of the lowest cluster.
+    first: Place,
+    steps: Steps,
+    total: usize,
+}
+
+/// Where a cluster's cells start, and how many there are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    start: u32,
+    cells: u32,
+}
+
+/// From one cluster to the next.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// What a value of the next cluster is above of.
+    midpoint: f32,
+    /// What is added to the place, mod 2^32.
+    change: Place,
+}
+
+type Steps = [Step; MOST_CLUSTERS - 1];
+
+impl Step {
+    /// No value is above of it.
+    const UNUSED: Self = Self { midpoint: f32::INFINITY, change: Place { start: 0, cells: 0 } };
+
+    fn is_unused(&self) -> bool {
+        self.midpoint == f32::INFINITY
+    }
+}
+
+/// Cells of a cluster, at least: multiples of the golden ratio come back to one of 16 after eight values.
+const LEAST_CELLS: u32 = 16;
+
+impl Cells {
+    /// For so many buckets of each cluster.
+    pub(super) fn new(nearest: &Nearest, counts: &[u32]) -> Self {
+        let mut total = 0;
+        let place = |count: &u32| {
+            let place = Place { start: total, cells: count * cells_of_bucket(*count) };
+            total += place.cells;
+            place
+        };
+        let places: Vec<Place> = counts.iter().map(place).collect();
+        let mut steps = [Step::UNUSED; MOST_CLUSTERS - 1];
+        let pairs = nearest.midpoints().iter().zip(places.windows(2));
+        for (step, (midpoint, pair)) in steps.iter_mut().zip(pairs) {
+            let start = pair[1].start.wrapping_sub(pair[0].start);
+            let change = Place { start, cells: pair[1].cells.wrapping_sub(pair[0].cells) };
+            *step = Step { midpoint: *midpoint, change };
+        }
+        let first = places.first().copied().unwrap_or_default();
+        Self { first, steps, total: total as usize }
+    }
+
+    /// The sums in all cells over `values`, of which the first is at `start` in the gradient.
+    pub(super) fn add_up(&self, values: &[f32], start: usize) -> Vec<Sum> {
+        let mut sums = vec![Sum::default(); self.total];
+        let mut cells = [0; BLOCK];
+        for (block, values) in values.chunks(BLOCK).enumerate() {
+            let position = (start + block * BLOCK) as u32;
+            find_cells(values, position, self.first, &self.steps, &mut cells);
+            for (value, cell) in values.iter().zip(&cells) {
+                let [sum, count] = &mut sums[*cell as usize];
+                *sum += f64::from(*value);
+                *count += 1.0;
+            }
+        }
+        sums
+    }
+}
+
+/// The cells of each bucket.
+///
+/// With s times as many cells as buckets, cell ⌊h · s · buckets⌋ is in bucket ⌊h · buckets⌋, for all h.
+pub(super) fn of_buckets(counts: &[u32]) -> Vec<Range<usize>> {
+    let sizes = counts.iter().flat_map(|count| (0..*count).map(|_| cells_of_bucket(*count) as usize));
+    let cells = sizes.scan(0, |end, size| {
+        *end += size;
+        Some(*end - size..*end)
+    });
+    cells.collect()
+}
+
+fn cells_of_bucket(buckets: u32) -> u32 {
+    LEAST_CELLS.div_ceil(buckets.max(1))
+}
+
+/// The cell of each value, of which the first is at `position`.
+#[multiversion(targets("x86_64+avx2"))]
+fn find_cells(values: &[f32], position: u32, first: Place, steps: &Steps, cells: &mut [u32; BLOCK]) {
+    match steps.split_first_chunk() {
+        Some((few, more)) if more.iter().all(Step::is_unused) => {
+            find_cells_by::<FEW>(values, position, first, few, cells);
+        }
+        _ => find_cells_by(values, position, first, steps, cells),
+    }
+}
+
+/// As many steps as four clusters have.
+const FEW: usize = 3;
+
+/// With a number of steps that the compiler knows, this loop compiles to vector instructions.
+#[inline(always)]
+fn find_cells_by<const STEPS: usize>(
+    values: &[f32],
+    position: u32,
+    first: Place,
+    steps: &[Step; STEPS],
+    cells: &mut [u32; BLOCK],
+) {
+    for ((cell, value), place) in cells.iter_mut().zip(values).zip(0..) {
+        let Place { mut start, mut cells } = first;
+        for Step { midpoint, change } in steps {
+            let above = if value > midpoint { u32::MAX } else { 0 };
+            start = start.wrapping_add(above & change.start);
+            cells = cells.wrapping_add(above & change.cells);
+        }
+        *cell = start.wrapping_add(hash::bucket(position.wrapping_add(place), cells));
+    }
+}
