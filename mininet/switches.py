@@ -92,10 +92,17 @@ class Bmv2Switch(ProgrammableSwitch):
         command = [self.PROGRAM, "--no-p4", "--device-id", str(self.device_id), "--thrift-port", "0"]
         for port, interface in self.data_ports():
             command += ["-i", f"{port}@{interface}"]
-        # Its default is in /tmp, the same for every switch of that id on the machine.
-        command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
+        if self._has_notifications():
+            # Its default is in /tmp, the same for every switch of that id on the machine.
+            command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
         command += ["--", "--cpu-port", str(CPU_PORT)]
         return [*command, "--grpc-server-addr", f"{self.address}:{P4RUNTIME_PORT}"]
+
+    @classmethod
+    def _has_notifications(cls) -> bool:
+        """A BMv2 that was built without nanomsg does not know the option."""
+        said = subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False)
+        return "--notifications-addr" in said.stdout
 
     def wait_until_ready(self) -> None:
         """It says nothing when it is ready, but takes connections then."""

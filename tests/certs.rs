@@ -25,15 +25,16 @@ fn a_ca_issues_certificates_for_a_whole_fabric_and_later_for_one_host_more() {
     let dir = ["--json", "--dir", path.to_str().unwrap()];
     json(&[&["certs", "init"], &dir[..]].concat());
     let fabric = ["--controller", "10.0.0.1", "--controller", "controller.example", "--operator"];
+    let server = ["--parameter-server", "ps=10.0.0.2", "--parameter-server", "ps=ps.example"];
     let topology = ["--topology", "topologies/two-workers.toml", "--days", "30"];
-    let issued = json(&[&["certs", "issue"], &dir[..], &fabric, &topology].concat());
+    let issued = json(&[&["certs", "issue"], &dir[..], &fabric, &server, &topology].concat());
     let issued = issued["certificates"].as_array().unwrap();
     let purposes: Vec<_> = issued.iter().map(|one| (one["names"].clone(), one["purpose"].clone())).collect();
     let row = |names: &[&str], purpose: &str| (names.to_vec().into(), purpose.into());
     let expected = [
         row(&["10.0.0.1", "controller.example"], "server"),
         row(&["operator"], "client"),
-        row(&["ps"], "client"),
+        row(&["ps", "10.0.0.2", "ps.example"], "server and client"),
         row(&["w0"], "client"),
         row(&["w1"], "client"),
     ];
@@ -68,9 +69,14 @@ fn nothing_is_overwritten_unless_it_is_said() {
 fn wrong_use_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
-    refused(&["certs", "issue", "--dir", dir], 2, &["--controller", "--host", "--topology", "--operator"]);
+    refused(
+        &["certs", "issue", "--dir", dir],
+        2,
+        &["--controller", "--parameter-server", "--host", "--topology", "--operator"],
+    );
     refused(&["certs", "issue", "--dir", dir, "--host", "a b"], 2, &["a b", "DNS name"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "10.0.0.1"], 2, &["not an address"]);
+    refused(&["certs", "issue", "--dir", dir, "--parameter-server", "ps"], 2, &["ps=10.0.0.1"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "ca"], 2, &["ca.crt is another one's"]);
     refused(&["certs", "issue", "--dir", dir, "--topology", "none.toml"], 1, &["none.toml"]);
     refused(&["certs", "init", "--dir", dir, "--days", "0"], 2, &["--days"]);

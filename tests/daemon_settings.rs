@@ -61,6 +61,7 @@ fn the_example_settings_have_no_key_that_there_is_not() {
     fs::write(&token, "00").unwrap();
     let job = ["--job", "a", "--token-file", token.path().to_str().unwrap()];
     refused(&[&["server", "--config", "deploy/config/server.toml"], &job[..]].concat(), 1, &["ens1f0"]);
+    refused(&["server", "--config", "deploy/config/parameter-server.toml"], 1, &["ps.crt"]);
 }
 
 #[test]

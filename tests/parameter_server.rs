@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use network::Daemon;
 use serde_json::Value;
-use support::{json, refused, root, stderr, tributary};
+use support::{assert_refused, json, refused, root, stderr, tributary};
 use tempfile::TempDir;
 
 const WORKERS: u16 = 3;
@@ -53,12 +53,33 @@ impl Place {
     }
 
     fn serve(&self) -> Daemon {
+        Daemon::start(self.server())
+    }
+
+    fn server(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.current_dir(root()).args(["server", "--ps-listen", &self.listen.to_string()]);
         command.arg("--ps-job").arg(self.file("job.toml"));
         command.arg("--ps-checkpoints").arg(self.file("checkpoints"));
         command.args(["--metrics", &self.metrics.to_string()]);
-        Daemon::start(command)
+        command
+    }
+
+    /// A new CA, with certificates for the server's host and for a worker's.
+    fn certificates(&self, folder: &str) {
+        let dir = self.file(folder);
+        let dir = ["--json", "--dir", dir.to_str().unwrap()];
+        json(&[&["certs", "init"], &dir[..]].concat());
+        let whom = ["--parameter-server", "ps=127.0.0.1", "--host", "w0"];
+        json(&[&["certs", "issue"], &dir[..], &whom].concat());
+    }
+
+    /// The options of someone who has the certificate of `name` from the CA in `folder`.
+    fn with_tls(&self, mut command: Command, folder: &str, name: &str) -> Command {
+        let file = |name: &str| self.file(folder).join(name);
+        command.arg("--tls-ca").arg(file("ca.crt")).arg("--tls-cert").arg(file(&format!("{name}.crt")));
+        command.arg("--tls-key").arg(file(&format!("{name}.key")));
+        command
     }
 
     /// The value of a metric.
@@ -203,6 +224,39 @@ fn who_does_not_belong_is_refused_and_the_others_go_on() {
     let workers = place.start_workers(5);
     assert_eq!(reports(workers).len(), 3);
     server.terminate();
+}
+
+#[test]
+fn with_certificates_workers_train_and_strangers_are_not_listened_to() {
+    let place = Place::new("bsp");
+    place.certificates("certs");
+    place.certificates("others");
+    let mut server = Daemon::start(place.with_tls(place.server(), "certs", "ps"));
+    let worker = |number| place.worker(number, 5, &[place.listen]);
+    let refuse = |mut command: Command, words: &[&str]| {
+        assert_refused(&command.output().unwrap(), &[&["parameter server at"], words].concat());
+    };
+    refuse(worker(0), &["it demands TLS", "--tls-ca"]);
+    refuse(place.with_tls(worker(0), "others", "w0"), &["is not signed by", "others/ca.crt"]);
+    let mut stranger = worker(0);
+    stranger.arg("--tls-ca").arg(place.file("certs/ca.crt"));
+    stranger.arg("--tls-cert").arg(place.file("others/w0.crt"));
+    stranger.arg("--tls-key").arg(place.file("others/w0.key"));
+    refuse(stranger, &["does not trust the certificate in", "others/w0.crt", "was given as --tls-ca"]);
+    server.wait_for_line("turned a client away");
+    let start = |number| {
+        let mut command = place.with_tls(worker(number), "certs", "w0");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    assert_eq!(reports((0..WORKERS).map(start).collect()).len(), usize::from(WORKERS));
+    server.terminate();
+    // What a host connects with is not enough to be a server.
+    let host = Daemon::start(place.with_tls(place.server(), "certs", "w0"));
+    refuse(place.with_tls(worker(0), "certs", "w0"), &["its certificate is not for servers"]);
+    host.terminate();
+    let plain = place.serve();
+    refuse(place.with_tls(worker(0), "certs", "w0"), &["does not speak TLS", "--tls-key and --tls-ca"]);
+    plain.terminate();
 }
 
 #[test]

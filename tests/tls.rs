@@ -7,7 +7,8 @@
 mod network;
 mod support;
 
-use std::process::{Command, Output};
+use std::fs;
+use std::process::{Command, Output, Stdio};
 
 use network::{Daemon, Network};
 use serde_json::Value;
@@ -30,7 +31,9 @@ impl<'a> Certificates<'a> {
         let [_, address] = network.controller();
         let (controller, _) = address.split_once(':').unwrap();
         let topology = format!("topologies/{TOPOLOGY}");
+        let server = format!("ps={}", network.address("ps"));
         let whom = ["--controller", controller, "--operator", "--topology", &topology];
+        let whom = [&whom[..], &["--parameter-server", &server]].concat();
         json(&[&["certs", "issue", "--json", "--dir", &dir], &whom[..]].concat());
         Self { network, folder }
     }
@@ -119,6 +122,45 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     assert!(counters["switches"][0]["jobs"]["job"]["completed"]["packets"].as_u64().unwrap() > 0);
     let end = ["jobs", "end", "job", "--json", "--token-file", &token];
     succeeded(&ask(&network, &end, &operator));
+}
+
+#[test]
+fn workers_train_through_their_agents_each_in_its_hosts_name() {
+    let Some(network) = Network::up("tlsps", TOPOLOGY) else { return };
+    let certificates = Certificates::issue(&network, "certs");
+    let others = Certificates::issue(&network, "others");
+    let (job, token) = (network.file("digits.toml"), network.token("digits"));
+    fs::write(&token, "00ff17").unwrap();
+    let text = format!(
+        "name = \"digits\"\nworkers = 2\npolicy = \"bsp\"\nepoch-iterations = 10\nlearning-rate = 0.2\n\
+         token-file = {token:?}\n"
+    );
+    fs::write(&job, text).unwrap();
+    let listen = format!("{}:29812", network.address("ps"));
+    let server = network.command("ps", &["server", "--ps-listen", &listen, "--ps-job", &job]);
+    let _server = Daemon::start(with(server, &certificates.of("ps")));
+    let agent = |host: &str, options: &[String]| Daemon::start(with(network.agent_command(host), options));
+    let worker = |host: &str, rank: &str| {
+        let common = ["ps", "worker", "--json", "--job", "digits", "--workers", "2", "--iterations", "5"];
+        let mut command = network.command(host, &common);
+        command.args(["--worker", rank, "--token-file", &token, "--server", &listen]);
+        command.arg("--agent").arg(network.socket(host));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    // By the name in its certificate a host is known, whatever its --host says.
+    let impostor = agent("w0", &certificates.of("w1"));
+    let denied = worker("w0", "0").output().unwrap();
+    assert_refused(&denied, &["for \"w1\", not for host \"w0\""]);
+    drop(impostor);
+    let stranger = agent("w0", &others.of("w0"));
+    assert_refused(&worker("w0", "0").output().unwrap(), &["its certificate is not signed by"]);
+    drop(stranger);
+    let _agents: Vec<_> = network.workers().iter().map(|host| agent(host, &certificates.of(host))).collect();
+    let workers = [("w0", "0"), ("w1", "1")].map(|(host, rank)| worker(host, rank).spawn().unwrap());
+    let reports = workers.map(|worker| succeeded(&worker.wait_with_output().unwrap()));
+    assert_eq!(reports[0]["parameters"], reports[1]["parameters"]);
+    assert_eq!((&reports[0]["iterations"], &reports[0]["computed"]), (&5.into(), &5.into()));
 }
 
 #[test]

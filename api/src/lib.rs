@@ -13,6 +13,9 @@ mod error;
 pub use config::{DownPath, Downlink, Endpoint, JobConfig, Role};
 pub use error::ConfigError;
 
+/// The most letters that a job's name may have.
+pub const MAX_JOB_NAME: usize = 64;
+
 /// The messages and the service as generated.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {

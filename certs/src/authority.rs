@@ -92,7 +92,7 @@ impl Authority {
         params.subject_alt_names = names.map(Name::alternative).collect::<Result<_, _>>()?;
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![subject.purpose()];
+        params.extended_key_usages = subject.purposes();
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
@@ -125,12 +125,17 @@ mod tests {
     fn a_certificate_says_who_it_is_for_what_for_and_until_when() {
         let names = ["controller.example", "10.0.0.1", "::1"].map(|name| name.parse().unwrap());
         let authority = authority();
-        for (subject, is_server) in [(Subject::Controller(names.to_vec()), true), (host(), false)] {
+        let subjects = [
+            (Subject::Controller(names.to_vec()), (true, false)),
+            (Subject::ParameterServer(names.to_vec()), (true, true)),
+            (host(), (false, true)),
+        ];
+        for (subject, expected) in subjects {
             let issued = authority.issue(&subject, Validity::days(5).unwrap()).unwrap();
             let (_, pem) = parse_x509_pem(issued.certificate.as_bytes()).unwrap();
             let (_, certificate) = parse_x509_certificate(&pem.contents).unwrap();
             let purposes = certificate.extended_key_usage().unwrap().unwrap().value;
-            assert_eq!((purposes.server_auth, purposes.client_auth), (is_server, !is_server));
+            assert_eq!((purposes.server_auth, purposes.client_auth), expected);
             let names = certificate.subject_alternative_name().unwrap().unwrap().value;
             assert_eq!(names.general_names.len(), subject.names().len());
             assert!(!certificate.is_ca() && certificate.validity().is_valid());

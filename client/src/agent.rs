@@ -4,9 +4,12 @@ use tonic::transport::{Channel, Endpoint};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_client::AgentClient;
 use tributary_api::agent::v1::job_event::Event;
+use tributary_api::agent::v1::training_event::Event as TrainingEvent;
 
 use crate::error::ClientError;
 use crate::job::Job;
+use crate::session::Session;
+use crate::training::{Training, TrainingOptions};
 
 /// A connection to the agent of this host.
 #[derive(Debug, Clone)]
@@ -44,6 +47,32 @@ impl Agent {
             Some(Event::Failed(failed)) => Err(ClientError::JobFailed(failed.reason)),
             Some(Event::Ended(_)) => Err(ClientError::JobEnded),
             None => Err(ClientError::BadAnswer("it did not say that the job has started")),
+        }
+    }
+
+    /// Takes part in the job of a parameter server as one of its workers, from [`Training::begin`] on.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`]: the options make no sense.
+    pub async fn train(&self, options: TrainingOptions) -> Result<Training, ClientError> {
+        let mut client = self.client.clone();
+        let TrainingOptions { servers, job, token, worker, codec, patience } = options;
+        let request = v1::OpenTrainingRequest {
+            job,
+            token,
+            worker: worker.into(),
+            servers,
+            codec,
+            // 0 would be the agent's own patience.
+            patience_milliseconds: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1),
+        };
+        let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();
+        let event = events.message().await.map_err(ClientError::refused)?;
+        match event.and_then(|event| event.event) {
+            Some(TrainingEvent::Opened(v1::TrainingOpened { session, host })) => {
+                Ok(Training::new(Session { client, id: session }, events, host))
+            }
+            None => Err(ClientError::BadAnswer("it did not say that the training is open")),
         }
     }
 }

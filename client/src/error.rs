@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tributary_codec::{EncodeError, LanesError};
 
-/// Why a process cannot reduce.
+/// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody listens on the socket, or this user may not connect.
@@ -47,9 +47,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// A call was broken off before its answer came, so that the agent may still write to the segment.
-    #[error(
-        "an all-reduce on this segment was broken off: the agent may still be writing; use another segment"
-    )]
+    #[error("a call with this segment was broken off: the agent may still be writing; use another segment")]
     SegmentInUse,
     /// A gradient cannot be quantised; every member has an error, and the job goes on.
     #[error("rank {rank}, {name}: {error}")]

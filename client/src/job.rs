@@ -7,15 +7,15 @@ use tributary_api::agent::v1::agent_client::AgentClient;
 
 use crate::element::Element;
 use crate::error::ClientError;
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
+use crate::session::{self, Session};
 
 /// This process's part in a job. Dropping it without [`close`](Self::close) leaves the job, which fails.
 #[derive(Debug)]
 pub struct Job {
-    client: AgentClient<Channel>,
+    session: Session,
     /// The sign of life: the agent takes its end for this process's.
     _events: Streaming<v1::JobEvent>,
-    session: Vec<u8>,
     rank: u32,
     ranks: Vec<u32>,
     host: String,
@@ -62,7 +62,8 @@ impl Job {
         if !ranks.contains(&rank) {
             return Err(ClientError::BadAnswer("its own rank is not among the job's"));
         }
-        Ok(Self { client, _events: events, session, rank, ranks, host })
+        let session = Session { client, id: session };
+        Ok(Self { session, _events: events, rank, ranks, host })
     }
 
     /// This member's rank.
@@ -85,14 +86,7 @@ impl Job {
     /// # Errors
     /// [`ClientError::SharedMemory`] when there is not as much, [`ClientError::Refused`].
     pub async fn segment(&mut self, bytes: usize) -> Result<Segment, ClientError> {
-        let (map, named) = segment::create(bytes)?;
-        let request = v1::OpenSegmentRequest {
-            session: self.session.clone(),
-            name: named.0.to_string(),
-            bytes: bytes as u64,
-        };
-        let opened = self.client.open_segment(request).await.map_err(ClientError::refused)?.into_inner();
-        Ok(Segment::new(map, opened.segment))
+        self.session.open_segment(bytes).await
     }
 
     /// Gives memory back before the job is closed.
@@ -100,9 +94,7 @@ impl Job {
     /// # Errors
     /// [`ClientError::Refused`].
     pub async fn release(&mut self, segment: Segment) -> Result<(), ClientError> {
-        let request = v1::CloseSegmentRequest { session: self.session.clone(), segment: segment.id };
-        self.client.close_segment(request).await.map_err(ClientError::refused)?;
-        Ok(())
+        self.session.close_segment(&segment).await
     }
 
     /// Reduces elements of a segment over all members, in place. Every member must start the same
@@ -119,7 +111,7 @@ impl Job {
         let size = bytes_of(operation.element_type);
         let elements = operation.elements.unwrap_or(0..segment.len() / size);
         let request = v1::AllReduceRequest {
-            session: self.session.clone(),
+            session: self.session.id.clone(),
             segment: segment.id,
             offset: (elements.start as u64).saturating_mul(size as u64),
             element_type: operation.element_type.into(),
@@ -128,11 +120,8 @@ impl Job {
             name: operation.name.into(),
         };
         segment.lent = true;
-        let answer = self.client.all_reduce(request).await;
-        // An answer of the agent's own comes when it is done with the segment; one that comes because the
-        // connection broke does not.
-        segment.lent = matches!(&answer, Err(status) if is_of_transport(status));
-        let runs = answer.map_err(ClientError::refused)?.into_inner().runs;
+        let answer = self.session.client.all_reduce(request).await;
+        let runs = session::answer(answer, &mut [segment])?.runs;
         let run = |v1::Run { elements, weight, contributors }| Run { elements, weight, contributors };
         Ok(runs.into_iter().map(run).collect())
     }
@@ -142,8 +131,8 @@ impl Job {
     /// # Errors
     /// [`ClientError::Refused`].
     pub async fn stats(&mut self) -> Result<v1::StatsResponse, ClientError> {
-        let request = v1::StatsRequest { session: self.session.clone() };
-        Ok(self.client.stats(request).await.map_err(ClientError::refused)?.into_inner())
+        let request = v1::StatsRequest { session: self.session.id.clone() };
+        Ok(self.session.client.stats(request).await.map_err(ClientError::refused)?.into_inner())
     }
 
     /// Ends this process's part and leaves the host a member of the job, so that the others can finish and
@@ -152,14 +141,10 @@ impl Job {
     /// # Errors
     /// [`ClientError::Refused`].
     pub async fn close(mut self) -> Result<(), ClientError> {
-        let request = v1::CloseJobRequest { session: self.session };
-        self.client.close_job(request).await.map_err(ClientError::refused)?;
+        let request = v1::CloseJobRequest { session: self.session.id };
+        self.session.client.close_job(request).await.map_err(ClientError::refused)?;
         Ok(())
     }
-}
-
-fn is_of_transport(status: &tonic::Status) -> bool {
-    std::error::Error::source(status).is_some()
 }
 
 fn bytes_of(element_type: v1::ElementType) -> usize {

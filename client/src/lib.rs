@@ -12,6 +12,24 @@
 //! job.close().await?;
 //! # Ok(()) }
 //! ```
+//!
+//! Or it trains with a parameter server, which its host's agent talks to:
+//!
+//! ```no_run
+//! # async fn example(gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
+//! use tributary_client::{Agent, TrainingOptions};
+//! let agent = Agent::connect("/run/tributary/agent.sock").await?;
+//! let servers = vec!["10.0.0.1:29812".to_owned()];
+//! let options = TrainingOptions::new(servers, "digits", 0);
+//! let mut training = agent.train(options).await?;
+//! let (mut parameters, mut gradients) = (training.segment(4000).await?, training.segment(4000).await?);
+//! let mut step = training.begin(&mut parameters).await?;
+//! while step.iteration < 100 {
+//!     gradient(parameters.elements()?, gradients.elements_mut()?);
+//!     step = training.push(&mut gradients, &mut parameters).await?;
+//! }
+//! # Ok(()) }
+//! ```
 
 mod agent;
 mod element;
@@ -19,6 +37,8 @@ mod error;
 mod job;
 mod quantised;
 mod segment;
+mod session;
+mod training;
 
 pub use agent::Agent;
 pub use element::Element;
@@ -26,4 +46,5 @@ pub use error::ClientError;
 pub use job::{Job, Operation, Run};
 pub use quantised::{Quantised, Sent};
 pub use segment::Segment;
+pub use training::{Step, Training, TrainingOptions};
 pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};

@@ -11,8 +11,8 @@ use tributary_api::agent::SegmentName;
 use crate::element::Element;
 use crate::error::ClientError;
 
-/// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment)
-/// makes one.
+/// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment) and
+/// [`Training::segment`](crate::Training::segment) make one.
 ///
 /// It goes with the last of the two: nothing of it is left when both processes are gone, however they went.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ fn create_file(name: &SegmentName) -> io::Result<File> {
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<MmapMut> {
     // SAFETY: the file is new, has this process's user alone as its owner, and loses its name as soon as the
-    // agent has opened it. The agent writes to it during an all-reduce only, while `Segment` is borrowed or
-    // marked as lent, and never changes its size.
+    // agent has opened it. The agent writes to it during calls that name it only, while `Segment` is borrowed
+    // or marked as lent, and never changes its size.
     unsafe { MmapMut::map_mut(file) }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tonic::{Request, Status};
 use tributary_topology::Topology;
-use tributary_transport::{Peer, ServerTls};
+use tributary_transport::{Names, Peer, ServerTls};
 
 use crate::error::StartError;
 
@@ -47,41 +47,28 @@ impl Access {
     ) -> Result<(), Status> {
         let Self::ByName { .. } = self else { return Ok(()) };
         let host = host(request.get_ref());
-        let names = names(request)?;
-        if names.iter().any(|name| name == host) {
-            return Ok(());
-        }
-        Err(denied(
-            request,
-            &format!(
-                "the certificate that was shown is for {}, not for host {host:?}: give the agent its own host's \
-                 certificate, or correct its --host",
-                listed(names)
-            ),
-        ))
+        names(request)?.check_host(host).map_err(|error| denied(request, &error.to_string()))
     }
 
     /// The caller creates a job.
     pub(crate) fn check_operator<T>(&self, request: &Request<T>) -> Result<(), Status> {
         let Self::ByName { operators } = self else { return Ok(()) };
         let names = names(request)?;
-        if names.iter().any(|name| operators.contains(name)) {
+        if operators.iter().any(|operator| names.contains(operator)) {
             return Ok(());
         }
-        let operators: Vec<_> = operators.iter().cloned().collect();
+        let operators: Names = operators.iter().cloned().collect();
         Err(denied(
             request,
             &format!(
-                "the certificate that was shown is for {}, and jobs are created with one for {} only",
-                listed(names),
-                listed(&operators)
+                "the certificate that was shown is for {names}, and jobs are created with one for {operators} only"
             ),
         ))
     }
 }
 
 /// The names in the caller's certificate.
-fn names<T>(request: &Request<T>) -> Result<&[String], Status> {
+fn names<T>(request: &Request<T>) -> Result<&Names, Status> {
     let names = request.extensions().get::<Peer>().and_then(Peer::names);
     names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
 }
@@ -91,11 +78,4 @@ fn denied<T>(request: &Request<T>, reason: &str) -> Status {
     let address = request.extensions().get::<Peer>().map(|peer| peer.address().to_string());
     tracing::warn!(address, reason, "denied a request");
     Status::permission_denied(reason)
-}
-
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => "no DNS name".to_owned(),
-        names => names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
-    }
 }

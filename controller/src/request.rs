@@ -1,20 +1,19 @@
 //! What CreateJob asks for, checked against the topology.
 
 use thiserror::Error;
-use tributary_api::v1;
+use tributary_api::{MAX_JOB_NAME, v1};
 use tributary_planner::{Aggregation, Downlink, JobRequest};
 use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
 use tributary_topology::{NodeKey, Topology};
 
 /// The gradient that speed-ups are told of when the request does not say: that of a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
-const MAX_NAME: usize = 64;
 
 /// What is wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum RequestError {
     /// The name could not be shown or typed.
-    #[error("bad job name {0:?}: use 1 to {MAX_NAME} of a-z, A-Z, 0-9, '-', '_' and '.'")]
+    #[error("bad job name {0:?}: use 1 to {MAX_JOB_NAME} of a-z, A-Z, 0-9, '-', '_' and '.'")]
     Name(String),
     /// A member is not in the topology.
     #[error("host {host:?} is not in topology {topology:?}")]
@@ -65,10 +64,10 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
 
 fn check_name(name: &str) -> Result<(), RequestError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed) {
+    if (1..=MAX_JOB_NAME).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(());
     }
-    Err(RequestError::Name(name.chars().take(MAX_NAME).collect()))
+    Err(RequestError::Name(name.chars().take(MAX_JOB_NAME).collect()))
 }
 
 /// The node of that name; whether it is a host is for the planner to say.

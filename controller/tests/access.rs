@@ -50,7 +50,7 @@ impl Ca {
 
     async fn client(&self, controller: &RunningController, name: &str) -> Client {
         let tls = ClientTls::load(self.files(&Subject::Client(name.parse().unwrap()))).unwrap();
-        let remote = Remote::new(&controller.api_addr().to_string(), Some(tls)).unwrap();
+        let remote = Remote::controller(&controller.api_addr().to_string(), Some(tls)).unwrap();
         ControllerClient::new(remote.connect().await.unwrap())
     }
 }

@@ -107,7 +107,8 @@ impl<R: Role> Handle<R> {
         self.waker.wake().map_err(AgentError::system("wake the agent"))
     }
 
-    fn ended(&self) -> AgentError {
+    /// Why the agent is not there any more.
+    pub(crate) fn ended(&self) -> AgentError {
         let reason = match self.end.get() {
             Some(End::Asked(reason) | End::Failed(reason)) => reason.clone(),
             None => "for an unknown reason".into(),

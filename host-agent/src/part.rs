@@ -15,7 +15,8 @@ use crate::server::ServerAgent;
 pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
 
 /// Serves one job until it is over, or until `leave` says why this host goes before: then the job fails.
-/// `started` is shown the agent once it is at work; to keep it alive is to keep its port.
+/// `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`], and its caller's chance to keep the
+/// agent; to keep it alive is to keep its port.
 ///
 /// # Errors
 /// [`JobError`]: the job could not be joined, or it failed.
@@ -24,7 +25,7 @@ pub async fn serve_job(
     member: JobMember,
     open_port: &OpenPort,
     leave: impl Future<Output = String>,
-    started: impl FnOnce(&Arc<ServerAgent>),
+    start: impl FnOnce(&JobConfig, Box<dyn FramePort>) -> Result<Arc<ServerAgent>, AgentError>,
 ) -> Result<(), JobError> {
     let job = member.job.clone();
     let mut leave = std::pin::pin!(leave);
@@ -39,12 +40,11 @@ pub async fn serve_job(
         // Its connection breaks by this, and so it is left.
         _ = &mut leave => return Ok(()),
     };
-    let server = match open_port().and_then(|port| ServerAgent::start(&config, port)) {
-        Ok(server) => Arc::new(server),
+    let server = match open_port().and_then(|port| start(&config, port)) {
+        Ok(server) => server,
         Err(error) => return Err(give_up(membership, error).await),
     };
     tracing::info!(job, workers = config.ranks.len(), "the job has started");
-    started(&server);
     let end = see_through(membership, &job, server.ended(), leave).await;
     server.end(&reason(&end));
     end

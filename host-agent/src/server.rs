@@ -1,11 +1,14 @@
 //! The aggregation server's agent: the root of a job's tree.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
+use tokio::sync::oneshot;
 use tributary_api::{Downlink as JobDownlink, JobConfig, Role as JobRole};
 use tributary_link::FramePort;
-use tributary_protocol::{Downlink, Recipient, Server, ServerConfig, ServerStats, Time};
+use tributary_protocol::{
+    Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
+    Time,
+};
 use tributary_wire::{FrameView, Kind, MacAddr, NodeId, Rank};
 
 use crate::AgentStats;
@@ -23,7 +26,30 @@ impl ServerAgent {
     /// # Errors
     /// As [`WorkerAgent::start`](crate::WorkerAgent::start).
     pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Handle::start("server", &config.name, ServerRole::new(config)?, port).map(Self)
+        Handle::start("server", &config.name, ServerRole::new(config, false)?, port).map(Self)
+    }
+
+    /// Starts a server that reads the [`sums`](Self::sums), too: it must be told each operation.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_reading(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
+        Handle::start("server", &config.name, ServerRole::new(config, true)?, port).map(Self)
+    }
+
+    /// Tells the server what the members' next operation is, and waits for its sums, which are the members'
+    /// bit for bit. It is told before this returns; the members are best told to start after that.
+    ///
+    /// # Errors
+    /// At once: [`AgentError::Ended`]. Later: [`AgentError::Refused`] when the server does not read,
+    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Ended`] when the agent ends meanwhile.
+    pub fn sums(
+        &self,
+        tensor: Tensor,
+    ) -> Result<impl Future<Output = Result<Reduced, AgentError>> + use<'_>, AgentError> {
+        let (reply, sums) = oneshot::channel();
+        self.0.submit(ReadSums { tensor, reply })?;
+        Ok(async move { sums.await.map_err(|_| self.0.ended())? })
     }
 
     /// What was counted so far.
@@ -54,8 +80,16 @@ impl ServerAgent {
     }
 }
 
+/// One operation to be read, and who waits for it.
+pub(crate) struct ReadSums {
+    tensor: Tensor,
+    reply: oneshot::Sender<Result<Reduced, AgentError>>,
+}
+
 pub(crate) struct ServerRole {
     server: Server,
+    /// Who waits for which operation's sums.
+    waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
     node: NodeId,
     own: MacAddr,
     to_all: Route,
@@ -63,7 +97,7 @@ pub(crate) struct ServerRole {
 }
 
 impl ServerRole {
-    fn new(config: &JobConfig) -> Result<Self, AgentError> {
+    fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
         let JobRole::Server { node, fan_in, down } = &config.role else {
             return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "server" });
         };
@@ -77,22 +111,28 @@ impl ServerRole {
                 JobDownlink::Multicast => Downlink::Multicast,
                 JobDownlink::Unicast => Downlink::Unicast,
             },
+            reads,
         })?;
         let mut to_rank = BTreeMap::new();
         for path in down {
             to_rank.insert(path.rank, Route::new(&config.own, &path.worker, path.hops.clone())?);
         }
         let to_all = Route::new(&config.own, &config.multicast, Vec::new())?;
-        Ok(Self { server, node: *node, own: config.own.mac, to_all, to_rank })
+        let waiting = BTreeMap::new();
+        Ok(Self { server, waiting, node: *node, own: config.own.mac, to_all, to_rank })
     }
 }
 
 impl Role for ServerRole {
-    type Command = Infallible;
+    type Command = ReadSums;
     type Stats = ServerStats;
 
-    fn handle_command(&mut self, command: Infallible) {
-        match command {}
+    fn handle_command(&mut self, ReadSums { tensor, reply }: ReadSums) {
+        match self.server.expect(tensor) {
+            Ok(id) => drop(self.waiting.insert(id, reply)),
+            // Nobody waits for the answer any more: then nobody misses it.
+            Err(error) => drop(reply.send(Err(error.into()))),
+        }
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
@@ -129,7 +169,17 @@ impl Role for ServerRole {
 
     fn handle_timeout(&mut self, _now: Time) {}
 
-    fn report(&mut self) {}
+    fn report(&mut self) {
+        while let Some(event) = self.server.poll_event() {
+            let (operation, outcome) = match event {
+                OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
+                OperationEvent::Failed { operation, error } => (operation, Err(error.into())),
+            };
+            if let Some(reply) = self.waiting.remove(&operation) {
+                let _ = reply.send(outcome);
+            }
+        }
+    }
 
     fn stats(&self) -> ServerStats {
         self.server.stats()

@@ -6,7 +6,7 @@ use crossbeam_channel::{Sender, bounded};
 use tributary_api::{JobConfig, Role as JobRole};
 use tributary_link::FramePort;
 use tributary_protocol::{
-    AllReduce, OperationId, Reduced, Time, Timers, Worker, WorkerConfig, WorkerEvent, WorkerStats,
+    AllReduce, OperationEvent, OperationId, Reduced, Time, Timers, Worker, WorkerConfig, WorkerStats,
 };
 use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank};
 
@@ -150,8 +150,8 @@ impl Role for WorkerRole {
     fn report(&mut self) {
         while let Some(event) = self.worker.poll_event() {
             let (operation, outcome) = match event {
-                WorkerEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
-                WorkerEvent::Failed { operation, error } => (operation, Err(error.into())),
+                OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
+                OperationEvent::Failed { operation, error } => (operation, Err(error.into())),
             };
             if let Some(reply) = self.waiting.remove(&operation) {
                 let _ = reply.send(outcome);

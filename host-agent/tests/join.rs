@@ -94,7 +94,7 @@ async fn serve(script: Script) -> Remote {
     tokio::spawn(
         Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
     );
-    Remote::new(&address.to_string(), None).unwrap()
+    Remote::controller(&address.to_string(), None).unwrap()
 }
 
 fn member(token: &[u8]) -> JobMember {
@@ -163,7 +163,7 @@ async fn a_controller_that_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let controller = Remote::new(&address, None).unwrap();
+    let controller = Remote::controller(&address, None).unwrap();
     let error = Membership::join(&controller, member(TOKEN)).await.unwrap_err();
     assert!(matches!(error, JoinError::Connect(_)) && error.to_string().contains(&address), "{error}");
 }

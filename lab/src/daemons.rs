@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tributary_topology::Topology;
-use tributary_wire::constants::CPU_PORT;
 
+use crate::bmv2;
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::options::SwitchKind;
@@ -18,9 +18,6 @@ const CONTROLLER_PORT: u16 = 29810;
 
 /// What tells `tributary` to talk TLS: in a lab, which is a network of its own, nobody does.
 const CERTIFICATES: [&str; 3] = ["TRIBUTARY_TLS_CA", "TRIBUTARY_TLS_CERT", "TRIBUTARY_TLS_KEY"];
-
-/// BMv2 with its P4Runtime server.
-const BMV2: &str = "simple_switch_grpc";
 
 /// Which program runs at a switch. The controller does not ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,9 +35,8 @@ impl SwitchProgram {
     /// # Errors
     /// [`LabError::NoBmv2`].
     pub fn check(self) -> Result<(), LabError> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = || std::env::split_paths(&path).any(|folder| folder.join(BMV2).is_file());
-        if self == Self::Embedded || found() { Ok(()) } else { Err(LabError::NoBmv2(BMV2)) }
+        let found = self == Self::Embedded || bmv2::find().is_some();
+        if found { Ok(()) } else { Err(LabError::NoBmv2(bmv2::PROGRAM)) }
     }
 }
 
@@ -104,7 +100,7 @@ impl<'a> Daemons<'a> {
     pub fn switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
         match self.switches {
             SwitchProgram::Embedded => self.embedded_switch(name, device_id),
-            SwitchProgram::Bmv2 => self.bmv2_switch(name, device_id),
+            SwitchProgram::Bmv2 => bmv2::command(self.lab, name, device_id, self.p4runtime_address(name)?),
         }
     }
 
@@ -116,21 +112,6 @@ impl<'a> Daemons<'a> {
         for interface in self.lab.interfaces(name)? {
             command.arg("--port").arg(format!("{}={}", interface.port, interface.name));
         }
-        Ok(command)
-    }
-
-    /// docs/bmv2.md has the reasons for the options.
-    fn bmv2_switch(&self, name: &str, device_id: u16) -> Result<Command, LabError> {
-        let mut command = self.lab.command(name, BMV2)?;
-        command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
-        for interface in self.lab.interfaces(name)? {
-            command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
-        }
-        // Its default is in /tmp, the same for every switch of that id on the machine.
-        let notifications = self.lab.folder().join(format!("{name}.ipc"));
-        command.arg("--notifications-addr").arg(format!("ipc://{}", notifications.display()));
-        command.args(["--", "--cpu-port", &CPU_PORT.to_string()]);
-        command.arg("--grpc-server-addr").arg(self.p4runtime_address(name)?.to_string());
         Ok(command)
     }
 
@@ -173,8 +154,11 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// What agents and servers have in common.
-    fn member(&self, daemon: &str, host: &str) -> Result<Command, LabError> {
+    /// The daemon of a host that takes part in jobs (`agent` or `server`), with what these have in common.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`].
+    pub fn member(&self, daemon: &str, host: &str) -> Result<Command, LabError> {
         let controller = self.controller_address()?.to_string();
         let mut command = self.command(host, &[daemon, "--host", host, "--controller", &controller])?;
         for interface in self.lab.interfaces(host)? {

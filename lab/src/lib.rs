@@ -30,6 +30,7 @@
 //! every kernel has); and sockets that bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP)
 //! bypass rate and losses with it.
 
+mod bmv2;
 mod daemons;
 mod error;
 mod lab;

@@ -44,6 +44,8 @@ pub struct ServerConfig {
     pub fan_in: u8,
     /// How first results travel.
     pub downlink: Downlink,
+    /// Whether it reads the sums, too.
+    pub reads: bool,
 }
 
 /// How the server hands out a result that is new.

@@ -3,7 +3,8 @@
 use thiserror::Error;
 use tributary_wire::{Rank, Seq};
 
-/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) refuses.
+/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or [`Server::expect`](crate::Server::expect)
+/// refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
     /// The weights of all members could add up to more than the fixed-point sum has room for.
@@ -20,6 +21,12 @@ pub enum StartError {
         members: u32,
         /// The largest weight that is accepted.
         most: u32,
+    },
+    /// The server was set up to add up only.
+    #[error("all-reduce of \"{tensor}\": this server does not read sums: it must be set up to")]
+    ReadsNothing {
+        /// The tensor's name.
+        tensor: String,
     },
 }
 

@@ -43,10 +43,10 @@ fn faults() -> impl Strategy<Value = Faults> {
 fn setups() -> impl Strategy<Value = Setup> {
     let start = prop_oneof![Just(Seq::FIRST), (0u32..30).prop_map(|before| Seq(u32::MAX - before))];
     let downlink = prop_oneof![Just(Downlink::Multicast), Just(Downlink::Unicast)];
-    (any::<u64>(), trees(), 0u32..4, start, downlink, faults()).prop_map(
-        |(seed, (parents, aggregates, homes), window_bits, start, downlink, faults)| {
+    (any::<u64>(), trees(), 0u32..4, start, downlink, faults(), any::<bool>()).prop_map(
+        |(seed, (parents, aggregates, homes), window_bits, start, downlink, faults, reads)| {
             let window = 1 << window_bits;
-            Setup { seed, parents, aggregates, homes, window, start, downlink, faults }
+            Setup { seed, parents, aggregates, homes, window, start, downlink, faults, reads }
         },
     )
 }
@@ -116,6 +116,11 @@ fn assert_all_right(world: &World, inputs: &[Vec<AllReduce>], leaver: Option<usi
         for &rank in &stayed {
             assert_eq!(outcome(rank), outcome(stayed[0]), "not the same bits on all workers");
         }
+        if let Some(read) = world.read.get(&OperationId(id as u64)) {
+            assert_eq!(read, outcome(stayed[0]), "not the same bits on the server");
+        } else {
+            assert!(!world.reads, "the server has not read an operation that everyone has finished");
+        }
         assert_right(outcome(stayed[0]).as_ref().expect("completes"), &operations, leaver);
     }
 }
@@ -157,6 +162,7 @@ fn calm(window: u32) -> Setup {
         start: Seq::FIRST,
         downlink: Downlink::Multicast,
         faults: Faults::NONE,
+        reads: false,
     }
 }
 
@@ -189,6 +195,21 @@ fn a_switch_that_adds_wrongly_is_noticed() {
             assert!(error.to_string().contains("conv1.weight"), "{error}");
         }
     }
+}
+
+#[test]
+fn a_server_that_reads_notices_what_the_workers_notice() {
+    let mut inputs = floats(4, 1000);
+    inputs.iter_mut().for_each(|operations| operations.push(operations[0].clone()));
+    inputs[3][0].data = GradientData::F32(vec![f32::NAN; 1000]);
+    let mut world = World::new(&Setup { reads: true, ..calm(4) }, &inputs);
+    world.fabric.switches[2].fault = Some(|values, _| values[17] = values[17].wrapping_add(1));
+    assert!(world.run(STEPS, |_, _| {}), "stuck");
+    assert!(
+        matches!(world.read[&OperationId(0)], Err(CollectiveError::NotFinite { rank, .. }) if rank == Rank::new(3))
+    );
+    assert_eq!(world.read[&OperationId(0)], world.outcomes[0][&OperationId(0)]);
+    assert!(matches!(world.read[&OperationId(1)], Err(CollectiveError::WrongSum { .. })));
 }
 
 #[test]

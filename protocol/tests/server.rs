@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use tributary_protocol::{ConfigError, Downlink, Recipient, Server, ServerConfig, Time};
+use tributary_protocol::{
+    ConfigError, Downlink, ElementType, OperationEvent, OperationId, Recipient, Server, ServerConfig,
+    StartError, Tensor, Time,
+};
 use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::{Header, Hop, JobId, Kind, NodeId, Operator, Rank, Seq, Tally, ValuesView};
 
@@ -16,16 +19,20 @@ fn job(id: u16) -> JobId {
     JobId::new(id).unwrap()
 }
 
-fn server(downlink: Downlink, fan_in: u8) -> Server {
-    let config = ServerConfig {
+fn config(members: &[Rank], window: u32, fan_in: u8) -> ServerConfig {
+    ServerConfig {
         job: job(5),
-        members: RANKS.to_vec(),
-        window: WINDOW,
+        members: members.to_vec(),
+        window,
         start: Seq::FIRST,
         fan_in,
-        downlink,
-    };
-    Server::new(config).unwrap()
+        downlink: Downlink::Multicast,
+        reads: false,
+    }
+}
+
+fn server(downlink: Downlink, fan_in: u8) -> Server {
+    Server::new(ServerConfig { downlink, ..config(&RANKS, WINDOW, fan_in) }).unwrap()
 }
 
 fn header(seq: u32, rank: u16) -> Header {
@@ -168,16 +175,35 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
     assert_eq!(sent(&mut server), [], "who has left gets no answer");
 }
 
+fn integers(len: usize) -> Tensor {
+    Tensor { name: "counts".to_owned(), element_type: ElementType::I32, len }
+}
+
+#[test]
+fn a_server_that_reads_takes_no_slice_a_window_ahead_of_what_it_knows_of() {
+    let config = ServerConfig { reads: true, ..config(&RANKS, WINDOW, 1) };
+    let mut server = Server::new(config).unwrap();
+    for seq in 1..=1 + WINDOW {
+        contribute(&mut server, Time::ZERO, &header(seq, 0), hop(0, 1), 7);
+    }
+    assert_eq!(recipients(&mut server).len(), 4);
+    assert_eq!((server.stats().completed, server.stats().put_off), (4, 1));
+    assert_eq!(server.expect(integers(0)), Ok(OperationId(0)));
+    // It was kept, and read: a contribution is missing, and more.
+    assert!(matches!(server.poll_event(), Some(OperationEvent::Failed { operation: OperationId(0), .. })));
+    contribute(&mut server, Time::ZERO, &header(1 + WINDOW, 0), hop(0, 1), 7);
+    assert_eq!((server.stats().completed, server.stats().put_off), (5, 1));
+}
+
+#[test]
+fn a_server_that_does_not_read_can_expect_nothing() {
+    let mut server = server(Downlink::Multicast, 1);
+    assert!(matches!(server.expect(integers(3)), Err(StartError::ReadsNothing { .. })));
+    assert_eq!(server.poll_event(), None);
+}
+
 #[test]
 fn a_bad_configuration_is_refused() {
-    let config = |members: &[Rank], window, fan_in| ServerConfig {
-        job: job(5),
-        members: members.to_vec(),
-        window,
-        start: Seq::FIRST,
-        fan_in,
-        downlink: Downlink::Multicast,
-    };
     let error = |config| Server::new(config).unwrap_err();
     assert_eq!(error(config(&RANKS, 3, 1)), ConfigError::Window(3));
     assert_eq!(error(config(&RANKS, 0, 1)), ConfigError::Window(0));

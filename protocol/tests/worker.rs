@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tributary_protocol::{
-    AllReduce, ConfigError, GradientData, OperationId, StartError, Sums, Time, Timers, Worker, WorkerConfig,
-    WorkerEvent,
+    AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Timers,
+    Worker, WorkerConfig,
 };
 use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::{Header, JobId, Kind, Operator, Rank, Seq, ValuesView};
@@ -74,7 +74,9 @@ fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {
     assert_eq!(seqs(&last), [6]);
     assert_eq!((worker.poll_event(), worker.is_idle()), (None, false));
     answer(&mut worker, Time::ZERO, &last[0]);
-    let Some(WorkerEvent::Completed { operation, reduced }) = worker.poll_event() else { panic!("not done") };
+    let Some(OperationEvent::Completed { operation, reduced }) = worker.poll_event() else {
+        panic!("not done")
+    };
     assert_eq!(operation, OperationId(0));
     assert_eq!(reduced.sums, Sums::I32((0..6 * 256).collect()));
     assert!(worker.is_idle() && worker.poll_timeout().is_none());
@@ -90,7 +92,7 @@ fn nothing_and_one_element_can_be_reduced() {
             let slice = sent(&mut worker, Time::ZERO);
             answer(&mut worker, Time::ZERO, &slice[0]);
         }
-        let Some(WorkerEvent::Completed { reduced, .. }) = worker.poll_event() else { panic!("not done") };
+        let Some(OperationEvent::Completed { reduced, .. }) = worker.poll_event() else { panic!("not done") };
         assert_eq!(reduced.sums, Sums::F32(vec![2.25; len]));
         assert_eq!(reduced.means(), vec![0.75; len]);
         assert_eq!((reduced.weight, reduced.contributors), (3, 1));
@@ -164,8 +166,8 @@ fn a_damaged_result_is_asked_for_again_and_a_second_one_is_an_error() {
         assert_eq!(seqs(&sent(&mut worker, Time::ZERO)), seqs(&sum));
         answer(&mut worker, Time::ZERO, if heals { &sum[0] } else { &damaged });
         match worker.poll_event() {
-            Some(WorkerEvent::Completed { .. }) => assert!(heals),
-            Some(WorkerEvent::Failed { error, .. }) => {
+            Some(OperationEvent::Completed { .. }) => assert!(heals),
+            Some(OperationEvent::Failed { error, .. }) => {
                 assert!(!heals);
                 assert!(error.to_string().contains("the network's sum of slice 4 is wrong"), "{error}");
             }
@@ -190,7 +192,7 @@ fn a_new_generation_has_everything_unanswered_sent_again() {
     answer(&mut worker, Time::ZERO, &before[0]);
     assert_eq!(worker.stats().foreign, 1, "a result of the old generation");
     after.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
-    assert!(matches!(worker.poll_event(), Some(WorkerEvent::Completed { .. })));
+    assert!(matches!(worker.poll_event(), Some(OperationEvent::Completed { .. })));
 }
 
 #[test]

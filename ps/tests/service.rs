@@ -7,20 +7,21 @@ use std::num::{NonZeroU16, NonZeroU64};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint, Server};
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+use tributary_api::ps::{Hello, Push, ServerMessage, WorkerMessage};
 use tributary_codec::Kind;
 use tributary_ps::client::{Client, ClientError, ClientOptions};
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
+use tributary_transport::Remote;
 
 const PARAMETERS: usize = 10;
 
 /// A server with one job, which ends when this is dropped.
 struct Running {
-    endpoint: Endpoint,
+    remote: Remote,
     view: View,
     _stop: oneshot::Sender<()>,
 }
@@ -31,24 +32,24 @@ impl Running {
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), policy, epoch, 1.0);
         let spec = JobSpec { decay: 1.0, max_parameters: 1000, ..spec };
         let settings = JobSettings { spec, token: Some(b"secret".to_vec()) };
-        let server = ParameterServer::start(vec![settings], None).unwrap();
+        let server = ParameterServer::start(vec![settings], None, None).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
         let view = server.view();
-        tokio::spawn(server.serve(Server::builder(), listener, async move {
+        tokio::spawn(server.serve(listener, None, async move {
             let _ = stopped.await;
         }));
-        Self { endpoint: Endpoint::from_shared(address).unwrap(), view, _stop: stop }
+        Self { remote: Remote::parameter_server(&address, None).unwrap(), view, _stop: stop }
     }
 
     fn options(&self, worker: u16) -> ClientOptions {
-        let options = ClientOptions::new(vec![self.endpoint.clone()], "job", worker);
+        let options = ClientOptions::new(vec![self.remote.clone()], "job", worker);
         ClientOptions { token: b"secret".to_vec(), ..options }
     }
 
     async fn raw(&self) -> Raw {
-        let mut client = ParameterServerClient::<Channel>::new(self.endpoint.connect().await.unwrap());
+        let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);
         let steps = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
         Raw { messages, steps }
@@ -58,7 +59,7 @@ impl Running {
 /// A worker that may send anything.
 struct Raw {
     messages: mpsc::Sender<WorkerMessage>,
-    steps: Streaming<Step>,
+    steps: Streaming<ServerMessage>,
 }
 
 impl Raw {
@@ -84,6 +85,7 @@ fn hello(worker: u32) -> Hello {
         first: 0,
         length: PARAMETERS as u64,
         initial: vec![0; 4 * PARAMETERS],
+        host: String::new(),
     }
 }
 

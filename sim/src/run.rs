@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 use tributary_protocol::{
-    AllReduce, CollectiveError, ConfigError, GradientData, Recipient, Reduced, Server, ServerConfig,
-    StartError, Sums, Time, Worker, WorkerConfig, WorkerEvent,
+    AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
+    ServerConfig, StartError, Sums, Time, Worker, WorkerConfig,
 };
 use tributary_wire::{Hop, JobId, Kind, Rank, Seq};
 
@@ -152,7 +152,8 @@ impl<'a> Simulation<'a> {
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
         let (start, downlink) = (Seq::FIRST, scenario.downlink);
         let line = || Line::new(scenario.link);
-        let server = ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink };
+        let server =
+            ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: false };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
             Ok(SimWorker {
@@ -334,8 +335,8 @@ impl<'a> Simulation<'a> {
         let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
         while let Some(event) = sim.worker.poll_event() {
             let (operation, reduced) = match event {
-                WorkerEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
-                WorkerEvent::Failed { error, .. } => return Err(error.into()),
+                OperationEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
+                OperationEvent::Failed { error, .. } => return Err(error.into()),
             };
             match self.results.get(operation) {
                 Some(first) if *first != reduced => return Err(SimError::Differ),

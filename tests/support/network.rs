@@ -20,6 +20,7 @@ use crate::support::{root, stderr};
 /// A daemon that takes longer for anything has a defect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+const PARAMETER_SERVER_PORT: u16 = 29812;
 const METRICS_PORT: u16 = 9100;
 /// Flags for a daemon whose metrics are asked for.
 pub(crate) const METRICS: [&str; 2] = ["--metrics", "0.0.0.0:9100"];
@@ -59,6 +60,11 @@ impl Network {
 
     fn daemons(&self) -> Daemons<'_> {
         Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
+    }
+
+    /// Where a station is reached by the others' daemons.
+    pub(crate) fn address(&self, station: &str) -> String {
+        self.lab.management_address(station).unwrap().to_string()
     }
 
     /// The value of a metric of the daemon at `station` that was started with [`METRICS`]. `sample`: its name and
@@ -117,6 +123,15 @@ impl Network {
     pub(crate) fn server_command(&self, job: &str) -> Command {
         let server = &self.topology[self.topology.servers()[0]].name;
         self.daemons().server(server, job, Path::new(&self.token(job))).unwrap()
+    }
+
+    /// The parameter server of a job's file, on the aggregation server's host, and where workers find it.
+    pub(crate) fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
+        let server = &self.topology[self.topology.servers()[0]].name;
+        let address = format!("{}:{PARAMETER_SERVER_PORT}", self.lab.management_address(server).unwrap());
+        let mut command = self.daemons().member("server", server).unwrap();
+        command.args(["--ps-listen", &address, "--ps-job", job_file]).args(METRICS);
+        (command, address)
     }
 
     pub(crate) fn token(&self, job: &str) -> String {

@@ -19,15 +19,16 @@ use crate::connection::{HTTP2, Stream};
 use crate::error::{ConnectError, TlsError};
 use crate::files::{TlsFiles, provider};
 use crate::first_words::{DemandsTls, FirstWords};
+use crate::service::Service;
 use crate::words;
 
-/// A controller that does not answer for this long is not there.
+/// A server that does not answer for this long is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that is silent this long is tried, and given up that much later.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// With what a client shows who it is, and knows the controller.
+/// With what a client shows who it is, and knows the server.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -52,12 +53,13 @@ impl ClientTls {
     }
 }
 
-/// A controller somewhere, as its clients reach it.
+/// A server somewhere, as its clients reach it.
 #[derive(Debug, Clone)]
 pub struct Remote {
+    service: Service,
     /// `host:port`.
     address: String,
-    /// The host that the controller's certificate has to be for.
+    /// The host that the server's certificate has to be for.
     name: ServerName<'static>,
     endpoint: Endpoint,
     tls: Option<ClientTls>,
@@ -68,7 +70,19 @@ impl Remote {
     ///
     /// # Errors
     /// [`ConnectError::BadAddress`].
-    pub fn new(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
+    pub fn controller(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
+        Self::new(Service::Controller, address, tls)
+    }
+
+    /// The parameter server at `host:port`; without `tls` it is talked to in plain text.
+    ///
+    /// # Errors
+    /// [`ConnectError::BadAddress`].
+    pub fn parameter_server(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
+        Self::new(Service::ParameterServer, address, tls)
+    }
+
+    fn new(service: Service, address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
         let bad = || ConnectError::BadAddress(address.to_owned());
         let scheme = if tls.is_some() { "https" } else { "http" };
         let uri: Uri = format!("{scheme}://{address}").parse().map_err(|_| bad())?;
@@ -80,20 +94,20 @@ impl Remote {
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT);
-        Ok(Self { address: address.to_owned(), name, endpoint, tls })
+        Ok(Self { service, address: address.to_owned(), name, endpoint, tls })
     }
 
-    /// Where the controller is: `host:port`.
+    /// Where the server is: `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The same address with the same patience, for a client that connects by itself: in plain text.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// With what its clients show who they are; `None`: in plain text.
+    pub fn tls(&self) -> Option<&ClientTls> {
+        self.tls.as_ref()
     }
 
-    /// A connection to the controller, on which both have accepted each other.
+    /// A connection to the server, on which both have accepted each other.
     ///
     /// # Errors
     /// [`ConnectError`]: nobody there, or no trust.
@@ -130,9 +144,10 @@ impl Remote {
     }
 
     fn explain(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
-        let no_trust = |reason| ConnectError::NoTrust { address: self.address.clone(), reason };
+        let no_trust =
+            |reason| ConnectError::NoTrust { service: self.service, address: self.address.clone(), reason };
         if let (Some(tls), Some(error)) = (&self.tls, words::carried(error)) {
-            return no_trust(words::of_client(error, &tls.files));
+            return no_trust(words::of_client(error, self.service, &tls.files));
         }
         match words::carried::<DemandsTls>(error) {
             Some(demand) => no_trust(demand.to_string()),
@@ -141,7 +156,7 @@ impl Remote {
     }
 
     fn unreachable(&self, reason: String) -> ConnectError {
-        ConnectError::Unreachable { address: self.address.clone(), reason }
+        ConnectError::Unreachable { service: self.service, address: self.address.clone(), reason }
     }
 }
 
@@ -152,10 +167,10 @@ mod tests {
     #[test]
     fn an_address_is_a_host_and_a_port() {
         for good in ["127.0.0.1:29810", "controller.example:1", "[::1]:29810", "gpu_0:1"] {
-            assert_eq!(Remote::new(good, None).unwrap().address(), good);
+            assert_eq!(Remote::controller(good, None).unwrap().address(), good);
         }
         for bad in ["no address", "127.0.0.1", "", ":1", "host:port", "http://host:1"] {
-            assert!(Remote::new(bad, None).unwrap_err().to_string().contains("HOST:PORT"), "{bad:?}");
+            assert!(Remote::controller(bad, None).unwrap_err().to_string().contains("HOST:PORT"), "{bad:?}");
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::transport::server::Connected;
 use webpki::EndEntityCert;
+
+use crate::names::Names;
 
 /// What gRPC is called when TLS negotiates what is spoken.
 pub(crate) const HTTP2: &[u8] = b"h2";
@@ -30,7 +31,7 @@ pub struct Connection {
 pub struct Peer {
     address: SocketAddr,
     /// `None`: plain text, where nobody shows anything.
-    names: Option<Arc<[String]>>,
+    names: Option<Names>,
 }
 
 impl Peer {
@@ -42,7 +43,7 @@ impl Peer {
     pub(crate) fn with_certificate(address: SocketAddr, certificate: &CertificateDer<'_>) -> Self {
         // A certificate without names is for nobody.
         let names = EndEntityCert::try_from(certificate)
-            .map(|certificate| certificate.valid_dns_names().map(str::to_owned).collect::<Arc<_>>());
+            .map(|certificate| certificate.valid_dns_names().collect::<Names>());
         Self { address, names: Some(names.unwrap_or_default()) }
     }
 
@@ -51,9 +52,9 @@ impl Peer {
         self.address
     }
 
-    /// The DNS names (subject alternative names) in its certificate; `None` where the connection is in plain text.
-    pub fn names(&self) -> Option<&[String]> {
-        self.names.as_deref()
+    /// The names in its certificate; `None` where the connection is in plain text.
+    pub fn names(&self) -> Option<&Names> {
+        self.names.as_ref()
     }
 }
 

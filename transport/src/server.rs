@@ -1,4 +1,4 @@
-//! The controller's side.
+//! The server's side.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepted connections that nobody has taken yet.
 const BACKLOG: usize = 16;
 
-/// With what a controller shows who it is, and knows its clients.
+/// With what a server shows who it is, and knows its clients.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -37,7 +37,7 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the controller's files. Clients have to show a certificate that a CA in `files.ca` has signed.
+    /// Reads the server's files. Clients have to show a certificate that a CA in `files.ca` has signed.
     ///
     /// # Errors
     /// [`TlsError`].

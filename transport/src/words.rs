@@ -7,6 +7,7 @@ use tokio_rustls::rustls;
 use tokio_rustls::rustls::{AlertDescription, CertificateError};
 
 use crate::files::TlsFiles;
+use crate::service::Service;
 
 /// An error of the type `E` among `error` and its reasons.
 pub(crate) fn carried<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
@@ -23,34 +24,39 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     last.unwrap_or(error).to_string()
 }
 
-/// Why the controller and this client do not come together; `files` are the client's.
-pub(crate) fn of_client(error: &rustls::Error, files: &TlsFiles) -> String {
+/// Why a server and this client do not come together; `files` are the client's.
+pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFiles) -> String {
     let (own, ca) = (files.certificate.display(), files.ca.display());
     match error {
-        rustls::Error::InvalidCertificate(error) => of_controllers_certificate(error, &ca.to_string()),
+        rustls::Error::InvalidCertificate(error) => of_servers_certificate(error, service, &ca.to_string()),
         rustls::Error::AlertReceived(alert) => match alert {
             AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
                 "it does not trust the certificate in {own} (--tls-cert): that has to be signed by the CA that \
-                 the controller was given as --tls-client-ca"
+                 the {service} was given as {}",
+                service.ca_option()
             ),
             AlertDescription::CertificateExpired => format!(
                 "the certificate in {own} (--tls-cert) has expired or is not valid yet: get a new one, or set \
                  the clock right"
             ),
             AlertDescription::UnsupportedCertificate => {
-                format!("the certificate in {own} (--tls-cert) is not for clients: is it the controller's own?")
+                format!(
+                    "the certificate in {own} (--tls-cert) is not for clients: is it the {service}'s own?"
+                )
             }
             alert => format!("it refuses the connection, with the TLS alert {alert:?}: its log says more"),
         },
-        rustls::Error::InvalidMessage(_) => "it does not speak TLS: start it with --tls-cert, --tls-key and \
-                                             --tls-client-ca, or leave out --tls-ca, --tls-cert and --tls-key here"
-            .to_owned(),
+        rustls::Error::InvalidMessage(_) => format!(
+            "it does not speak TLS: start it with --tls-cert, --tls-key and {}, or leave out --tls-ca, --tls-cert \
+             and --tls-key here",
+            service.ca_option()
+        ),
         error => error.to_string(),
     }
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the other ones' own words have to do")]
-fn of_controllers_certificate(error: &CertificateError, ca: &str) -> String {
+fn of_servers_certificate(error: &CertificateError, service: Service, ca: &str) -> String {
     match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             format!(
@@ -58,19 +64,20 @@ fn of_controllers_certificate(error: &CertificateError, ca: &str) -> String {
             )
         }
         CertificateError::NotValidForNameContext { expected, presented } => format!(
-            "its certificate is not for {} but for {}: use one of these in --controller, or give the \
-             controller a certificate for this name, too",
+            "its certificate is not for {} but for {}: use one of these in {}, or give the {service} a \
+             certificate for this name, too",
             expected.to_str(),
             presented.iter().map(|name| bare(name)).collect::<Vec<_>>().join(", "),
+            service.option(),
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "its certificate is not for servers: is it a host's?".to_owned()
+            "its certificate is not for servers: is it a host's that only connects?".to_owned()
         }
         error => format!("its certificate {}", of_certificate(error)),
     }
 }
 
-/// Why the controller turns a client away; `files` are the controller's.
+/// Why a server turns a client away; `files` are the server's.
 pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
     match error {
         rustls::Error::NoCertificatesPresented => "it shows no certificate".to_owned(),

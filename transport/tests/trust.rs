@@ -83,7 +83,7 @@ async fn serve(tls: Option<ServerTls>) -> SocketAddr {
 }
 
 async fn connect(address: SocketAddr, tls: Option<ClientTls>) -> Result<(), ConnectError> {
-    Remote::new(&address.to_string(), tls).unwrap().connect().await.map(drop)
+    Remote::controller(&address.to_string(), tls).unwrap().connect().await.map(drop)
 }
 
 /// It must be refused for want of trust, with each of `words`.
@@ -138,7 +138,7 @@ async fn a_certificate_is_good_for_its_purpose_and_its_names_only() {
 
     let host_serves = ServerTls::load(ca.files("w0", &host("localhost"), days(5))).unwrap();
     let address = serve(Some(host_serves)).await;
-    let name = Remote::new(&format!("localhost:{}", address.port()), Some(ca.host("w1"))).unwrap();
+    let name = Remote::controller(&format!("localhost:{}", address.port()), Some(ca.host("w1"))).unwrap();
     let error = name.connect().await.unwrap_err().to_string();
     assert!(error.contains("not for servers"), "{error}");
 

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_host_agent::{HostPort, OpenPort};
 use tributary_link::FramePort;
-use tributary_transport::{ClientTls, Remote};
+use tributary_transport::{ClientTls, Remote, ServerTls};
 
 use crate::daemon::{Settings, SettingsFile, required};
 use crate::tls::ClientTlsArgs;
@@ -56,6 +56,20 @@ pub(crate) struct Member {
 }
 
 impl MemberArgs {
+    /// With what the daemon serves others; `None` for plain text.
+    ///
+    /// # Errors
+    /// As of [`ClientTlsArgs::load_server`].
+    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
+        self.tls.load_server()
+    }
+
+    /// Whether it is said at all which host of which fabric this is.
+    pub(crate) fn is_given(&self) -> bool {
+        let HostArgs { host, interface, controller } = &self.host;
+        [host, interface, controller].into_iter().any(Option::is_some)
+    }
+
     /// # Errors
     /// A setting that is missing, an interface or certificates that cannot be used.
     pub(crate) fn member(self) -> Result<Member> {
@@ -65,7 +79,7 @@ impl MemberArgs {
         // What is used wrongly is said before what is not there.
         let files = self.tls.files()?;
         let open_port = ports(&interface)?;
-        let controller = Remote::new(&controller, files.map(ClientTls::load).transpose()?)?;
+        let controller = Remote::controller(&controller, files.map(ClientTls::load).transpose()?)?;
         Ok(Member { host, interface, open_port, controller })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_transport::Remote;
 
@@ -39,7 +39,7 @@ impl ControllerArgs {
     /// # Errors
     /// Certificates that cannot be used, nobody who answers, or no trust.
     pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
-        connect(&Remote::new(&self.controller, self.tls.load()?)?).await
+        connect(&Remote::controller(&self.controller, self.tls.load()?)?).await
     }
 }
 
@@ -49,14 +49,6 @@ impl ControllerArgs {
 /// Nobody answers there, or one of the two does not trust the other.
 pub(crate) async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
     Ok(ControllerClient::new(controller.connect().await?))
-}
-
-/// A parameter server at `host:port`, which is talked to in plain text.
-///
-/// # Errors
-/// That is not an address.
-pub(crate) fn endpoint(address: &str) -> Result<Endpoint> {
-    Ok(Remote::new(address, None)?.endpoint().clone())
 }
 
 /// The controller's words, without what gRPC puts around them.

@@ -1,4 +1,4 @@
-//! TLS on the command line: which files whoever connects to the controller, and the controller itself, use.
+//! TLS on the command line: which files the controller, and everyone else, use.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use crate::daemon::WrongUse;
 /// The name in the certificate of those who create jobs, unless the controller is told others.
 pub(crate) const DEFAULT_OPERATOR: &str = "operator";
 
-/// The files of whoever connects to the controller.
-#[derive(Debug, Default, Args, Serialize, Deserialize)]
+/// The files of whoever connects to the controller or to a parameter server; a parameter server itself has the same.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClientTlsArgs {
-    /// Certificate of the CA that has signed the controller's: talks TLS, with the two below [default: plain text]
+    /// Certificate of the CA that has signed everyone else's: talks TLS, with the two below [default: plain text]
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CA")]
     tls_ca: Option<PathBuf>,
 
-    /// Certificate to show to the controller
+    /// Certificate to show
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CERT")]
     tls_cert: Option<PathBuf>,
 
@@ -48,6 +48,14 @@ impl ClientTlsArgs {
     /// [`WrongUse`] where not all were given; files that cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ClientTls>> {
         Ok(self.files()?.map(ClientTls::load).transpose()?)
+    }
+
+    /// As [`load`](Self::load), for whoever is connected to.
+    ///
+    /// # Errors
+    /// As of [`load`](Self::load).
+    pub(crate) fn load_server(&self) -> Result<Option<ServerTls>> {
+        Ok(self.files()?.map(ServerTls::load).transpose()?)
     }
 }
 

@@ -52,11 +52,6 @@ impl Contender {
             Self::Server => "server alone",
         }
     }
-
-    /// Whether it is this project's own code.
-    pub fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::Server)
-    }
 }
 
 impl fmt::Display for Contender {

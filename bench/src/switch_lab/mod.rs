@@ -22,7 +22,7 @@ use crate::generator::{CHILDREN, Flow, Generator, GeneratorError, Receiver, Send
 
 pub use error::SwitchLabError;
 pub use report::{Candidate, GOAL, LIMIT, Report, Run};
-pub use switch::{SwitchUnderTest, bmv2_is_installed};
+pub use switch::SwitchUnderTest;
 
 const TOPOLOGY: &str = include_str!("../../../topologies/two-workers.toml");
 const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";

@@ -1,21 +1,17 @@
 //! The switch under test, as a process in the lab.
 
 use std::fs::{self, File};
-use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tributary_lab::{Daemons, Lab};
+use tributary_lab::{Daemons, Lab, SwitchProgram};
 use tributary_p4runtime::Target;
 use tributary_topology::Node;
-use tributary_wire::constants::CPU_PORT;
 
 use super::{SwitchLabError, cpu};
 
-const BMV2: &str = "simple_switch_grpc";
-const P4RUNTIME_PORT: u16 = 9559;
 /// As many lines of a log as an error shows.
 const SHOWN_LINES: usize = 5;
 
@@ -34,14 +30,16 @@ impl SwitchUnderTest {
     pub fn name(self) -> &'static str {
         match self {
             Self::Softswitch => "the embedded switch",
-            Self::Bmv2 => BMV2,
+            Self::Bmv2 => "simple_switch_grpc",
         }
     }
-}
 
-/// Whether BMv2 is on the PATH.
-pub fn bmv2_is_installed() -> bool {
-    Command::new(BMV2).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    fn program(self) -> SwitchProgram {
+        match self {
+            Self::Softswitch => SwitchProgram::Embedded,
+            Self::Bmv2 => SwitchProgram::Bmv2,
+        }
+    }
 }
 
 /// What was had of all cores.
@@ -80,18 +78,14 @@ impl Process {
         node: &Node,
     ) -> Result<Self, SwitchLabError> {
         let failed = |step| move |source| SwitchLabError::Process { switch: switch.name(), step, source };
-        let (device_id, address) = (node.id.get(), lab.management_address(&node.name)?);
-        let address = SocketAddrV4::new(address, P4RUNTIME_PORT);
-        let mut command = match switch {
-            SwitchUnderTest::Softswitch => Daemons::new(lab, program).switch(&node.name, device_id)?,
-            SwitchUnderTest::Bmv2 => bmv2(lab, &node.name, device_id, address)?,
-        };
+        let (name, device_id) = (node.name.clone(), node.id.get());
+        let daemons = Daemons::new(lab, program).with_switches(switch.program());
+        let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
         let log = lab.folder().join("switch.log");
         let output = File::create(&log).map_err(failed("write the log of"))?;
         let errors = output.try_clone().map_err(failed("write the log of"))?;
         let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
-        let target =
-            Target { name: node.name.clone(), address: address.to_string(), device_id: device_id.into() };
+        let target = Target { name, address: address.to_string(), device_id: device_id.into() };
         Ok(Self { switch, child: child.map_err(failed("start"))?, log, target })
     }
 
@@ -126,17 +120,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// As docs/bmv2.md says.
-fn bmv2(lab: &Lab, station: &str, device_id: u16, address: SocketAddrV4) -> Result<Command, SwitchLabError> {
-    let mut command = lab.command(station, BMV2)?;
-    command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
-    for interface in lab.interfaces(station)? {
-        command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
-    }
-    command.args(["--", "--cpu-port", &CPU_PORT.to_string(), "--grpc-server-addr", &address.to_string()]);
-    Ok(command)
 }
 
 fn last_words(log: &Path) -> String {

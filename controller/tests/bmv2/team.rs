@@ -38,7 +38,7 @@ impl Team {
     ) -> Self {
         let job = request.name.clone();
         let (token, plan) = common::create(client, request).await.unwrap();
-        let remote = Remote::new(&controller.api_addr().to_string(), None).unwrap();
+        let remote = Remote::controller(&controller.api_addr().to_string(), None).unwrap();
         let mut joining = JoinSet::new();
         for host in plan.workers.into_iter().chain([plan.server]) {
             let member = JobMember { job: job.clone(), token: token.clone(), host };

@@ -1,6 +1,6 @@
-//! The jobs of this host, and the processes that use them.
+//! The jobs of this host.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
 use super::member::{Member, Running};
-use super::session::{Session, SessionId};
+use super::session::shutting_down;
 use crate::error::JoinError;
 use crate::join::{JobMember, Membership};
 use crate::part::OpenPort;
@@ -30,7 +30,6 @@ pub(crate) struct Jobs {
 struct State {
     /// By the job's name.
     members: BTreeMap<String, Arc<Member>>,
-    sessions: HashMap<SessionId, Arc<Session>>,
     work: JoinSet<()>,
     /// No job is joined any more.
     closed: bool,
@@ -77,39 +76,6 @@ impl Jobs {
         Ok(member)
     }
 
-    /// A session of a process of the user `owner`.
-    pub(crate) fn open(self: &Arc<Self>, member: Arc<Member>, owner: u32) -> OpenSession {
-        let id: SessionId = rand::random();
-        self.state().sessions.insert(id, Arc::new(Session::new(member, owner)));
-        OpenSession { jobs: Arc::clone(self), id }
-    }
-
-    pub(crate) fn session(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
-        let state = self.state();
-        let session = SessionId::try_from(id).ok().and_then(|id| state.sessions.get(&id).cloned());
-        session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
-    }
-
-    /// The process has no use for its job any more; the host stays a member.
-    pub(crate) fn close(&self, id: &[u8]) -> Result<(), Status> {
-        let mut state = self.state();
-        let id = SessionId::try_from(id).map_err(|_| no_session())?;
-        let session = state.sessions.get(&id).ok_or_else(no_session)?;
-        if !session.is_idle() {
-            return Err(Status::failed_precondition("an all-reduce is under way"));
-        }
-        session.member.detach();
-        state.sessions.remove(&id);
-        Ok(())
-    }
-
-    /// The process is gone, or has no use for the stream that follows its job any more.
-    fn abandon(&self, id: &SessionId) {
-        if let Some(session) = self.state().sessions.remove(id) {
-            session.member.leave("its training process is gone");
-        }
-    }
-
     /// The members that are at work, by their job's name.
     pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
         let state = self.state();
@@ -139,26 +105,6 @@ impl Jobs {
         // Each change is one call that leaves it sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A session as long as its process follows it; dropping it without [`Jobs::close`] leaves the job.
-pub(crate) struct OpenSession {
-    jobs: Arc<Jobs>,
-    pub(crate) id: SessionId,
-}
-
-impl Drop for OpenSession {
-    fn drop(&mut self) {
-        self.jobs.abandon(&self.id);
-    }
-}
-
-fn shutting_down() -> Status {
-    Status::unavailable("the agent is shutting down")
-}
-
-fn no_session() -> Status {
-    Status::unauthenticated("there is no such session: open the job first")
 }
 
 /// A refusal of the controller is the process's to know as it is.

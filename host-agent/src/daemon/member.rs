@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 use tributary_api::{JobConfig, Role};
-use tributary_protocol::Timers;
+use tributary_protocol::{CollectiveError, Timers};
 use tributary_wire::Rank;
 
 use crate::error::{AgentError, JobError};
@@ -51,9 +51,12 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// Tells the controller of a sum that must not be believed; the job fails for that.
-    pub(crate) async fn report_fault(&self, what: &str) {
-        if let Err(error) = self.speaker.clone().report_fault(what).await {
+    /// If an all-reduce failed for a sum that must not be believed, tells the controller; the job fails for that.
+    pub(crate) async fn report_wrong_sum(&self, error: &AgentError) {
+        if !matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })) {
+            return;
+        }
+        if let Err(error) = self.speaker.clone().report_fault(&error.to_string()).await {
             tracing::warn!(job = self.config.name, %error, "cannot report a fault");
         }
     }

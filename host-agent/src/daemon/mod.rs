@@ -1,14 +1,19 @@
-//! The agent of a host: takes part in jobs for the training processes of that host.
+//! The agent of a host: takes part in jobs, and in the jobs of parameter servers, for the training processes of
+//! that host.
 //!
 //! Processes reach it over a Unix socket ([`tributary_api::agent`]) and give it their tensors in shared
 //! memory. It alone needs the right to send and receive frames.
 
+mod fabric;
 mod jobs;
 mod member;
+mod reducing;
 mod segment;
+mod segments;
 mod service;
 mod session;
 mod socket;
+mod training;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -27,6 +32,7 @@ use crate::AgentStats;
 use crate::part::OpenPort;
 use jobs::Jobs;
 use service::Service;
+use session::Sessions;
 pub use socket::SocketError;
 use socket::SocketFile;
 
@@ -54,6 +60,7 @@ pub struct AgentDaemon;
 /// An agent at work.
 pub struct RunningAgent {
     jobs: Arc<Jobs>,
+    sessions: Arc<Sessions>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
     failure: watch::Receiver<Option<String>>,
@@ -70,7 +77,8 @@ impl AgentDaemon {
         let (listener, socket) = socket::listen(&config.socket)?;
         let jobs = Arc::new(Jobs::new(config.host, config.controller, config.open_port, config.timers));
         let (stop, stopped) = oneshot::channel::<()>();
-        let service = Service { jobs: Arc::clone(&jobs) };
+        let sessions = Arc::new(Sessions::default());
+        let service = Service { jobs: Arc::clone(&jobs), sessions: Arc::clone(&sessions) };
         let serving = Server::builder().add_service(AgentServer::new(service)).serve_with_incoming_shutdown(
             UnixListenerStream::new(listener),
             async move {
@@ -84,7 +92,7 @@ impl AgentDaemon {
                 failed.send_replace(Some(error.to_string()));
             }
         });
-        Ok(RunningAgent { jobs, stop: Some(stop), server, failure, _socket: socket })
+        Ok(RunningAgent { jobs, sessions, stop: Some(stop), server, failure, _socket: socket })
     }
 }
 
@@ -130,8 +138,9 @@ impl RunningAgent {
             .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
     }
 
-    /// Leaves all jobs, which fail for that, and stops.
+    /// Leaves all trainings, and all jobs, which fail for that, and stops.
     pub async fn shutdown(mut self) {
+        self.sessions.shut_down();
         self.jobs.leave_all("its agent was shut down").await;
         self.stop = None;
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {

@@ -45,6 +45,13 @@ pub(crate) struct Place {
     element_type: ElementType,
 }
 
+impl Place {
+    /// How many elements.
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+}
+
 impl Segment {
     /// Opens the segment that the user `owner` has made, which must have exactly this size.
     pub(crate) fn open(name: &SegmentName, owner: u32, bytes: u64) -> Result<Self, Status> {
@@ -84,18 +91,18 @@ impl Segment {
     /// # Errors
     /// The segment has become shorter.
     pub(crate) fn read(&self, place: Place) -> io::Result<GradientData> {
-        let Place { offset, count, element_type } = place;
-        Ok(match element_type {
-            ElementType::F32 => GradientData::F32(self.read_elements(offset, count)?),
-            ElementType::F16 => GradientData::F16(self.read_elements(offset, count)?),
-            ElementType::BF16 => GradientData::BF16(self.read_elements(offset, count)?),
-            ElementType::I32 => GradientData::I32(self.read_elements(offset, count)?),
+        Ok(match place.element_type {
+            ElementType::F32 => GradientData::F32(self.read_elements(place)?),
+            ElementType::F16 => GradientData::F16(self.read_elements(place)?),
+            ElementType::BF16 => GradientData::BF16(self.read_elements(place)?),
+            ElementType::I32 => GradientData::I32(self.read_elements(place)?),
         })
     }
 
-    fn read_elements<T: bytemuck::Pod>(&self, offset: u64, count: usize) -> io::Result<Vec<T>> {
-        let mut elements = vec![T::zeroed(); count];
-        self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), offset)?;
+    /// As [`read`](Self::read), for a type that is known to be the place's.
+    pub(crate) fn read_elements<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<T>> {
+        let mut elements = vec![T::zeroed(); place.count];
+        self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place.offset)?;
         Ok(elements)
     }
 
@@ -116,7 +123,11 @@ impl Segment {
         }
     }
 
-    fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
+    /// Puts as many elements of the place's type there.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
         self.file.write_all_at(bytemuck::cast_slice(elements), place.offset)
     }
 }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
@@ -11,40 +12,84 @@ use tonic::{Request, Response, Status};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
 use tributary_api::agent::v1::job_event::Event;
+use tributary_codec::Kind;
+use tributary_ps::client::ClientOptions;
+use tributary_ps::policy::Worker;
+use tributary_transport::{ClientTls, Remote};
 
-use super::jobs::{Jobs, OpenSession};
+use super::fabric::HostFabric;
+use super::jobs::Jobs;
 use super::member::{Phase, Running};
-use super::session::{SessionId, agent_status};
+use super::reducing::{Reducing, agent_status};
+use super::session::{OpenSession, Part, Session, SessionId, Sessions};
+use super::training::Training;
 
 /// Started, and Failed or Ended: no job has more events.
 const EVENTS: usize = 2;
 
 pub(crate) struct Service {
     pub(crate) jobs: Arc<Jobs>,
+    pub(crate) sessions: Arc<Sessions>,
 }
 
 #[tonic::async_trait]
 impl Agent for Service {
     type OpenJobStream = JobEvents;
+    type OpenTrainingStream = TrainingEvents;
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let owner = owner(&request)?;
         let v1::OpenJobRequest { job, token } = request.into_inner();
         let member = self.jobs.attach(&job, &token).await?;
         let phases = member.phase();
-        let session = self.jobs.open(member, owner);
+        let session = self.sessions.open(Session::new(Part::Job(Reducing::new(member)), owner));
         let (sender, events) = mpsc::channel(EVENTS);
         let (jobs, id) = (Arc::clone(&self.jobs), session.id);
         tokio::spawn(async move {
             tell(phases, id, &jobs.host, &sender).await;
             // The stream stays until the process has done with it: with it the session would go, and why the
             // job is over.
-            tokio::select! {
-                () = sender.closed() => {}
-                () = jobs.stopped() => {}
-            }
+            stay(&jobs, &sender).await;
         });
-        Ok(Response::new(JobEvents { events, _session: session }))
+        Ok(Response::new(Events { events, _session: session }))
+    }
+
+    async fn open_training(
+        &self,
+        request: Request<v1::OpenTrainingRequest>,
+    ) -> Result<Response<TrainingEvents>, Status> {
+        let owner = owner(&request)?;
+        let fabric = HostFabric(Arc::clone(&self.jobs));
+        let options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
+        let session = self.sessions.open(Session::new(Part::Training(Training::new(options)), owner));
+        let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
+        let (sender, events) = mpsc::channel(1);
+        let jobs = Arc::clone(&self.jobs);
+        tokio::spawn(async move {
+            let event = Some(v1::training_event::Event::Opened(opened));
+            // Nobody to tell: then the next line is over at once.
+            let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
+            stay(&jobs, &sender).await;
+        });
+        Ok(Response::new(Events { events, _session: session }))
+    }
+
+    async fn begin_training(
+        &self,
+        request: Request<v1::BeginTrainingRequest>,
+    ) -> Result<Response<v1::Step>, Status> {
+        let request = request.into_inner();
+        let session = self.sessions.find(&request.session)?;
+        session.training()?.begin(&session.segments, request).await.map(Response::new)
+    }
+
+    async fn push_gradient(
+        &self,
+        request: Request<v1::PushGradientRequest>,
+    ) -> Result<Response<v1::Step>, Status> {
+        let request = request.into_inner();
+        let session = self.sessions.find(&request.session)?;
+        session.training()?.push(&session.segments, request).await.map(Response::new)
     }
 
     async fn open_segment(
@@ -52,7 +97,7 @@ impl Agent for Service {
         request: Request<v1::OpenSegmentRequest>,
     ) -> Result<Response<v1::OpenSegmentResponse>, Status> {
         let v1::OpenSegmentRequest { session, name, bytes } = request.into_inner();
-        let segment = self.jobs.session(&session)?.open_segment(&name, bytes)?;
+        let segment = self.sessions.find(&session)?.segments.open(&name, bytes)?;
         Ok(Response::new(v1::OpenSegmentResponse { segment }))
     }
 
@@ -61,7 +106,7 @@ impl Agent for Service {
         request: Request<v1::CloseSegmentRequest>,
     ) -> Result<Response<v1::CloseSegmentResponse>, Status> {
         let v1::CloseSegmentRequest { session, segment } = request.into_inner();
-        self.jobs.session(&session)?.close_segment(segment)?;
+        self.sessions.find(&session)?.segments.close(segment)?;
         Ok(Response::new(v1::CloseSegmentResponse {}))
     }
 
@@ -70,24 +115,24 @@ impl Agent for Service {
         request: Request<v1::AllReduceRequest>,
     ) -> Result<Response<v1::AllReduceResponse>, Status> {
         let request = request.into_inner();
-        let session = self.jobs.session(&request.session)?;
-        session.all_reduce(request).await.map(Response::new)
+        let session = self.sessions.find(&request.session)?;
+        session.job()?.all_reduce(&session.segments, request).await.map(Response::new)
     }
 
     async fn close_job(
         &self,
         request: Request<v1::CloseJobRequest>,
     ) -> Result<Response<v1::CloseJobResponse>, Status> {
-        self.jobs.close(&request.into_inner().session)?;
+        self.sessions.close_job(&request.into_inner().session)?;
         Ok(Response::new(v1::CloseJobResponse {}))
     }
 
     async fn stats(&self, request: Request<v1::StatsRequest>) -> Result<Response<v1::StatsResponse>, Status> {
-        let running = self.jobs.session(&request.into_inner().session)?.member.running()?;
+        let running = self.sessions.find(&request.into_inner().session)?.job()?.member.running()?;
         let stats = tokio::task::spawn_blocking(move || running.agent.stats()).await;
         let stats = stats.map_err(|error| Status::internal(error.to_string()))?;
         let stats = stats.map_err(|error| agent_status(&error))?;
-        let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Response::new(v1::StatsResponse {
             slices_sent: stats.protocol.sent,
             slices_retransmitted: stats.protocol.retransmitted,
@@ -107,6 +152,28 @@ fn owner<T>(request: &Request<T>) -> Result<u32, Status> {
     let credentials = info.and_then(|info| info.peer_cred);
     let unknown = || Status::unauthenticated("the kernel does not tell who is calling");
     credentials.map(|credentials| credentials.uid()).ok_or_else(unknown)
+}
+
+/// How the agent takes part in a training for a process: in this host's name, and with its certificate.
+fn training_options(
+    request: v1::OpenTrainingRequest,
+    fabric: HostFabric,
+    tls: Option<&ClientTls>,
+) -> Result<ClientOptions, Status> {
+    let invalid = |error: &dyn std::error::Error| Status::invalid_argument(error.to_string());
+    let v1::OpenTrainingRequest { job, token, worker, servers, codec, patience_milliseconds } = request;
+    let no_worker = || Status::invalid_argument(format!("worker {worker}: ranks are below 65536"));
+    let worker = Worker::try_from(worker).map_err(|_| no_worker())?;
+    let servers = servers.iter().map(|address| Remote::parameter_server(address, tls.cloned()));
+    let servers = servers.collect::<Result<_, _>>().map_err(|error| invalid(&error))?;
+    let mut options = ClientOptions::new(servers, job, worker);
+    if !codec.is_empty() {
+        options.codec = codec.parse::<Kind>().map_err(|error| invalid(&error))?;
+    }
+    if patience_milliseconds > 0 {
+        options.patience = Duration::from_millis(patience_milliseconds);
+    }
+    Ok(ClientOptions { token, fabric: Some(Arc::new(fabric)), ..options })
 }
 
 /// Turns a membership's phases into events until the job is over or nobody listens.
@@ -150,14 +217,25 @@ fn started(session: SessionId, host: &str, running: &Running) -> v1::Started {
     }
 }
 
-/// The events of one process's job. Dropping it says that the process is gone.
-pub(crate) struct JobEvents {
-    events: mpsc::Receiver<Result<v1::JobEvent, Status>>,
+/// Returns when the process has done with the stream of events, or the agent is at its end.
+async fn stay<E>(jobs: &Jobs, events: &mpsc::Sender<Result<E, Status>>) {
+    tokio::select! {
+        () = events.closed() => {}
+        () = jobs.stopped() => {}
+    }
+}
+
+pub(crate) type JobEvents = Events<v1::JobEvent>;
+pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
+
+/// The events of what one process takes part in. Dropping it says that the process is gone.
+pub(crate) struct Events<E> {
+    events: mpsc::Receiver<Result<E, Status>>,
     _session: OpenSession,
 }
 
-impl Stream for JobEvents {
-    type Item = Result<v1::JobEvent, Status>;
+impl<E> Stream for Events<E> {
+    type Item = Result<E, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.events.poll_recv(context)

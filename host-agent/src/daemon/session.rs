@@ -1,169 +1,137 @@
-//! A training process's use of a job.
+//! The training processes that the agent serves.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Mutex as AsyncMutex;
 use tonic::Status;
-use tributary_api::agent::{SegmentName, v1};
-use tributary_protocol::{AllReduce, CollectiveError, Reduced};
 
-use super::member::{Member, Running};
-use super::segment::{ElementType, Place, Segment};
-use crate::error::AgentError;
-
-/// Segments that one process may have open: each holds a file descriptor of the agent.
-const MAX_SEGMENTS: usize = 256;
+use super::reducing::Reducing;
+use super::segments::Segments;
+use super::training::Training;
 
 /// What stands for a session in calls: 128 random bits.
 pub(crate) type SessionId = [u8; 16];
 
-/// One process's use of one job.
+/// What one process does, with its shared memory.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) member: Arc<Member>,
-    /// The user that the process belongs to.
-    owner: u32,
-    segments: Mutex<Segments>,
-    /// Held by the all-reduce that is under way; those that wait get it in the order of their calls.
-    turn: Arc<AsyncMutex<()>>,
+    pub(crate) segments: Segments,
+    part: Part,
 }
 
-#[derive(Debug, Default)]
-struct Segments {
-    open: BTreeMap<u32, Arc<Segment>>,
-    opened: u32,
+/// What a process takes part in.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// The all-reduces of a job.
+    Job(Reducing),
+    /// A parameter server's job.
+    Training(Training),
 }
 
 impl Session {
-    pub(crate) fn new(member: Arc<Member>, owner: u32) -> Self {
-        Self { member, owner, segments: Mutex::default(), turn: Arc::default() }
+    /// A session of a process of the user `owner`.
+    pub(crate) fn new(part: Part, owner: u32) -> Self {
+        Self { segments: Segments::new(owner), part }
     }
 
-    pub(crate) fn open_segment(&self, name: &str, bytes: u64) -> Result<u32, Status> {
-        let name: SegmentName = name.parse().map_err(|error| Status::invalid_argument(format!("{error}")))?;
-        let mut segments = self.segments();
-        if segments.open.len() >= MAX_SEGMENTS {
-            let problem =
-                format!("a process may have {MAX_SEGMENTS} segments: close one, or put more into one");
-            return Err(Status::resource_exhausted(problem));
-        }
-        let segment = Arc::new(Segment::open(&name, self.owner, bytes)?);
-        let id = segments.opened;
-        segments.opened =
-            id.checked_add(1).ok_or_else(|| Status::resource_exhausted("no numbers are left"))?;
-        segments.open.insert(id, segment);
-        Ok(id)
-    }
-
-    pub(crate) fn close_segment(&self, id: u32) -> Result<(), Status> {
-        self.segments().open.remove(&id).map(drop).ok_or_else(|| no_segment(id))
-    }
-
-    /// Whether no all-reduce is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.turn.try_lock().is_ok()
-    }
-
-    pub(crate) async fn all_reduce(
-        &self,
-        request: v1::AllReduceRequest,
-    ) -> Result<v1::AllReduceResponse, Status> {
-        let running = self.member.running()?;
-        let segment = self.segment(request.segment)?;
-        let place = segment.place(request.offset, element_type(request.element_type)?, request.count)?;
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let agent = Arc::clone(&running);
-        // The turn ends with the work, not with the caller's patience.
-        let work = move || {
-            let reduced = reduce(&agent, &segment, place, request.name, request.weight);
-            drop(turn);
-            reduced
-        };
-        let reduced = tokio::task::spawn_blocking(work).await;
-        match reduced.map_err(|error| Status::internal(error.to_string()))? {
-            Ok(reduced) => Ok(response(&reduced)),
-            Err(ReduceError::Segment(error)) => {
-                Err(Status::failed_precondition(format!("the segment cannot be used any more: {error}")))
-            }
-            Err(ReduceError::Agent(error)) => {
-                if matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })) {
-                    running.report_fault(&error.to_string()).await;
-                }
-                Err(agent_status(&error))
+    /// Its job.
+    pub(crate) fn job(&self) -> Result<&Reducing, Status> {
+        match &self.part {
+            Part::Job(reducing) => Ok(reducing),
+            Part::Training(_) => {
+                Err(Status::failed_precondition("the session is that of a training: open a job to reduce"))
             }
         }
     }
 
-    fn segment(&self, id: u32) -> Result<Arc<Segment>, Status> {
-        self.segments().open.get(&id).cloned().ok_or_else(|| no_segment(id))
+    /// Its training.
+    pub(crate) fn training(&self) -> Result<&Training, Status> {
+        match &self.part {
+            Part::Training(training) => Ok(training),
+            Part::Job(_) => {
+                Err(Status::failed_precondition("the session is that of a job: open a training to push"))
+            }
+        }
     }
 
-    fn segments(&self) -> MutexGuard<'_, Segments> {
+    /// It is over without the process having said so.
+    fn abandon(&self, reason: &str) {
+        match &self.part {
+            Part::Job(reducing) => reducing.member.leave(reason),
+            Part::Training(training) => training.leave(),
+        }
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<SessionId, Arc<Session>>,
+    /// The agent is shutting down.
+    closed: bool,
+}
+
+impl Sessions {
+    pub(crate) fn open(self: &Arc<Self>, session: Session) -> OpenSession {
+        let id: SessionId = rand::random();
+        self.state().open.insert(id, Arc::new(session));
+        OpenSession { sessions: Arc::clone(self), id }
+    }
+
+    pub(crate) fn find(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
+        let state = self.state();
+        let session = SessionId::try_from(id).ok().and_then(|id| state.open.get(&id).cloned());
+        session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
+    }
+
+    /// The process has no use for its job any more; the host stays a member.
+    pub(crate) fn close_job(&self, id: &[u8]) -> Result<(), Status> {
+        let mut state = self.state();
+        let id = SessionId::try_from(id).map_err(|_| no_session())?;
+        let reducing = state.open.get(&id).ok_or_else(no_session)?.job()?;
+        if !reducing.is_idle() {
+            return Err(Status::failed_precondition("an all-reduce is under way"));
+        }
+        reducing.member.detach();
+        state.open.remove(&id);
+        Ok(())
+    }
+
+    /// The agent is shutting down: trainings end, and jobs are left by [`Jobs`](super::jobs::Jobs).
+    pub(crate) fn shut_down(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.open.values().filter_map(|session| session.training().ok()).for_each(Training::leave);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
         // Each change is one call that leaves it sound.
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why an all-reduce has no result.
-#[derive(Debug, thiserror::Error)]
-enum ReduceError {
-    #[error(transparent)]
-    Segment(#[from] std::io::Error),
-    #[error(transparent)]
-    Agent(#[from] AgentError),
+/// A session as long as its process follows it; dropping it leaves what it takes part in, unless that was closed.
+pub(crate) struct OpenSession {
+    sessions: Arc<Sessions>,
+    pub(crate) id: SessionId,
 }
 
-/// Blocks until the result is in its place.
-fn reduce(
-    running: &Running,
-    segment: &Segment,
-    place: Place,
-    name: String,
-    weight: u32,
-) -> Result<Reduced, ReduceError> {
-    let data = segment.read(place)?;
-    let reduced = running.agent.all_reduce(AllReduce { name, data, weight })?;
-    segment.write(place, &reduced.sums)?;
-    Ok(reduced)
-}
-
-fn response(reduced: &Reduced) -> v1::AllReduceResponse {
-    let run = |run: &tributary_protocol::Run| v1::Run {
-        elements: run.len as u64,
-        weight: run.weight,
-        contributors: run.contributors,
-    };
-    v1::AllReduceResponse { runs: reduced.runs.iter().map(run).collect() }
-}
-
-fn element_type(number: i32) -> Result<ElementType, Status> {
-    match v1::ElementType::try_from(number) {
-        Ok(v1::ElementType::F32) => Ok(ElementType::F32),
-        Ok(v1::ElementType::F16) => Ok(ElementType::F16),
-        Ok(v1::ElementType::Bf16) => Ok(ElementType::BF16),
-        Ok(v1::ElementType::I32) => Ok(ElementType::I32),
-        Ok(v1::ElementType::Unspecified) => Err(Status::invalid_argument("the element type is missing")),
-        Err(_) => Err(Status::invalid_argument(format!("element type {number} is unknown to this agent"))),
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        let session = self.sessions.state().open.remove(&self.id);
+        if let Some(session) = session {
+            session.abandon("its training process is gone");
+        }
     }
 }
 
-fn no_segment(id: u32) -> Status {
-    Status::invalid_argument(format!("segment {id} is not open in this session"))
+pub(crate) fn shutting_down() -> Status {
+    Status::unavailable("the agent is shutting down")
 }
 
-/// In the API's terms.
-pub(super) fn agent_status(error: &AgentError) -> Status {
-    let message = error.to_string();
-    match error {
-        AgentError::Collective(_) => Status::failed_precondition(message),
-        AgentError::Refused(_) => Status::invalid_argument(message),
-        AgentError::Ended { .. } => Status::aborted(message),
-        AgentError::OtherRole { .. }
-        | AgentError::Config(_)
-        | AgentError::Frame(_)
-        | AgentError::System { .. }
-        | AgentError::UdpPort { .. }
-        | AgentError::Link(_) => Status::internal(message),
-    }
+fn no_session() -> Status {
+    Status::unauthenticated("there is no such session: open the job or the training first")
 }

@@ -39,7 +39,7 @@ impl Directory {
     }
 
     pub(crate) fn remote(&self) -> Remote {
-        Remote::new(&self.address, None).unwrap()
+        Remote::controller(&self.address, None).unwrap()
     }
 
     /// All that was said, sorted: members speak at the same time.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use mio::{Events, Poll, Token, Waker};
-use tributary_api::Downlink;
-use tributary_host_agent::{ServerAgent, WorkerAgent};
+use tributary_api::{Downlink, JobConfig};
+use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 use tributary_protocol::Timers;
 
@@ -26,9 +26,20 @@ pub(crate) struct Star {
 
 impl Star {
     pub(crate) fn start(workers: u8, downlink: Downlink, loss: f64, meddle: Meddle) -> Self {
+        Self::start_with(workers, downlink, loss, meddle, ServerAgent::start)
+    }
+
+    /// The same with a server that is started in this way.
+    pub(crate) fn start_with(
+        workers: u8,
+        downlink: Downlink,
+        loss: f64,
+        meddle: Meddle,
+        start: fn(&JobConfig, Box<dyn FramePort>) -> Result<ServerAgent, AgentError>,
+    ) -> Self {
         let (worker_configs, server_config) = configs(workers, downlink);
         let (mut host_ports, hub) = Hub::with_ports(workers, loss, meddle);
-        let server = ServerAgent::start(&server_config, Box::new(host_ports.pop().unwrap())).unwrap();
+        let server = start(&server_config, Box::new(host_ports.pop().unwrap())).unwrap();
         let workers = worker_configs
             .iter()
             .zip(host_ports)

@@ -24,6 +24,24 @@ pub struct AllReduce {
     pub weight: u32,
 }
 
+/// What one operation reduces: as much of it as is known without any data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tensor {
+    /// Its name (or that of the packed tensors), for errors. Need not be the same everywhere.
+    pub name: String,
+    /// What its elements are.
+    pub element_type: ElementType,
+    /// Number of elements.
+    pub len: usize,
+}
+
+impl AllReduce {
+    /// What it reduces.
+    pub fn tensor(&self) -> Tensor {
+        Tensor { name: self.name.clone(), element_type: self.data.element_type(), len: self.data.len() }
+    }
+}
+
 /// The elements that one member contributes; any number of them, none included.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GradientData {
@@ -53,7 +71,8 @@ impl GradientData {
         self.len() == 0
     }
 
-    pub(crate) fn element_type(&self) -> ElementType {
+    /// What the elements are.
+    pub fn element_type(&self) -> ElementType {
         match self {
             Self::F32(_) => ElementType::F32,
             Self::F16(_) => ElementType::F16,
@@ -111,10 +130,14 @@ where
 
 /// What the elements of an operation are; the numbers are part of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ElementType {
+pub enum ElementType {
+    /// IEEE 754 single precision.
     F32 = 1,
+    /// IEEE 754 half precision.
     F16 = 2,
+    /// The upper half of single precision.
     BF16 = 3,
+    /// Integers.
     I32 = 4,
 }
 

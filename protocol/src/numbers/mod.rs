@@ -10,5 +10,5 @@ mod data;
 pub(crate) mod fixed_point;
 mod vectors;
 
-pub use data::{AllReduce, GradientData, Reduced, Run, Sums};
-pub(crate) use data::{ElementType, Refusal, Scaling};
+pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
+pub(crate) use data::{Refusal, Scaling};

@@ -1,5 +1,6 @@
 //! The aggregation server's side of the protocol.
 
+mod reader;
 mod slot;
 
 use std::collections::VecDeque;
@@ -9,7 +10,11 @@ use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
 use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
 
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
+use crate::error::StartError;
+use crate::numbers::Tensor;
+use crate::operation::{OperationEvent, OperationId};
 use crate::time::Time;
+use reader::Reader;
 use slot::{Answer, Answers, Contribution, Slot};
 
 /// The round trip while none has been measured.
@@ -62,6 +67,8 @@ pub struct ServerStats {
     pub answers: u64,
     /// Results sent again, to all members, because several asked.
     pub answers_to_all: u64,
+    /// Packets put off, since the server has not been told what it is to read.
+    pub put_off: u64,
     /// Questions left unanswered because an answer was on its way already.
     pub suppressed: u64,
     /// The shortest time from a result to the first slice that it let a worker send, once one was measured.
@@ -70,6 +77,9 @@ pub struct ServerStats {
 
 /// The root of a job's tree: finishes the sums, keeps results as long as a member can ask for them, and
 /// answers. It needs no timers: whoever waits asks.
+///
+/// A server that [reads the sums](ServerConfig::reads) is told each operation by [`expect`](Self::expect), and
+/// tells what became of it by [`poll_event`](Self::poll_event).
 ///
 /// After each [`handle_gradient`](Self::handle_gradient) the caller sends what
 /// [`poll_transmit`](Self::poll_transmit) yields, until `None`.
@@ -80,6 +90,7 @@ pub struct Server {
     window: u32,
     fan_in: u8,
     downlink: Downlink,
+    reader: Option<Reader>,
     slots: Box<[Slot]>,
     /// What is to be sent: the slice, and to whom.
     queue: VecDeque<(Seq, Recipient)>,
@@ -93,14 +104,16 @@ impl Server {
     /// # Errors
     /// [`ConfigError`] when the window, the members or the fan-in make no sense.
     pub fn new(config: ServerConfig) -> Result<Self, ConfigError> {
-        let ServerConfig { job, members, window, start, fan_in, downlink } = config;
+        let ServerConfig { job, members, window, start, fan_in, downlink, reads } = config;
         check_window(window)?;
         check_fan_in(fan_in)?;
+        let members = check_members(members)?;
         let mask = window - 1;
         let slot = |index: u32| Slot::new(start.plus(index.wrapping_sub(start.0) & mask));
         Ok(Self {
             job,
-            members: check_members(members)?,
+            reader: reads.then(|| Reader::new(start, window, &members)),
+            members,
             window,
             fan_in,
             downlink,
@@ -141,6 +154,10 @@ impl Server {
             self.stats.early_probes += 1;
             return;
         };
+        if self.reader.as_ref().is_some_and(|reader| reader.is_too_early(header.seq)) {
+            self.stats.put_off += 1;
+            return;
+        }
         if slot.is_empty() && !header.retransmit {
             let sample = slot.answers.only_sent().map(|sent| now - sent);
             self.round_trip = self.round_trip.into_iter().chain(sample).min();
@@ -153,6 +170,9 @@ impl Server {
                 slot.answers.sent_to_all(now);
                 self.stats.contributions += 1;
                 self.stats.completed += 1;
+                if let (Some(reader), Some(sum)) = (&mut self.reader, &slot.finished) {
+                    reader.read(header.seq, sum);
+                }
                 self.send_first(header.seq);
             }
         }
@@ -186,6 +206,24 @@ impl Server {
         }
     }
 
+    /// Tells a server that reads what the members' next operation is: they follow one another from the job's
+    /// first slice on. Best before the members start it: until then the server takes no slice that is more
+    /// than a window ahead of what it knows of, and these are sent again.
+    ///
+    /// # Errors
+    /// [`StartError::ReadsNothing`].
+    pub fn expect(&mut self, tensor: Tensor) -> Result<OperationId, StartError> {
+        match &mut self.reader {
+            Some(reader) => Ok(reader.expect(tensor, &self.slots)),
+            None => Err(StartError::ReadsNothing { tensor: tensor.name }),
+        }
+    }
+
+    /// The next operation that was read, if any, or that cannot be: its sum is wrong for all members.
+    pub fn poll_event(&mut self) -> Option<OperationEvent> {
+        self.reader.as_mut()?.poll_event()
+    }
+
     /// Changes over to a new generation of the job. Finished slices are served as before, under the new
     /// job id; unfinished ones start afresh.
     ///
@@ -194,6 +232,9 @@ impl Server {
     pub fn change_generation(&mut self, job: JobId, members: &[Rank], fan_in: u8) -> Result<(), ConfigError> {
         check_fan_in(fan_in)?;
         self.members = check_members(members.to_vec())?;
+        if let Some(reader) = &mut self.reader {
+            reader.change_members(&self.members);
+        }
         self.fan_in = fan_in;
         self.job = job;
         // The new tree's ways may be longer.

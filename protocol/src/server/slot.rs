@@ -81,6 +81,11 @@ impl Slot {
         self.children == 0
     }
 
+    /// The slice of this number, if it is the finished one.
+    pub(super) fn finished_slice(&self, seq: Seq, window: u32) -> Option<&Sum> {
+        self.finished.as_ref().filter(|_| seq.plus(window) == self.due)
+    }
+
     /// Adds a contribution to the awaited slice, as a switch does.
     pub(super) fn contribute(
         &mut self,

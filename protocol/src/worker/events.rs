@@ -5,33 +5,6 @@ use std::time::Duration;
 use tributary_wire::Header;
 use tributary_wire::constants::VALUES_PER_SLICE;
 
-use crate::error::CollectiveError;
-use crate::numbers::Reduced;
-
-/// Which of a worker's operations: they count up from 0 in the order in which they were started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId(pub u64);
-
-/// What a worker has to tell its caller.
-#[derive(Debug, Clone, PartialEq)]
-pub enum WorkerEvent {
-    /// An operation has its result.
-    Completed {
-        /// Which.
-        operation: OperationId,
-        /// The result.
-        reduced: Reduced,
-    },
-    /// An operation will have no result. The worker goes on: it sends zeros for the rest of the
-    /// operation, so that the members' sequence numbers stay together, and can start others.
-    Failed {
-        /// Which.
-        operation: OperationId,
-        /// Why.
-        error: CollectiveError,
-    },
-}
-
 /// A GRADIENT to be sent: the caller puts the worker's hop stack and addresses around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing<'a> {

@@ -1,7 +1,7 @@
 //! The worker's side of the protocol.
 
+mod contribution;
 mod events;
-mod operation;
 mod pace;
 mod recovery;
 mod slots;
@@ -18,9 +18,10 @@ use crate::config::{ConfigError, WorkerConfig, check_members, check_window};
 use crate::error::StartError;
 use crate::numbers::AllReduce;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
+use crate::operation::{OperationEvent, OperationId, Operations};
 use crate::time::Time;
-pub use events::{OperationId, Outgoing, WorkerEvent, WorkerStats};
-use operation::Operation;
+use contribution::Contribution;
+pub use events::{Outgoing, WorkerStats};
 use pace::Pace;
 use recovery::{Recovery, Transmission, lot};
 use slots::{Flight, Slots, State};
@@ -39,11 +40,7 @@ pub struct Worker {
     /// The members of each generation that this worker has seen, the present one last.
     memberships: Vec<Membership>,
     slots: Slots,
-    /// Those under way, oldest first, at consecutive positions.
-    operations: VecDeque<Operation>,
-    operations_started: u64,
-    /// Where the next operation will begin.
-    next_position: u64,
+    operations: Operations<Contribution>,
     /// Positions to be sent, oldest first. One whose slot has moved on since is skipped.
     queue: BinaryHeap<Reverse<u64>>,
     /// Slices in [`State::Sent`].
@@ -52,7 +49,7 @@ pub struct Worker {
     unanswered: u64,
     recovery: Recovery,
     pace: Pace,
-    events: VecDeque<WorkerEvent>,
+    events: VecDeque<OperationEvent>,
     stats: WorkerStats,
     /// The packet that was polled last.
     values: Box<[i32; VALUES_PER_SLICE]>,
@@ -71,9 +68,7 @@ impl Worker {
             rank,
             memberships: vec![membership_of(rank, members)?],
             slots: Slots::new(start, window),
-            operations: VecDeque::new(),
-            operations_started: 0,
-            next_position: 0,
+            operations: Operations::new(start),
             queue: BinaryHeap::new(),
             in_flight: 0,
             unanswered: 0,
@@ -93,17 +88,16 @@ impl Worker {
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
         let members = self.membership().count;
         let most = MAX_TOTAL_WEIGHT / members;
-        if operation.weight > most {
-            let AllReduce { name: tensor, weight, .. } = operation;
-            return Err(StartError::Weight { tensor, weight, members, most });
+        let tensor = operation.tensor();
+        let AllReduce { data, weight, .. } = operation;
+        if weight > most {
+            return Err(StartError::Weight { tensor: tensor.name, weight, members, most });
         }
-        let id = OperationId(self.operations_started);
-        self.operations_started += 1;
-        let first = self.next_position;
-        let operation = Operation::new(id, first, self.slots.seq(first), self.rank, operation);
-        self.next_position = operation.end();
-        let max_slices = operation.max_slices();
-        self.operations.push_back(operation);
+        let own = Contribution { data, weight };
+        let bounds = own.bounds(self.rank);
+        let operation = self.operations.begin(tensor, own);
+        operation.contributes(bounds, weight);
+        let (id, max_slices) = (operation.id, operation.layout.max_positions());
         self.make_ready(max_slices);
         Ok(id)
     }
@@ -120,9 +114,9 @@ impl Worker {
             self.stats.duplicates += 1;
             return;
         };
-        let Some(operation) = operation_at(&mut self.operations, position) else { return };
+        let Some(operation) = self.operations.at(position) else { return };
         let generations = self.memberships.get(flight.generation..).unwrap_or_default();
-        let failure = match operation.verify(position, header, values, generations) {
+        let failure = match operation.verify(position, (header.operator, header.tally), values, generations) {
             Ok(()) => operation.accept(position, header.tally, values).err(),
             Err(mismatch) => {
                 self.stats.mismatched += 1;
@@ -135,7 +129,7 @@ impl Worker {
             }
         };
         let operation = operation.id;
-        self.events.extend(failure.map(|error| WorkerEvent::Failed { operation, error }));
+        self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));
         let in_use = self.in_flight >= self.pace.limit();
         if let Some(sample) = self.recovery.answered(now, &flight) {
             self.pace.sample(sample, in_use);
@@ -165,7 +159,7 @@ impl Worker {
         } else {
             self.stats.sent += 1;
         }
-        let operation = operation_at(&mut self.operations, position)?;
+        let operation = self.operations.at(position)?;
         let (operator, tally) = operation.write(position, self.rank, &mut self.values);
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
@@ -201,7 +195,7 @@ impl Worker {
     }
 
     /// The next thing to tell the caller, if any.
-    pub fn poll_event(&mut self) -> Option<WorkerEvent> {
+    pub fn poll_event(&mut self) -> Option<OperationEvent> {
         self.events.pop_front()
     }
 
@@ -223,7 +217,7 @@ impl Worker {
 
     /// The sequence number that the next operation to be started will begin at.
     pub fn next_seq(&self) -> Seq {
-        self.slots.seq(self.next_position)
+        self.operations.next_seq()
     }
 
     /// Whether every slice of every operation that was started is done.
@@ -334,19 +328,14 @@ impl Worker {
         self.stats.results += 1;
         self.leave(position);
         let next = self.slots.advance(position);
-        if let Some(operation) = operation_at(&mut self.operations, position) {
-            let known = operation.made_known_by(position);
+        if let Some(operation) = self.operations.at(position) {
+            let known = operation.layout.bounded_by(position);
             self.make_ready(known);
         }
-        if operation_at(&mut self.operations, next).is_some_and(|operation| operation.is_known(next)) {
+        if self.operations.at(next).is_some_and(|operation| operation.is_known(next)) {
             self.make_ready(next..next + 1);
         }
-        while let Some(operation) = self.operations.pop_front_if(|operation| operation.is_finished()) {
-            let id = operation.id;
-            let completed =
-                operation.into_reduced().map(|reduced| WorkerEvent::Completed { operation: id, reduced });
-            self.events.extend(completed);
-        }
+        self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
     }
 }
 
@@ -354,11 +343,4 @@ fn membership_of(rank: Rank, members: Vec<Rank>) -> Result<Membership, ConfigErr
     let members = check_members(members)?;
     members.binary_search(&rank).map_err(|_| ConfigError::NotAMember(rank))?;
     Ok(Membership::new(&members))
-}
-
-/// The operation that the slice at `position` belongs to.
-fn operation_at(operations: &mut VecDeque<Operation>, position: u64) -> Option<&mut Operation> {
-    let after = operations.partition_point(|operation| operation.first <= position);
-    let operation = operations.get_mut(after.checked_sub(1)?)?;
-    (position < operation.end()).then_some(operation)
 }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
-    AllReduce, CollectiveError, Downlink, GradientData, OperationId, Reduced, Server, ServerConfig, Time,
-    Timers, Worker, WorkerConfig, WorkerEvent,
+    AllReduce, CollectiveError, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server,
+    ServerConfig, Tensor, Time, Timers, Worker, WorkerConfig,
 };
 use tributary_wire::{Operator, Rank, Seq};
 
@@ -39,9 +39,11 @@ pub(crate) struct Setup {
     pub(crate) start: Seq,
     pub(crate) downlink: Downlink,
     pub(crate) faults: Faults,
+    /// Whether the server reads the sums.
+    pub(crate) reads: bool,
 }
 
-/// How one operation ended on one worker.
+/// How one operation ended on one worker, or on a server that reads.
 pub(crate) type Outcome = Result<Reduced, CollectiveError>;
 
 pub(crate) struct World {
@@ -56,6 +58,11 @@ pub(crate) struct World {
     network: Vec<Packet>,
     damaged: HashSet<(Rank, Seq)>,
     pub(crate) outcomes: Vec<HashMap<OperationId, Outcome>>,
+    pub(crate) reads: bool,
+    /// Operations that the server has yet to be told of.
+    to_expect: Vec<Tensor>,
+    /// What it has read.
+    pub(crate) read: HashMap<OperationId, Outcome>,
     members: Vec<Rank>,
     /// The generation that each worker has yet to change over to.
     pending_change: Vec<bool>,
@@ -79,7 +86,9 @@ impl World {
             start: setup.start,
             fan_in: fabric.server_fan_in,
             downlink: setup.downlink,
+            reads: setup.reads,
         };
+        let to_read = inputs.first().filter(|_| setup.reads).into_iter().flatten().rev();
         let worker = |&rank: &Rank| {
             let config = WorkerConfig {
                 job: job(FIRST_JOB),
@@ -101,6 +110,9 @@ impl World {
             to_start: inputs.iter().map(|operations| operations.iter().rev().cloned().collect()).collect(),
             network: Vec::new(),
             damaged: HashSet::new(),
+            reads: setup.reads,
+            to_expect: to_read.map(AllReduce::tensor).collect(),
+            read: HashMap::new(),
             outcomes: vec![HashMap::new(); inputs.len()],
             pending_change: vec![false; members.len()],
             members,
@@ -135,10 +147,12 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        self.members.iter().all(|rank| {
-            let at = usize::from(rank.get());
-            self.to_start[at].is_empty() && self.workers[at].is_idle()
-        })
+        let all_expected = self.to_expect.is_empty();
+        all_expected
+            && self.members.iter().all(|rank| {
+                let at = usize::from(rank.get());
+                self.to_start[at].is_empty() && self.workers[at].is_idle()
+            })
     }
 
     fn step(&mut self, faulty: bool) {
@@ -166,8 +180,13 @@ impl World {
         self.deliver(packet, faulty);
     }
 
-    /// A worker starts an operation, changes over to the new generation, or runs into its timeout.
+    /// The server is told of an operation, or a worker starts one, changes over to the new generation, or runs into its timeout.
     fn stir(&mut self) {
+        if !self.to_expect.is_empty() && self.rng.random_bool(0.1) {
+            self.server.expect(self.to_expect.pop().unwrap()).unwrap();
+            self.take_read();
+            return;
+        }
         let at = usize::from(self.members[self.rng.random_range(0..self.members.len())].get());
         if self.pending_change[at] {
             self.pending_change[at] = false;
@@ -191,11 +210,13 @@ impl World {
             out.into_iter().filter(|packet| !matches!(packet, Packet::Up { stack, .. } if stack.is_empty())),
         );
         while let Some(event) = self.workers[at].poll_event() {
-            let (operation, outcome) = match event {
-                WorkerEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
-                WorkerEvent::Failed { operation, error } => (operation, Err(error)),
-            };
-            assert!(self.outcomes[at].insert(operation, outcome).is_none(), "two outcomes of one operation");
+            take(event, &mut self.outcomes[at]);
+        }
+    }
+
+    fn take_read(&mut self) {
+        while let Some(event) = self.server.poll_event() {
+            take(event, &mut self.read);
         }
     }
 
@@ -208,6 +229,7 @@ impl World {
                     }),
                     None => self.server.handle_gradient(self.now, &header, &stack[0], None),
                 }
+                self.take_read();
                 while let Some(out) = self.server.poll_transmit() {
                     let values = std::rc::Rc::new(*out.values);
                     self.network.extend(self.fabric.downwards(out.header, out.to, &values));
@@ -228,6 +250,14 @@ impl World {
             packet => self.network.extend(self.fabric.forward(packet)),
         }
     }
+}
+
+fn take(event: OperationEvent, outcomes: &mut HashMap<OperationId, Outcome>) {
+    let (operation, outcome) = match event {
+        OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
+        OperationEvent::Failed { operation, error } => (operation, Err(error)),
+    };
+    assert!(outcomes.insert(operation, outcome).is_none(), "two outcomes of one operation");
 }
 
 /// The same operation for every worker, from what each contributes.

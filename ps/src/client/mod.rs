@@ -1,11 +1,13 @@
 //! The worker's side.
 //!
 //! ```no_run
-//! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), tributary_ps::client::ClientError> {
+//! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), Box<dyn std::error::Error>> {
 //! use tributary_codec::Kind;
 //! use tributary_ps::client::{Client, ClientOptions};
 //!
-//! let server = tonic::transport::Endpoint::from_static("http://10.0.0.1:29812");
+//! use tributary_transport::Remote;
+//!
+//! let server = Remote::parameter_server("10.0.0.1:29812", None)?;
 //! let options = ClientOptions::new(vec![server], "digits", 0);
 //! let (mut client, mut step) = Client::join(options, &[0.0; 1000]).await?;
 //! while step.iteration < 100 {
@@ -16,16 +18,21 @@
 //! ```
 
 mod backoff;
+mod fabric;
+mod groups;
 mod link;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use thiserror::Error;
 use tokio::sync::watch;
 use tonic::Status;
-use tonic::transport::Endpoint;
-use tributary_codec::{Codec, EncodeError, Kind};
+use tributary_codec::{EncodeError, Kind};
+use tributary_transport::{ConnectError, Remote};
+
+pub use fabric::{Contribution, Contributor, Fabric, FabricError};
 
 use crate::policy::Worker;
 use link::Link;
@@ -37,7 +44,7 @@ const MESSAGE_ROOM: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The servers, each of which holds a range of the parameters, in the ranges' order.
-    pub servers: Vec<Endpoint>,
+    pub servers: Vec<Remote>,
     /// The job's name.
     pub job: String,
     /// The job's token, if it has one.
@@ -48,13 +55,16 @@ pub struct ClientOptions {
     pub codec: Kind,
     /// How long a server may be away before the worker gives up.
     pub patience: Duration,
+    /// What a group's gradients may be added up by on their way; none: all of them go to the servers over TCP.
+    pub fabric: Option<Arc<dyn Fabric>>,
 }
 
 impl ClientOptions {
-    /// Without a token and a codec, and with a patience of five minutes.
-    pub fn new(servers: Vec<Endpoint>, job: impl Into<String>, worker: Worker) -> Self {
+    /// Without a token, a codec and a fabric, and with a patience of five minutes.
+    pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
-        Self { servers, job: job.into(), token: Vec::new(), worker, codec: Kind::None, patience }
+        let (job, token, codec) = (job.into(), Vec::new(), Kind::None);
+        Self { servers, job, token, worker, codec, patience, fabric: None }
     }
 }
 
@@ -85,6 +95,9 @@ pub enum ClientError {
     /// A gradient that cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// A server and this worker do not trust each other.
+    #[error(transparent)]
+    NoTrust(ConnectError),
     /// A server has refused this worker or its gradient.
     #[error("the parameter server {server} refuses: {}", status.message())]
     Refused {
@@ -114,6 +127,9 @@ pub enum ClientError {
         /// Values that it sent.
         got: usize,
     },
+    /// The runtime that the client was made in is shutting down.
+    #[error("the runtime that the client was made in has stopped: keep it until training is over")]
+    Stopped,
 }
 
 /// What to compute the next gradient from.
@@ -133,13 +149,13 @@ pub struct Step {
 /// A worker's part in a job. Dropping it is leaving.
 pub struct Client {
     links: Vec<Link>,
-    codecs: Vec<Box<dyn Codec>>,
     parameters: usize,
 }
 
 impl Client {
     /// Joins a job. Returns when the job has started, with the first step. `initial` is what the model starts
-    /// from if the servers have no parameters yet.
+    /// from if the servers have no parameters yet. To be called in a tokio runtime: a task for each server
+    /// keeps listening while the caller computes.
     ///
     /// # Errors
     /// [`ClientError`]
@@ -153,16 +169,13 @@ impl Client {
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
         let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);
-        // What error feedback owes belongs to a range, so each has its own encoder.
-        let seed = |server| u64::from(options.worker) << 32 | server as u64;
-        let codecs = (0..servers).map(|server| options.codec.codec(seed(server))).collect();
-        let mut client = Self { links: (0..servers).map(link).collect(), codecs, parameters };
-        let step = client.exchange(vec![None; servers]).await?;
+        let client = Self { links: (0..servers).map(link).collect(), parameters };
+        let step = client.exchange(None).await?;
         Ok((client, step))
     }
 
     /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
-    /// is waited for.
+    /// is waited for. Whether the gradient goes to a server or to the fabric is the servers' matter.
     ///
     /// # Errors
     /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
@@ -171,20 +184,20 @@ impl Client {
         if gradient.len() != self.parameters {
             return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
         }
-        let pieces = self.links.iter().zip(&mut self.codecs);
-        let codes = pieces
-            .map(|(link, codec)| Ok(Some(codec.encode(&gradient[link.range()])?)))
-            .collect::<Result<_, EncodeError>>()?;
-        self.exchange(codes).await
+        // No server gets its piece of a gradient that another piece of cannot be encoded.
+        if let Some(position) = gradient.iter().position(|value| !value.is_finite()) {
+            return Err(EncodeError::NotFinite { position, value: gradient[position] }.into());
+        }
+        self.exchange(Some(gradient)).await
     }
 
-    /// One message to each server, if any, and a step from each.
-    async fn exchange(&mut self, codes: Vec<Option<Vec<u8>>>) -> Result<Step, ClientError> {
+    /// One gradient for all servers, if any, and a step from each.
+    async fn exchange(&self, gradient: Option<&[f32]>) -> Result<Step, ClientError> {
         let (released, _) = watch::channel(false);
-        let exchanges = self.links.iter_mut().zip(codes).map(|(link, code)| {
+        let exchanges = self.links.iter().map(|link| {
             let (released, others) = (&released, released.subscribe());
             async move {
-                let step = link.exchange(code, others).await;
+                let step = link.exchange(gradient, others).await;
                 // The other servers must not hold what this one has let go: they could wait for each other.
                 released.send_replace(true);
                 step

@@ -9,9 +9,10 @@ use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 
 /// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved
 /// and a new one formed: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest,
-/// if that is more than one. (To wait for one more epoch between the two would leave the workers asynchronous
-/// for half of the time: `examples/learning_rate.rs` then finds 0.73 of the asynchronous policy's staleness
-/// instead of 0.38.)
+/// if that is more than one. The two happen at once, as the restatement has it: it ranks whenever every worker has
+/// finished at least one more epoch and the group is empty; the group is dissolved when all workers have finished
+/// another epoch, and is empty then, so that at that moment both hold. The asynchronous state that it goes back to
+/// lasts only if no group is formed.
 ///
 /// The group's gradients wait in a list until all of them are there, or until more gradients than the slack
 /// have arrived meanwhile, from anyone: a relaxed barrier. They are one update then, in which a gradient

@@ -1,11 +1,18 @@
 //! The server's side: jobs behind a gRPC service.
 
 mod checkpoint;
+mod fabric;
+mod group;
 mod job;
+mod pending;
+mod reductions;
 mod runner;
+#[cfg(test)]
+mod schedules;
 mod session;
 mod spec;
 mod stats;
+mod weights;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -18,10 +25,11 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
+use tributary_transport::{ServerTls, incoming};
 
 pub use checkpoint::CheckpointError;
+pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
 pub use spec::{JobSpec, PolicyKind, SpecError};
 pub use stats::{JobStats, WorkerStats};
 
@@ -83,11 +91,16 @@ pub struct ParameterServer {
 
 impl ParameterServer {
     /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
-    /// nothing is kept.
+    /// nothing is kept. With a `fabric`, what a policy aggregates may be added up on its way; without one, all
+    /// gradients come over TCP.
     ///
     /// # Errors
     /// Settings that make no sense, checkpoints that cannot be used.
-    pub fn start(jobs: Vec<JobSettings>, checkpoints: Option<&Path>) -> Result<Self, ServerError> {
+    pub fn start(
+        jobs: Vec<JobSettings>,
+        checkpoints: Option<&Path>,
+        fabric: Option<&Arc<dyn GroupFabric>>,
+    ) -> Result<Self, ServerError> {
         let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
         for JobSettings { spec, token } in jobs {
             spec.check()?;
@@ -95,7 +108,7 @@ impl ParameterServer {
             let file = checkpoints.map(|folder| checkpoint::path(folder, &name));
             let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
             let Runner { commands, stats, thread } =
-                Runner::start(spec.clone(), job, file).map_err(ServerError::Thread)?;
+                Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
             threads.push(thread);
             if served.insert(name.clone(), Served { spec, token, commands, stats }).is_some() {
                 return Err(ServerError::SameName(name));
@@ -104,31 +117,28 @@ impl ParameterServer {
         Ok(Self { jobs: Arc::new(served), threads })
     }
 
-    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints.
-    /// `builder` has what concerns trust: TLS, or nothing.
+    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without
+    /// `tls` they are talked to in plain text.
     ///
     /// # Errors
     /// [`ServerError::Transport`]
     pub async fn serve(
         self,
-        builder: Server,
         listener: TcpListener,
+        tls: Option<ServerTls>,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
         let (end, ended) = oneshot::channel::<()>();
         let mut serving = tokio::spawn(
-            builder
+            Server::builder()
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .http2_keepalive_timeout(Some(KEEPALIVE))
                 .http2_adaptive_window(Some(true))
                 .add_service(self.service())
-                .serve_with_incoming_shutdown(
-                    TcpIncoming::from(listener).with_nodelay(Some(true)),
-                    async move {
-                        // An error means that this function is over, too.
-                        let _ = ended.await;
-                    },
-                ),
+                .serve_with_incoming_shutdown(incoming(listener, tls), async move {
+                    // An error means that this function is over, too.
+                    let _ = ended.await;
+                }),
         );
         tokio::select! {
             over = &mut serving => return over.unwrap_or(Ok(())).map_err(ServerError::Transport),

@@ -9,34 +9,68 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc as replies, oneshot};
 use tonic::Status;
-use tributary_api::ps::Step;
+use tributary_api::ps::ServerMessage;
+use tributary_api::ps::server_message::Message;
 
-use super::job::{Gradient, Job, Refusal, Steps};
+use super::fabric::{GroupEvent, GroupFabric, GroupRequest};
+use super::job::{Gradient, Job, Output, Outputs, Refusal};
+use super::reductions::Reductions;
 use super::spec::JobSpec;
-use super::stats::JobStats;
+use super::stats::{JobStats, WorkerStats};
 use super::writer::Writer;
 use crate::policy::Worker;
 
 /// Where a session's answers go.
-pub(super) type Replies = replies::Sender<Result<Step, Status>>;
+pub(super) type Replies = replies::Sender<Result<ServerMessage, Status>>;
 
-/// Dropped when its command is done: the session takes no further message from its worker before.
+/// Sent to when its command is done: the session takes no further message from its worker before. Dropped if
+/// the session is over.
 pub(super) type Taken = oneshot::Sender<()>;
 
 /// What happens to a job. Sessions have numbers, so that the end of an old one does not end the new one of
 /// the same worker.
 pub(super) enum Command {
-    Join { worker: Worker, session: u64, first: u64, initial: Vec<f32>, replies: Replies },
-    Push { worker: Worker, session: u64, gradient: Gradient, taken: Taken },
-    Urge { worker: Worker, session: u64, taken: Taken },
-    Leave { worker: Worker, session: u64 },
+    Join {
+        worker: Worker,
+        session: u64,
+        first: u64,
+        initial: Vec<f32>,
+        host: Option<String>,
+        replies: Replies,
+    },
+    Push {
+        worker: Worker,
+        session: u64,
+        gradient: Gradient,
+        taken: Taken,
+    },
+    Urge {
+        worker: Worker,
+        session: u64,
+        taken: Taken,
+    },
+    FabricFailed {
+        worker: Worker,
+        session: u64,
+        group: u64,
+        reason: String,
+        taken: Taken,
+    },
+    Leave {
+        worker: Worker,
+        session: u64,
+    },
+    Fabric {
+        group: u64,
+        event: GroupEvent,
+    },
     Parameters(oneshot::Sender<Vec<f32>>),
     Stop,
 }
 
 /// A job's thread from outside.
 pub(super) struct Runner {
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
     pub(super) thread: JoinHandle<()>,
 }
@@ -44,15 +78,22 @@ pub(super) struct Runner {
 impl Runner {
     /// Starts a job's thread; `job` is as its checkpoint had it, if there was one, and `file` is where
     /// checkpoints go.
-    pub(super) fn start(spec: JobSpec, job: Option<Job>, file: Option<PathBuf>) -> std::io::Result<Self> {
+    pub(super) fn start(
+        spec: JobSpec,
+        job: Option<Job>,
+        file: Option<PathBuf>,
+        fabric: Option<Arc<dyn GroupFabric>>,
+    ) -> std::io::Result<Self> {
         let (commands, receiver) = mpsc::channel();
+        let commands = Arc::new(commands);
+        let reductions = fabric.map(|fabric| Reductions::new(fabric, Arc::downgrade(&commands)));
         let saved = job.as_ref().map_or(0, Job::updates);
         let stats = Arc::new(Mutex::new(JobStats { updates: saved, ..JobStats::default() }));
         let writer = file.map(|file| Writer::start(file, Arc::clone(&stats))).transpose()?;
         let name = format!("job {}", spec.name);
         let sessions = BTreeMap::new();
-        let state =
-            State { spec, job, sessions, stats: Arc::clone(&stats), gather_until: None, writer, saved };
+        let (gather_until, shared) = (None, Arc::clone(&stats));
+        let state = State { spec, job, sessions, reductions, stats: shared, gather_until, writer, saved };
         let thread = thread::Builder::new().name(name).spawn(move || state.run(&receiver))?;
         Ok(Self { commands, stats, thread })
     }
@@ -67,11 +108,24 @@ struct Session {
     waits: bool,
 }
 
+impl Session {
+    /// The worker need not wait any longer.
+    fn released(&mut self, stats: &mut WorkerStats) {
+        if std::mem::replace(&mut self.waits, false) {
+            let now = Instant::now();
+            stats.idle += now - self.since;
+            self.since = now;
+        }
+    }
+}
+
 struct State {
     spec: JobSpec,
     /// None before the first worker has brought parameters.
     job: Option<Job>,
     sessions: BTreeMap<Worker, Session>,
+    /// None: there is no fabric.
+    reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,
     /// When training starts without those who are missing.
     gather_until: Option<Instant>,
@@ -83,14 +137,20 @@ struct State {
 impl State {
     fn run(mut self, commands: &Receiver<Command>) {
         loop {
-            let command = match self.gather_until {
+            let deadline = self.job.as_ref().and_then(Job::deadline);
+            let command = match self.gather_until.into_iter().chain(deadline).min() {
                 None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(end) => commands.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
             match command {
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => self.handle(command),
-                Err(RecvTimeoutError::Timeout) => self.start_without_missing(),
+                Err(RecvTimeoutError::Timeout)
+                    if self.gather_until.is_some_and(|until| until <= Instant::now()) =>
+                {
+                    self.start_without_missing();
+                }
+                Err(RecvTimeoutError::Timeout) => self.with_job(|_, _| Outputs::new()),
             }
         }
         for session in self.sessions.values() {
@@ -104,25 +164,35 @@ impl State {
 
     fn handle(&mut self, command: Command) {
         match command {
-            Command::Join { worker, session, first, initial, replies } => {
-                self.join(worker, session, first, initial, replies);
+            Command::Join { worker, session, first, initial, host, replies } => {
+                let host = host.filter(|_| self.reductions.is_some());
+                self.join(worker, session, first, initial, host, replies);
             }
             Command::Push { worker, session, gradient, taken } if self.is(worker, session) => {
                 self.push(worker, gradient);
-                drop(taken);
+                let _ = taken.send(());
             }
             Command::Urge { worker, session, taken } if self.is(worker, session) => {
                 self.with_job(|job, stats| job.urge(worker, stats));
-                drop(taken);
+                let _ = taken.send(());
+            }
+            Command::FabricFailed { worker, session, group, reason, taken } if self.is(worker, session) => {
+                self.with_job(|job, stats| job.fabric_failed(worker, group, &reason, stats));
+                let _ = taken.send(());
             }
             Command::Leave { worker, session } if self.is(worker, session) => self.leave(worker),
+            Command::Fabric { group, event } => self.with_job(|job, stats| job.fabric(group, event, stats)),
             Command::Parameters(answer) => {
                 // Who has stopped waiting needs no answer.
                 let _ =
                     answer.send(self.job.as_ref().map(|job| job.parameters().to_vec()).unwrap_or_default());
             }
             // Of a session that is over.
-            Command::Push { .. } | Command::Urge { .. } | Command::Leave { .. } | Command::Stop => {}
+            Command::Push { .. }
+            | Command::Urge { .. }
+            | Command::FabricFailed { .. }
+            | Command::Leave { .. }
+            | Command::Stop => {}
         }
         let since = self.job.as_ref().map_or(0, |job| job.updates() - self.saved);
         if since >= self.spec.checkpoint_updates.get() && self.writer.as_ref().is_some_and(|w| !w.is_busy()) {
@@ -134,7 +204,15 @@ impl State {
         self.sessions.get(&worker).is_some_and(|there| there.number == session)
     }
 
-    fn join(&mut self, worker: Worker, number: u64, first: u64, initial: Vec<f32>, replies: Replies) {
+    fn join(
+        &mut self,
+        worker: Worker,
+        number: u64,
+        first: u64,
+        initial: Vec<f32>,
+        host: Option<String>,
+        replies: Replies,
+    ) {
         if let Err(refused) = self.accept(first, initial) {
             self.lock().refused += 1;
             tracing::warn!(job = self.spec.name, worker, refused, "a worker cannot join");
@@ -148,7 +226,7 @@ impl State {
         self.sessions.insert(worker, Session { number, replies, since: Instant::now(), waits: true });
         self.lock().worker(worker).connected = true;
         tracing::info!(job = self.spec.name, worker, "a worker has joined");
-        self.with_job(|job, stats| job.join(worker, stats));
+        self.with_job(|job, stats| job.join(worker, host, stats));
         let gathering = self.job.as_ref().is_some_and(Job::is_gathering);
         let until = self.gather_until.unwrap_or_else(|| Instant::now() + self.spec.gather_time());
         self.gather_until = gathering.then_some(until);
@@ -173,7 +251,7 @@ impl State {
             of,
             "training starts without the workers that are missing"
         );
-        self.with_job(Job::start);
+        self.with_job(|job, stats| job.start(stats));
     }
 
     fn push(&mut self, worker: Worker, gradient: Gradient) {
@@ -185,11 +263,11 @@ impl State {
         }
         let mut refused: Option<Refusal> = None;
         self.with_job(|job, stats| match job.push(worker, gradient, stats) {
-            Ok(steps) => steps,
+            Ok(outputs) => outputs,
             Err(refusal) => {
                 stats.refused += 1;
                 refused = Some(refusal);
-                Steps::new()
+                Outputs::new()
             }
         });
         if let Some(refusal) = refused {
@@ -214,20 +292,48 @@ impl State {
         self.with_job(|job, stats| job.leave(worker, stats));
     }
 
-    /// Lets something happen to the job, and sends what comes of it.
-    fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Steps) {
+    /// Lets something happen to the job, and does what comes of it.
+    fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Outputs) {
         let Some(job) = &mut self.job else { return };
-        let stats = &mut *self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        for (worker, step) in event(job, stats) {
-            let Some(session) = self.sessions.get_mut(&worker) else { continue };
-            if std::mem::replace(&mut session.waits, false) {
-                let now = Instant::now();
-                stats.worker(worker).idle += now - session.since;
-                session.since = now;
+        let mut guard = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = &mut *guard;
+        let mut outputs = event(job, stats);
+        outputs.extend(job.conclude(Instant::now(), stats));
+        let length = job.parameters().len();
+        let mut gone = Vec::new();
+        for output in outputs {
+            match (output, &mut self.reductions) {
+                (Output::Send(worker, message), _) => {
+                    let Some(session) = self.sessions.get_mut(&worker) else { continue };
+                    if matches!(message, Message::Step(_)) {
+                        session.released(stats.worker(worker));
+                    }
+                    let message = ServerMessage { message: Some(message) };
+                    if session.replies.try_send(Ok(message)).is_err() {
+                        gone.push((worker, "it does not read what it is sent"));
+                    }
+                }
+                (Output::Expel(worker), _) => gone.push((worker, "it did not push what it had announced")),
+                (Output::Open { group, hosts }, Some(reductions)) => {
+                    let job = self.spec.name.clone();
+                    reductions.open(GroupRequest { job, group, hosts, length });
+                }
+                (Output::Expect { group, round }, Some(reductions)) => reductions.expect(group, round),
+                (Output::Close { group }, Some(reductions)) => reductions.close(group),
+                (Output::Open { .. } | Output::Expect { .. } | Output::Close { .. }, None) => {}
             }
-            // One that does not read is as good as gone; its session will end.
-            let _ = session.replies.try_send(Ok(step));
         }
+        drop(guard);
+        gone.into_iter().for_each(|(worker, reason)| self.end(worker, reason));
+    }
+
+    /// Ends the session of a worker that the others must not wait for.
+    fn end(&mut self, worker: Worker, reason: &str) {
+        let Some(session) = self.sessions.get(&worker) else { return };
+        tracing::warn!(job = self.spec.name, worker, reason, "a worker's session ends");
+        // One that does not read sees only that its session is over.
+        let _ = session.replies.try_send(Err(Status::deadline_exceeded(reason)));
+        self.leave(worker);
     }
 
     /// Hands a snapshot to the writer if there is anything new.

@@ -11,7 +11,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Step, WorkerMessage};
+use tributary_api::ps::{FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
+use tributary_transport::{Names, Peer};
 
 use super::job::Gradient;
 use super::runner::{Command, Taken};
@@ -20,14 +21,17 @@ use super::stats::JobStats;
 use crate::policy::Worker;
 use crate::values;
 
-/// Answers that may wait for a worker: a step, and the reason of an end.
-const REPLIES: usize = 4;
+/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. One that lets
+/// more wait does not read.
+const REPLIES: usize = 64;
+/// The longest name of a host.
+const HOST_LEN: usize = 255;
 
 /// A job, as sessions reach it.
 pub(super) struct Served {
     pub(super) spec: JobSpec,
     pub(super) token: Option<Vec<u8>>,
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
 }
 
@@ -45,7 +49,7 @@ impl Service {
 
 #[tonic::async_trait]
 impl ParameterServer for Service {
-    type TrainStream = ReceiverStream<Result<Step, Status>>;
+    type TrainStream = ReceiverStream<Result<ServerMessage, Status>>;
 
     async fn train(
         &self,
@@ -54,6 +58,7 @@ impl ParameterServer for Service {
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
             jobs: Arc::clone(&self.jobs),
+            names: request.extensions().get::<Peer>().and_then(Peer::names).cloned(),
             number: self.sessions.fetch_add(1, Ordering::Relaxed),
             messages: request.into_inner(),
         };
@@ -69,21 +74,25 @@ impl ParameterServer for Service {
 
 struct Session {
     jobs: Arc<BTreeMap<String, Served>>,
+    /// Those in the worker's certificate; none: it talks in plain text.
+    names: Option<Names>,
     number: u64,
     messages: Streaming<WorkerMessage>,
 }
 
 impl Session {
     /// Talks until the worker ends it or says what cannot be.
-    async fn run(mut self, replies: &mpsc::Sender<Result<Step, Status>>) -> Result<(), Status> {
+    async fn run(mut self, replies: &mpsc::Sender<Result<ServerMessage, Status>>) -> Result<(), Status> {
         let jobs = Arc::clone(&self.jobs);
         let Some(Message::Hello(hello)) = self.next().await? else {
             return Err(Status::invalid_argument("a session begins with who the worker is"));
         };
+        self.check_host(&hello)?;
         let job = find(&jobs, &hello)?;
         let (worker, initial) = check(&job.spec, &hello)?;
         let (session, replies) = (self.number, replies.clone());
-        send(job, Command::Join { worker, session, first: hello.first, initial, replies })?;
+        let (first, host) = (hello.first, Some(hello.host.clone()).filter(|host| !host.is_empty()));
+        send(job, Command::Join { worker, session, first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread is gone only when the server stops.
         let _ = job.commands.send(Command::Leave { worker, session });
@@ -104,12 +113,31 @@ impl Session {
                 }
                 Message::Urge(_) => Command::Urge { worker, session, taken },
                 Message::Hello(_) => return Err(Status::invalid_argument("a session has one worker")),
+                Message::Ready(Ready { iteration, updates: pulled }) => {
+                    let gradient = Gradient { iteration, pulled, values: None };
+                    Command::Push { worker, session, gradient, taken }
+                }
+                Message::FabricFailed(FabricFailed { group, reason }) => {
+                    Command::FabricFailed { worker, session, group, reason, taken }
+                }
             };
             send(job, command)?;
-            // It is dropped rather than sent to.
-            let _ = done.await;
+            if done.await.is_err() {
+                return Err(Status::unavailable("the session is over"));
+            }
         }
         Ok(())
+    }
+
+    /// A worker of a host takes part in reductions in its name.
+    fn check_host(&self, hello: &Hello) -> Result<(), Status> {
+        match &self.names {
+            Some(names) if !hello.host.is_empty() => names.check_host(&hello.host).map_err(|error| {
+                tracing::warn!(job = hello.job, worker = hello.worker, %error, "denied a worker");
+                Status::permission_denied(error.to_string())
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The next message; none: the worker has ended the stream.
@@ -146,6 +174,9 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
         let said = format!("{} parameters; 1 to {} are possible", hello.length, spec.max_parameters);
         return Err(Status::invalid_argument(said));
     }
+    if hello.host.len() > HOST_LEN {
+        return Err(Status::invalid_argument(format!("the host's name has more than {HOST_LEN} bytes")));
+    }
     let initial = values::decode(&hello.initial).filter(|values| values.len() as u64 == hello.length);
     let Some(initial) = initial else {
         return Err(Status::invalid_argument("the initial parameters are not as many as announced"));
@@ -159,7 +190,7 @@ async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
     let Push { iteration, updates: pulled, code } = push;
     let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;
     match decoded {
-        Ok(Ok(values)) => Ok(Gradient { iteration, pulled, values }),
+        Ok(Ok(values)) => Ok(Gradient { iteration, pulled, values: Some(values) }),
         Ok(Err(error)) => {
             Err(Status::invalid_argument(format!("gradient of iteration {iteration}: {error}")))
         }

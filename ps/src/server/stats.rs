@@ -18,6 +18,12 @@ pub struct JobStats {
     pub workers: BTreeMap<Worker, WorkerStats>,
     /// Checkpoints that are on disk.
     pub checkpoints: u64,
+    /// Updates by a sum that the fabric has made.
+    pub fabric_rounds: u64,
+    /// Contributions of zeros to such sums that workers were asked for, since their gradients were late.
+    pub fabric_zeros: u64,
+    /// Updates that were to be made by such a sum, and whose gradients came over TCP after all.
+    pub fabric_fallbacks: u64,
     /// Messages that could not be used: each has ended its worker's session.
     pub refused: u64,
 }

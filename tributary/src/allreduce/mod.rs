@@ -63,6 +63,11 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
+    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays
+    /// for memory that nobody has touched yet
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    warm_up: ByteSize,
+
     /// Compare every sum with what it has to be; with --codec, measure how far it is from the plain sum, too
     #[arg(long)]
     check: bool,
@@ -165,6 +170,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     progress.set_message("waiting for the job's other members");
     let mut job = agent.join(&args.job, token).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
+    warm_up::<T, W>(&mut job, args, elements).await?;
     let mut work = W::new(&mut job, args, elements).await?;
     let mut barrier = if args.barrier { Some(Barrier::new(&mut job).await?) } else { None };
     let before = job.stats().await?;
@@ -194,6 +200,17 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     job.close().await?;
     progress.finish_and_clear();
     Ok(report)
+}
+
+/// One all-reduce of a tensor of the size that `--warm-up` says; none if that is nothing.
+async fn warm_up<T: Number, W: Work>(job: &mut Job, args: &AllReduceArgs, most: usize) -> Result<()> {
+    let elements = usize::try_from(args.warm_up.as_u64())?.div_ceil(size_of::<T>()).min(most);
+    if elements > 0 {
+        let mut work = W::new(job, args, elements).await?;
+        work.fill(job, 0)?;
+        work.reduce(job, "warm-up").await?;
+    }
+    Ok(())
 }
 
 /// One all-reduce; its time is that of the call alone.

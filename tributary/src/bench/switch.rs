@@ -8,10 +8,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
-use tributary_bench::switch_lab::{
-    Candidate, Report, Run, SwitchLabOptions, SwitchUnderTest, bmv2_is_installed, measure,
-};
+use tributary_bench::switch_lab::{Candidate, Report, Run, SwitchLabOptions, SwitchUnderTest, measure};
 use tributary_controller::built_in_slots;
+use tributary_lab::SwitchProgram;
 
 use crate::daemon::{Stop, WrongUse};
 use crate::options::window;
@@ -96,7 +95,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
 }
 
 fn switches(which: Which) -> Result<Vec<SwitchUnderTest>> {
-    let installed = bmv2_is_installed();
+    let installed = SwitchProgram::Bmv2.check().is_ok();
     Ok(match which {
         Which::Softswitch => vec![SwitchUnderTest::Softswitch],
         Which::Bmv2 if !installed => {

@@ -1,6 +1,6 @@
 //! `tributary certs issue`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -18,12 +18,17 @@ use crate::tls::DEFAULT_OPERATOR;
 const CONTROLLER: &str = "controller";
 
 #[derive(Debug, Args)]
-#[group(id = "whom", required = true, multiple = true, args = ["controller", "host", "topology", "operator"])]
+#[group(id = "whom", required = true, multiple = true, args = ["controller", "parameter_server", "host", "topology", "operator"])]
 pub(super) struct IssueArgs {
     /// One for the controller, which agents reach at this name or IP address; may be given often, for one
     /// certificate with all of them
     #[arg(long, value_name = "NAME-OR-IP")]
     controller: Vec<Name>,
+
+    /// One for this host, whose parameter server workers reach at this name or IP address; may be given often: for
+    /// one certificate with all of a host's
+    #[arg(long, value_name = "HOST=NAME-OR-IP", value_parser = reached_host)]
+    parameter_server: Vec<(String, Name)>,
 
     /// One for this host, as the topology names it; may be given often
     #[arg(long, value_name = "NAME", value_parser = dns_name)]
@@ -56,6 +61,13 @@ fn dns_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// A host's name, and one where it is reached.
+fn reached_host(text: &str) -> Result<(String, Name), String> {
+    let (host, name) =
+        text.split_once('=').ok_or("a host and where it is reached are needed: ps=10.0.0.1")?;
+    Ok((dns_name(host)?, name.parse().map_err(|error| format!("{error}"))?))
+}
+
 pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     let wanted = wanted(args)?;
     let authority = folder.authority()?;
@@ -72,6 +84,7 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
         let names: Vec<_> = subject.names().iter().map(ToString::to_string).collect();
         let purpose = match subject {
             Subject::Controller(_) => "server",
+            Subject::ParameterServer(_) => "server and client",
             Subject::Client(_) => "client",
         };
         table.add_row([
@@ -112,16 +125,23 @@ fn wanted(args: &IssueArgs) -> Result<Vec<(String, Subject)>> {
     if !args.controller.is_empty() {
         wanted.push((CONTROLLER.to_owned(), Subject::Controller(args.controller.clone())));
     }
-    let mut clients: Vec<_> = args.operator.iter().cloned().chain(hosts).collect();
+    let mut servers: BTreeMap<String, Vec<Name>> = BTreeMap::new();
+    for (host, name) in &args.parameter_server {
+        servers.entry(host.clone()).or_default().push(name.clone());
+    }
+    let mut all: Vec<_> = args.operator.iter().cloned().chain(hosts).chain(servers.keys().cloned()).collect();
     let mut seen = HashSet::new();
-    clients.retain(|name| seen.insert(name.clone()));
-    for name in clients {
+    all.retain(|name| seen.insert(name.clone()));
+    for name in all {
         if name == CA || name == CONTROLLER {
             let problem =
                 format!("{name:?} cannot be issued a certificate here: {name}.crt is another one's");
             return Err(WrongUse(problem).into());
         }
-        let subject = Subject::Client(name.parse()?);
+        let subject = match servers.remove(&name) {
+            Some(reached_at) => Subject::ParameterServer([vec![name.parse()?], reached_at].concat()),
+            None => Subject::Client(name.parse()?),
+        };
         wanted.push((name, subject));
     }
     Ok(wanted)

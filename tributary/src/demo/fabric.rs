@@ -1,9 +1,10 @@
 //! The network of the demo: embedded switches, and in-process links between them and the hosts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use tributary_controller::SwitchAddress;
 use tributary_link::{FramePort, InProcessPort, LinkConfig, LinkMeter, link};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
 use tributary_topology::{End, LinkKey, NodeKey, Topology};
@@ -61,9 +62,14 @@ impl Fabric {
         Ok(Self { switches, host_ports, meters })
     }
 
-    /// Where each switch's P4Runtime server listens.
-    pub(crate) fn p4runtime_addresses(&self) -> impl Iterator<Item = (NodeKey, SocketAddr)> {
-        self.switches.iter().map(|(key, switch)| (*key, switch.p4runtime_addr()))
+    /// Where a controller finds each switch.
+    pub(crate) fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
+        let address = |(key, switch): &(NodeKey, RunningSwitch)| {
+            let node = &topology[*key];
+            let address = switch.p4runtime_addr().to_string();
+            (node.name.clone(), SwitchAddress { address, device_id: node.id.get().into() })
+        };
+        self.switches.iter().map(address).collect()
     }
 
     /// The port of a host, for its agent; once.

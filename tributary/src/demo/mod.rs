@@ -4,7 +4,7 @@
 //! join through the controller's API, and trainers all-reduce their gradients through the workers' agents.
 
 mod args;
-mod fabric;
+pub(crate) mod fabric;
 mod judge;
 mod members;
 mod report;

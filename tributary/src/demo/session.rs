@@ -1,6 +1,5 @@
 //! A fabric with one job on it, from start to end.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use anyhow::{Context, Result};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController, SwitchAddress};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
-use tributary_topology::{NodeKey, Topology};
+use tributary_topology::Topology;
 use tributary_trainer::PARAMETERS;
 use tributary_transport::Remote;
 
@@ -62,7 +61,7 @@ impl Session {
     pub(super) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
         let mut fabric = Fabric::start(&topology, args.loss, args.seed).await?;
         let controller = Controller::start(ControllerConfig {
-            switches: addresses(&topology, &fabric),
+            switches: fabric.switch_addresses(&topology),
             topology: topology.clone(),
             pipeline: args.pipeline.clone().map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
             listen: args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
@@ -71,7 +70,7 @@ impl Session {
         })
         .await?;
         let api = controller.api_addr().to_string();
-        let remote = Remote::new(&api, None)?;
+        let remote = Remote::controller(&api, None)?;
         let mut client = remote::connect(&remote).await?;
         let request = v1::CreateJobRequest {
             name: JOB.to_owned(),
@@ -141,15 +140,6 @@ fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Do
     let job = JobRequest::of(topology, window, GRADIENT_BYTES).context("the topology has no server")?;
     let job = JobRequest { aggregation, downlink, ..job };
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
-}
-
-fn addresses(topology: &Topology, fabric: &Fabric) -> BTreeMap<String, SwitchAddress> {
-    let address = |(key, address): (NodeKey, SocketAddr)| {
-        let node = &topology[key];
-        let address = SwitchAddress { address: address.to_string(), device_id: node.id.get().into() };
-        (node.name.clone(), address)
-    };
-    fabric.p4runtime_addresses().map(address).collect()
 }
 
 /// Slots that results have emptied.

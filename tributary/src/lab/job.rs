@@ -84,7 +84,7 @@ fn ask<T: Send>(
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let call = async {
-                call(remote::connect(&Remote::new(&record.controller.to_string(), None)?).await?).await
+                call(remote::connect(&Remote::controller(&record.controller.to_string(), None)?).await?).await
             };
             let answered = timeout(PATIENCE, call).await;
             answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?

@@ -11,12 +11,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tonic::transport::{Endpoint, Server};
 use tributary_codec::Kind;
 use tributary_ps::client::{Client, ClientOptions, Step};
 use tributary_ps::policy::Worker;
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
 use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+use tributary_transport::Remote;
 
 use super::learner::Learner;
 use super::record::{Event, Record};
@@ -65,11 +65,12 @@ pub(super) async fn run(
     mut tick: impl FnMut(Duration),
 ) -> Result<Outcome> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
-    let endpoint = Endpoint::from_shared(format!("http://{}", listener.local_addr()?))?.tcp_nodelay(true);
-    let server = ParameterServer::start(vec![JobSettings { spec: spec(experiment)?, token: None }], None)?;
+    let remote = Remote::parameter_server(&listener.local_addr()?.to_string(), None)?;
+    let server =
+        ParameterServer::start(vec![JobSettings { spec: spec(experiment)?, token: None }], None, None)?;
     let view = server.view();
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(server.serve(Server::builder(), listener, async move {
+    let serving = tokio::spawn(server.serve(listener, None, async move {
         // An error means that the experiment is over, too.
         let _ = stopped.await;
     }));
@@ -77,7 +78,7 @@ pub(super) async fn run(
     let mut workers = JoinSet::new();
     for (worker, step_time) in (0..).zip(&experiment.step_times) {
         let node = Node::new(experiment, digits, worker, *step_time)?;
-        let mut options = ClientOptions::new(vec![endpoint.clone()], JOB, worker);
+        let mut options = ClientOptions::new(vec![remote.clone()], JOB, worker);
         options.codec = experiment.codec;
         workers.spawn(node.run(options, events.clone()));
     }
@@ -169,6 +170,6 @@ impl Node {
     /// Computed where it does not keep the others from their timers.
     async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
         let learner = self.learner.clone();
-        tokio::task::spawn_blocking(move || learner.gradient(step)).await?
+        tokio::task::spawn_blocking(move || learner.gradient(step.iteration, step.parameters)).await?
     }
 }

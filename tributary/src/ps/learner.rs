@@ -1,7 +1,6 @@
 //! What a worker of the built-in training computes.
 
 use anyhow::Result;
-use tributary_ps::client::Step;
 use tributary_trainer::{Model, PARAMETERS, RemoteLearner};
 
 /// A worker's gradients at a parameter server's parameters.
@@ -21,12 +20,12 @@ impl Learner {
         Model::new(self.seed).parameters().to_vec()
     }
 
-    /// The gradient that a step asks for. Of a model that has diverged there is none: then the step is left
+    /// The gradient of an iteration at its parameters. Of a model that has diverged there is none: then the step is left
     /// out, by zeros, and what has become of the model shows in its accuracy.
-    pub(super) fn gradient(&self, step: Step) -> Result<Vec<f32>> {
-        let iteration = u32::try_from(step.iteration)?;
+    pub(super) fn gradient(&self, iteration: u64, parameters: Vec<f32>) -> Result<Vec<f32>> {
+        let iteration = u32::try_from(iteration)?;
         let mut gradient = vec![0.0; PARAMETERS];
-        self.remote.gradient(&Model::from_parameters(step.parameters)?, iteration, &mut gradient)?;
+        self.remote.gradient(&Model::from_parameters(parameters)?, iteration, &mut gradient)?;
         if gradient.iter().any(|value| !value.is_finite()) {
             gradient.fill(0.0);
         }

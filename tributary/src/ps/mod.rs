@@ -9,6 +9,7 @@ mod policies;
 mod record;
 mod run;
 mod timeline;
+mod way;
 mod worker;
 
 use anyhow::Result;

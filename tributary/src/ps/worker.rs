@@ -12,13 +12,17 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep_until};
+use tributary_client::{Agent, TrainingOptions};
 use tributary_codec::Kind;
-use tributary_ps::client::{Client, ClientOptions};
+use tributary_ps::client::ClientOptions;
 use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+use tributary_transport::Remote;
 
 use super::learner::Learner;
 use super::options;
+use super::way::{Position, Way};
 use crate::remote;
+use crate::tls::ClientTlsArgs;
 
 /// Trains the demo's network as one worker of a job of running parameter servers (`tributary server
 /// --ps-listen`). A server that restarts is waited for.
@@ -63,6 +67,13 @@ pub(super) struct WorkerArgs {
     /// Chooses the initial weights and the order of the images: the same on all workers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    /// The Unix socket of this host's agent, which then talks to the servers in this worker's place
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
+    agent: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -110,35 +121,46 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
     let learner = Learner::new(remote, args.seed);
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
-    let (mut client, mut step) = Client::join(options(args)?, &learner.initial()).await?;
+    let (mut way, mut position) = join(args, &learner.initial()).await?;
     let mut computed = 0;
-    while step.iteration < args.iterations.get() {
-        progress.set_position(step.iteration);
+    while position.iteration < args.iterations.get() {
+        progress.set_position(position.iteration);
         let begun = Instant::now();
-        let gradient = learner.gradient(step)?;
+        let gradient = learner.gradient(position.iteration, position.parameters)?;
         computed += 1;
         sleep_until(begun + args.step_time.unwrap_or_default()).await;
-        step = client.push(&gradient).await?;
+        position = way.push(&gradient).await?;
     }
     progress.finish_and_clear();
     let mut hash = Sha256::new();
-    step.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    position.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
     Ok(Report {
         worker: args.worker,
-        iterations: step.iteration,
+        iterations: position.iteration,
         computed,
-        accuracy: Model::from_parameters(step.parameters)?.accuracy(&digits.held_out),
+        accuracy: Model::from_parameters(position.parameters)?.accuracy(&digits.held_out),
         parameters: hex::encode(hash.finalize()),
     })
 }
 
-fn options(args: &WorkerArgs) -> Result<ClientOptions> {
-    let servers = args.server.iter().map(|address| remote::endpoint(address)).collect::<Result<_>>()?;
-    let token = args.token_file.as_deref().map(remote::read_token).transpose()?;
-    Ok(ClientOptions {
-        token: token.unwrap_or_default(),
+async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
+    let token = args.token_file.as_deref().map(remote::read_token).transpose()?.unwrap_or_default();
+    if let Some(socket) = &args.agent {
+        let options = TrainingOptions {
+            token,
+            codec: args.codec.to_string(),
+            patience: args.patience,
+            ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
+        };
+        return Way::through(&Agent::connect(socket).await?, options, initial).await;
+    }
+    let tls = args.tls.load()?;
+    let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
+    let options = ClientOptions {
+        token,
         codec: args.codec,
         patience: args.patience,
-        ..ClientOptions::new(servers, &args.job, args.worker)
-    })
+        ..ClientOptions::new(servers.collect::<Result<_, _>>()?, &args.job, args.worker)
+    };
+    Way::by_itself(options, initial).await
 }

@@ -5,6 +5,7 @@ use tributary_lab::{Daemons, Lab};
 
 use super::AllReduceArgs;
 use super::ranks::Rank;
+use super::rounds;
 use super::timing::{self, Timing};
 use crate::lab::Record;
 
@@ -12,8 +13,9 @@ use crate::lab::Record;
 pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Vec<Timing>> {
     let daemons = Daemons::new(lab, std::env::current_exe()?);
     let (size, iterations) = (args.size.as_u64().to_string(), args.iterations.to_string());
-    let options =
-        ["allreduce", "--check", "--barrier", "--json", "--size", &size, "--iterations", &iterations];
+    let warm_up = args.size.as_u64().div_ceil(rounds::WARM_UP_PART).to_string();
+    let mut options = vec!["allreduce", "--check", "--barrier", "--json"];
+    options.extend(["--size", &size, "--iterations", &iterations, "--warm-up", &warm_up]);
     let mut ranks = Vec::new();
     for worker in &record.workers {
         let mut command = daemons.command(&worker.host, &options)?;

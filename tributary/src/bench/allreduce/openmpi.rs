@@ -34,6 +34,8 @@ pub(super) struct OpenMpi {
     shell: PathBuf,
     /// The workers' addresses on the management network, for `mpirun --host`.
     hosts: String,
+    /// How many there were.
+    turns: u32,
 }
 
 impl OpenMpi {
@@ -48,20 +50,27 @@ impl OpenMpi {
         let addresses = record.workers.iter().map(|worker| lab.management_address(&worker.host));
         let hosts = addresses.map(|address| address.map(|address| format!("{address}:1")));
         let hosts = hosts.collect::<Result<Vec<_>, _>>()?.join(",");
-        Ok(Self { program, shell: write_shell(lab, &folder, &record.workers)?, hosts })
+        Ok(Self { program, shell: write_shell(lab, &folder, &record.workers)?, hosts, turns: 0 })
     }
 
     /// One turn, by the algorithm that Open MPI chooses, or by a ring.
     pub(super) async fn turn(
-        &self,
+        &mut self,
         lab: &Lab,
         record: &Record,
         args: &AllReduceArgs,
         ring: bool,
     ) -> Result<Vec<Timing>> {
         let first = record.workers.first().context("the topology has no workers")?;
+        // By default its daemons share a folder in /tmp, because all stations have this machine's name, and one that
+        // goes removes it before the eyes of one that comes: then mpirun waits for ever.
+        self.turns += 1;
+        let sessions = lab.folder().join(format!("mpi{}", self.turns));
+        fs::create_dir(&sessions)
+            .with_context(|| format!("cannot make the folder {}", sessions.display()))?;
         let mut command = lab.command(&first.host, "mpirun")?;
         command
+            .env("TMPDIR", &sessions)
             .args(["--allow-run-as-root", "-n", &record.workers.len().to_string(), "--host", &self.hosts])
             .args(["--mca", "plm_rsh_agent"])
             .arg(&self.shell);
@@ -83,6 +92,7 @@ fn write_shell(lab: &Lab, folder: &Path, workers: &[Worker]) -> Result<PathBuf> 
         let _ = writeln!(script, "{address}) namespace={namespace} ;;");
     }
     script.push_str("*) echo \"no worker is at $address\" >&2; exit 1 ;;\nesac\n");
+    script.push_str("export TMPDIR=\"$TMPDIR/$address\"\nmkdir -p \"$TMPDIR\" || exit 1\n");
     script.push_str("exec ip netns exec \"$namespace\" sh -c \"$*\"\n");
     let path = folder.join("openmpi-shell");
     fs::write(&path, script)

@@ -22,8 +22,8 @@ use crate::daemon::Stop;
 /// does the start.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
-/// The part of the tensor by which gloo and Open MPI warm up; as in `bench/baselines`.
-const WARM_UP: f64 = 1.0 / 8.0;
+/// All warm up by this part of the tensor in each turn; as in `bench/baselines`.
+pub(super) const WARM_UP_PART: u64 = 8;
 
 /// Measures everything that `args` ask for.
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
@@ -43,12 +43,14 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         let mut site = Site::up(args, &shape, cases, at).await?;
         for round in 1..=args.rounds {
             for case in cases {
-                progress.set_message(format!(
-                    "{}, round {round} of {}: {case}",
-                    format_rate(*rate),
-                    args.rounds
-                ));
-                turns.push((*case, site.turn(case).await?));
+                let what = format!("{}, round {round} of {}: {case}", format_rate(*rate), args.rounds);
+                progress.set_message(what.clone());
+                let turn = site.turn(case).await?;
+                if progress.is_hidden() {
+                    let times: Vec<_> = turn.seconds.iter().map(|s| format!("{:.0} ms", s * 1e3)).collect();
+                    eprintln!("{what}: {}", times.join(", "));
+                }
+                turns.push((*case, turn));
                 progress.inc(1);
             }
         }
@@ -69,7 +71,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
 }
 
 fn progress_bar(turns: u64) -> ProgressBar {
-    // On standard error, and only where that is a terminal.
+    // On standard error, and only where that is a terminal; elsewhere each turn is a line.
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
     let bar = ProgressBar::new(turns).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -136,12 +138,11 @@ impl<'a> Site<'a> {
             .with_context(|| format!("{case} is not done after {patience:?}"))?
             .with_context(|| format!("{case} failed"))?;
         let carried = Counters::read(self.lab(case)?)?.busiest_since(&before);
-        let warm_up = if case.contender.is_ours() { 0.0 } else { WARM_UP };
         let busy = timings.iter().filter_map(|timing| self.processor.busy(timing.began, timing.ended));
         let busy: Vec<f64> = busy.collect();
         Ok(Turn {
             seconds: timings.iter().map(|timing| timing.slowest).collect(),
-            link_bytes: carried as f64 / (f64::from(self.args.iterations) + warm_up),
+            link_bytes: carried as f64 / (f64::from(self.args.iterations) + 1.0 / WARM_UP_PART as f64),
             processor_share: busy.iter().sum::<f64>() / busy.len().max(1) as f64,
         })
     }
@@ -158,7 +159,7 @@ impl<'a> Site<'a> {
             Contender::Gloo => gloo.as_mut().context("gloo was not started")?.turn().await,
             Contender::OpenMpi | Contender::OpenMpiRing => {
                 let ring = case.contender == Contender::OpenMpiRing;
-                openmpi.as_ref().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
+                openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
             }
             Contender::Ours | Contender::Server => fabric::turn(lab, record, args).await,
         }

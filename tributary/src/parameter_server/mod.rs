@@ -1,18 +1,23 @@
 //! The parameter server's part of `tributary server`.
 
+mod reduction;
+mod reductions;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use toml::{Table, Value};
-use tonic::transport::Server;
-use tributary_ps::server::{JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_transport::ServerTls;
 
 use crate::daemon::WrongUse;
 use crate::metrics::{Page, labels};
 use crate::remote;
+pub(crate) use reductions::Reductions;
 
 /// The key of a job's file that says where its token is; all others are the job's own.
 const TOKEN_KEY: &str = "token-file";
@@ -21,9 +26,12 @@ const TOKEN_KEY: &str = "token-file";
 pub(crate) struct Listening {
     server: ParameterServer,
     listener: TcpListener,
+    reductions: Option<Arc<Reductions>>,
+    tls: Option<ServerTls>,
 }
 
-/// Reads the jobs' files and their checkpoints, and listens.
+/// Reads the jobs' files and their checkpoints, and listens. With `reductions`, what the policy A2S aggregates is
+/// added up on its way.
 ///
 /// # Errors
 /// [`WrongUse`]: files of jobs that make no sense. A file or checkpoint that cannot be used, an address that
@@ -32,6 +40,8 @@ pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
     checkpoints: Option<&Path>,
+    reductions: Option<Reductions>,
+    tls: Option<ServerTls>,
 ) -> Result<Listening> {
     if jobs.is_empty() {
         let problem = "--ps-listen without --ps-job: give a job's file, as docs/parameter-server.md has it";
@@ -43,11 +53,22 @@ pub(crate) async fn listen(
     } else {
         tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
     }
-    let server = ParameterServer::start(jobs, checkpoints)?;
+    if reductions.is_none() {
+        tracing::info!("no --host, --interface and --controller: all gradients come over TCP");
+    }
+    let reductions = reductions.map(Arc::new);
+    let fabric = reductions.clone().map(|reductions| reductions as Arc<dyn GroupFabric>);
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            ps_listen = %address,
+            "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
+        );
+    }
+    let server = ParameterServer::start(jobs, checkpoints, fabric.as_ref())?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
-    Ok(Listening { server, listener })
+    Ok(Listening { server, listener, reductions, tls })
 }
 
 impl Listening {
@@ -60,7 +81,11 @@ impl Listening {
     /// # Errors
     /// The transport's.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        Ok(self.server.serve(Server::builder(), self.listener, stop).await?)
+        let served = self.server.serve(self.listener, self.tls, stop).await;
+        if let Some(reductions) = self.reductions {
+            reductions.finished().await;
+        }
+        Ok(served?)
     }
 }
 
@@ -89,6 +114,11 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     counter("tributary_ps_updates", "Updates of the parameters", |stats| stats.updates);
     counter("tributary_ps_checkpoints", "Checkpoints written", |stats| stats.checkpoints);
     counter("tributary_ps_refused", "Messages that could not be used", |stats| stats.refused);
+    counter("tributary_ps_fabric_rounds", "Updates by sums of the fabric", |stats| stats.fabric_rounds);
+    counter("tributary_ps_fabric_zeros", "Zeros in place of late gradients", |stats| stats.fabric_zeros);
+    counter("tributary_ps_fabric_fallbacks", "Updates whose sums the fabric did not bring", |stats| {
+        stats.fabric_fallbacks
+    });
     let mut gauge = |name, help, value: fn(&JobStats) -> f64| {
         page.gauge(name, help, jobs.iter().map(|(job, stats)| (labels([("job", job)]), value(stats))));
     };

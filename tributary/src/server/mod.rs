@@ -1,24 +1,26 @@
 //! `tributary server`: the root of all-reduces, and the parameter server.
 
+mod agents;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tributary_host_agent::{AgentStats, JobError, JobMember, OpenPort, ServerAgent, serve_job};
-use tributary_protocol::ServerStats;
+use tributary_api::JobConfig;
+use tributary_host_agent::{JobError, JobMember, ServerAgent, serve_job};
 use tributary_ps::server::View;
-use tributary_transport::Remote;
 
 use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, WrongUse};
 use crate::member::{Member, MemberArgs};
-use crate::metrics::{self, Page, labels};
-use crate::parameter_server::{self, Listening};
+use crate::metrics::{self, Page};
+use crate::parameter_server::{self, Listening, Reductions};
 use crate::remote;
+pub(crate) use agents::Agents;
 
 /// The aggregation server's options.
 #[derive(Debug, Args)]
@@ -80,19 +82,28 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let Settings { member, own: settings } = settings;
     check(&settings)?;
+    let agents = Agents::default();
+    let tls = member.server_tls()?;
+    // Reductions for a parameter server are worth having, and not needed.
+    let wanted = !settings.job.is_empty() || member.is_given();
+    let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
     let parameters = match settings.ps_listen {
         None => None,
         Some(address) => {
+            let reductions = member.clone().map(|member| Reductions::new(member, agents.clone()));
             let checkpoints = settings.ps_checkpoints.as_deref();
-            Some(parameter_server::listen(address, &settings.ps_job, checkpoints).await?)
+            let jobs = &settings.ps_job;
+            Some(parameter_server::listen(address, jobs, checkpoints, reductions, tls).await?)
         }
     };
     let view = parameters.as_ref().map(Listening::view);
     let (leave, leaving) = watch::channel(false);
-    let agents = Agents::default();
-    let (watched, metrics) = (Arc::clone(&agents), settings.metrics);
-    let reducing = reduce(member, settings, agents, leaving.clone())?;
-    let _metrics = metrics::serve(metrics, move || collect(Arc::clone(&watched), view.clone())).await?;
+    let (watched, metrics) = (agents.clone(), settings.metrics);
+    let reducing = match member {
+        Some(member) => reduce(&Server { member, leaving: leaving.clone(), agents }, settings)?,
+        None => JoinSet::new(),
+    };
+    let _metrics = metrics::serve(metrics, move || collect(watched.clone(), view.clone())).await?;
     let serving = async move {
         match parameters {
             Some(parameters) => parameters.serve(left(leaving)).await,
@@ -127,21 +138,10 @@ fn check(settings: &ServerArgs) -> Result<()> {
 }
 
 /// Serves the all-reduce jobs from now on, if there are any.
-fn reduce(
-    member: MemberArgs,
-    settings: ServerArgs,
-    agents: Agents,
-    leaving: watch::Receiver<bool>,
-) -> Result<JoinSet<Result<(), JobError>>> {
+fn reduce(server: &Server, settings: ServerArgs) -> Result<JoinSet<Result<(), JobError>>> {
     let mut serving = JoinSet::new();
-    if settings.job.is_empty() {
-        return Ok(serving);
-    }
-    let Member { host, open_port, controller, .. } = member.member()?;
-    let server = Server { controller, open_port, leaving, agents };
     for (job, file) in settings.job.into_iter().zip(settings.token_file) {
-        let token = remote::read_token(&file)?;
-        serving.spawn(server.clone().serve(JobMember { job, token, host: host.clone() }));
+        serving.spawn(server.clone().serve(job, remote::read_token(&file)?));
     }
     Ok(serving)
 }
@@ -155,8 +155,7 @@ async fn left(mut leaving: watch::Receiver<bool>) {
 /// What the jobs have in common.
 #[derive(Clone)]
 struct Server {
-    controller: Remote,
-    open_port: OpenPort,
+    member: Arc<Member>,
     /// Whether the server is to stop.
     leaving: watch::Receiver<bool>,
     agents: Agents,
@@ -164,17 +163,20 @@ struct Server {
 
 impl Server {
     /// Serves one job until it is over, or the server is to stop.
-    async fn serve(self, member: JobMember) -> Result<(), JobError> {
-        let Self { controller, open_port, leaving, agents } = self;
-        let job = member.job.clone();
+    async fn serve(self, job: String, token: Vec<u8>) -> Result<(), JobError> {
+        let Self { member, leaving, agents } = self;
+        let Member { host, controller, open_port, .. } = &*member;
         let leave = async move {
             left(leaving).await;
             "the server was shut down".to_owned()
         };
-        let started = |agent: &Arc<ServerAgent>| {
-            agents.lock().unwrap_or_else(PoisonError::into_inner).push((job, Arc::downgrade(agent)));
+        let start = |config: &JobConfig, port| {
+            let agent = Arc::new(ServerAgent::start(config, port)?);
+            agents.add(&config.name, &agent);
+            Ok(agent)
         };
-        serve_job(&controller, member, &open_port, leave, started).await
+        let member = JobMember { job, token, host: host.clone() };
+        serve_job(controller, member, open_port, leave, start).await
     }
 }
 
@@ -200,41 +202,14 @@ async fn wait_for_all(mut serving: JoinSet<Result<(), JobError>>) -> Result<()> 
     }
 }
 
-/// The agents that have started, by their job's name.
-type Agents = Arc<Mutex<Vec<(String, Weak<ServerAgent>)>>>;
-
 /// What the server has counted for each job that is under way.
 async fn collect(agents: Agents, parameters: Option<View>) -> Page {
     // Waiting for the agents' threads would hold up everything else here.
-    let all = tokio::task::spawn_blocking(move || stats(&agents)).await.unwrap_or_default();
+    let all = tokio::task::spawn_blocking(move || agents.stats()).await.unwrap_or_default();
     let mut page = Page::default();
-    let mut counter = |name, help, count: fn(&Stats) -> u64| {
-        page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
-    };
-    counter("tributary_server_packets_received", "GRADIENT packets", |stats| stats.protocol.received);
-    counter("tributary_server_contributions", "Contributions added up", |stats| stats.protocol.contributions);
-    counter("tributary_server_slices_completed", "Slices complete", |stats| stats.protocol.completed);
-    counter("tributary_server_duplicates", "Packets of a child that were there", |stats| {
-        stats.protocol.duplicates
-    });
-    counter("tributary_server_rejected", "Packets that cannot be right", |stats| stats.protocol.rejected);
-    counter("tributary_server_results_sent_again", "Results sent again", |stats| {
-        stats.protocol.answers + stats.protocol.answers_to_all
-    });
-    counter("tributary_server_frames_sent", "Frames sent", |stats| stats.traffic.sent);
-    counter("tributary_server_frames_malformed", "Damaged frames", |stats| stats.traffic.malformed);
+    agents::tell(&mut page, &all);
     if let Some(parameters) = parameters {
         parameter_server::tell(&mut page, &parameters);
     }
     page
-}
-
-type Stats = AgentStats<ServerStats>;
-
-fn stats(agents: &Agents) -> Vec<(String, Stats)> {
-    let mut agents = agents.lock().unwrap_or_else(PoisonError::into_inner);
-    agents.retain(|(_, agent)| agent.strong_count() > 0);
-    let agents: Vec<_> = agents.clone();
-    let stats = |(job, agent): (String, Weak<ServerAgent>)| Some((job, agent.upgrade()?.stats().ok()?));
-    agents.into_iter().filter_map(stats).collect()
 }

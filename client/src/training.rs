@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use tonic::Streaming;
+use tributary_api::agent::v1;
+
+use crate::error::ClientError;
+use crate::segment::Segment;
+use crate::session::{self, Session};
+
+/// How this process takes part in a parameter server's job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainingOptions {
+    /// The servers' addresses, `HOST:PORT`, each of which holds a range of the parameters, in the ranges' order.
+    pub servers: Vec<String>,
+    /// The job's name.
+    pub job: String,
+    /// The job's token; empty if it has none.
+    pub token: Vec<u8>,
+    /// This worker's rank.
+    pub worker: u16,
+    /// What gradients are encoded with: `none`, `casq-4-ef`, and so on.
+    pub codec: String,
+    /// How long a server may be away before the worker gives up.
+    pub patience: Duration,
+}
+
+impl TrainingOptions {
+    /// Without a token and a codec, and with a patience of five minutes.
+    pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
+        let (job, token, codec) = (job.into(), Vec::new(), "none".to_owned());
+        Self { servers, job, token, worker, codec, patience: Duration::from_secs(300) }
+    }
+}
+
+/// This process's part in a parameter server's job, as one of its workers. Dropping it is leaving.
+#[derive(Debug)]
+pub struct Training {
+    session: Session,
+    /// The sign of life: the agent takes its end for this process's.
+    _events: Streaming<v1::TrainingEvent>,
+    host: String,
+}
+
+/// What to compute the next gradient from, besides the parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server has
+    /// gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
+    pub iteration: u64,
+    /// The worker whose gradient, or leaving, made the last server let this one go on.
+    pub released_by: u32,
+    /// Whether this worker is in a synchronous group.
+    pub in_group: bool,
+}
+
+impl Training {
+    pub(crate) fn new(session: Session, events: Streaming<v1::TrainingEvent>, host: String) -> Self {
+        Self { session, _events: events, host }
+    }
+
+    /// This host, as the topology names it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// As [`Job::segment`](crate::Job::segment).
+    ///
+    /// # Errors
+    /// [`ClientError::SharedMemory`] when there is not as much, [`ClientError::Refused`].
+    pub async fn segment(&mut self, bytes: usize) -> Result<Segment, ClientError> {
+        self.session.open_segment(bytes).await
+    }
+
+    /// Joins the job, and waits until its training has started. All f32 values in `parameters` are what the model
+    /// starts from if the servers have none yet; those of the first step take their place.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`], with the agent's or the server's reason. A call that is broken off (its future
+    /// dropped) leaves the segment unusable.
+    pub async fn begin(&mut self, parameters: &mut Segment) -> Result<Step, ClientError> {
+        let request = v1::BeginTrainingRequest {
+            session: self.session.id.clone(),
+            parameters: Some(values(parameters)),
+        };
+        parameters.lent = true;
+        let answer = self.session.client.begin_training(request).await;
+        Ok(session::answer(answer, &mut [parameters])?.into())
+    }
+
+    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next
+    /// step, whose parameters are put into `parameters`.
+    ///
+    /// # Errors
+    /// As of [`begin`](Self::begin).
+    pub async fn push(
+        &mut self,
+        gradient: &mut Segment,
+        parameters: &mut Segment,
+    ) -> Result<Step, ClientError> {
+        let request = v1::PushGradientRequest {
+            session: self.session.id.clone(),
+            gradient: Some(values(gradient)),
+            parameters: Some(values(parameters)),
+        };
+        (gradient.lent, parameters.lent) = (true, true);
+        let answer = self.session.client.push_gradient(request).await;
+        Ok(session::answer(answer, &mut [gradient, parameters])?.into())
+    }
+}
+
+/// All that are in a segment.
+fn values(segment: &Segment) -> v1::Values {
+    v1::Values { segment: segment.id, offset: 0, count: (segment.len() / size_of::<f32>()) as u64 }
+}
+
+impl From<v1::Step> for Step {
+    fn from(v1::Step { iteration, released_by, in_group }: v1::Step) -> Self {
+        Self { iteration, released_by, in_group }
+    }
+}

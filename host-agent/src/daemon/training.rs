@@ -1,0 +1,151 @@
+//! A training process's part in a parameter server's job.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tonic::{Code, Status};
+use tributary_api::agent::v1;
+use tributary_ps::client::{Client, ClientError, ClientOptions, Step};
+
+use super::segment::{ElementType, Place, Segment};
+use super::segments::{self, Segments};
+
+/// One process's part: a worker of the job, from the first step on.
+#[derive(Debug)]
+pub(crate) struct Training {
+    commands: mpsc::Sender<Command>,
+    work: AbortHandle,
+}
+
+struct Command {
+    values: Vec<f32>,
+    what: What,
+    reply: oneshot::Sender<Result<Step, Status>>,
+}
+
+/// What a command's values are.
+enum What {
+    Initial,
+    Gradient,
+}
+
+impl Training {
+    /// Nobody joins before [`begin`](Self::begin). Must be called in a tokio runtime.
+    pub(crate) fn new(options: ClientOptions) -> Self {
+        let (commands, receiver) = mpsc::channel(1);
+        Self { commands, work: tokio::spawn(work(options, receiver)).abort_handle() }
+    }
+
+    /// Joins with the parameters in shared memory, and puts those of the first step in their place.
+    pub(crate) async fn begin(
+        &self,
+        segments: &Segments,
+        request: v1::BeginTrainingRequest,
+    ) -> Result<v1::Step, Status> {
+        let parameters = find(segments, request.parameters)?;
+        let initial = parameters.read().await?;
+        self.step(What::Initial, initial, &parameters).await
+    }
+
+    /// Hands a gradient in, and puts the next step's parameters into shared memory.
+    pub(crate) async fn push(
+        &self,
+        segments: &Segments,
+        request: v1::PushGradientRequest,
+    ) -> Result<v1::Step, Status> {
+        let (gradient, parameters) = (find(segments, request.gradient)?, find(segments, request.parameters)?);
+        let (given, taken) = (gradient.place.count(), parameters.place.count());
+        if given != taken {
+            let problem = format!("a gradient of {given} values, and room for {taken} parameters");
+            return Err(Status::invalid_argument(problem));
+        }
+        let gradient = gradient.read().await?;
+        self.step(What::Gradient, gradient, &parameters).await
+    }
+
+    /// Leaves the job; whoever waits for a step is told so.
+    pub(crate) fn leave(&self) {
+        self.work.abort();
+    }
+
+    async fn step(&self, what: What, values: Vec<f32>, to: &Values) -> Result<v1::Step, Status> {
+        let over = || Status::aborted("the training is over: its process or its agent has ended it");
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command { values, what, reply }).await.map_err(|_| over())?;
+        let Step { iteration, parameters, released_by, in_group } = answer.await.map_err(|_| over())??;
+        to.write(parameters).await?;
+        Ok(v1::Step { iteration, released_by: released_by.into(), in_group })
+    }
+}
+
+/// Does what it is told, one after the other, whether or not the callers have the patience to wait. That it is
+/// dropped is the worker's leaving.
+async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
+    let mut client = None;
+    while let Some(Command { values, what, reply }) = commands.recv().await {
+        let step = match (what, &mut client) {
+            (What::Gradient, Some(client)) => {
+                Client::push(client, &values).await.map_err(|error| status(&error))
+            }
+            (What::Gradient, None) => Err(Status::failed_precondition("begin the training first")),
+            (What::Initial, Some(_)) => Err(Status::failed_precondition("the training has begun already")),
+            (What::Initial, none) => match Client::join(options.clone(), &values).await {
+                Ok((joined, step)) => {
+                    *none = Some(joined);
+                    Ok(step)
+                }
+                Err(error) => Err(status(&error)),
+            },
+        };
+        // Nobody may be waiting any more.
+        let _ = reply.send(step);
+    }
+}
+
+/// Values in shared memory.
+struct Values {
+    segment: Arc<Segment>,
+    place: Place,
+}
+
+fn find(segments: &Segments, values: Option<v1::Values>) -> Result<Values, Status> {
+    let v1::Values { segment, offset, count } =
+        values.ok_or_else(|| Status::invalid_argument("where the values are is missing"))?;
+    let (segment, place) = segments.place(segment, offset, ElementType::F32, count)?;
+    Ok(Values { segment, place })
+}
+
+impl Values {
+    async fn read(&self) -> Result<Vec<f32>, Status> {
+        let (segment, place) = (Arc::clone(&self.segment), self.place);
+        blocking(move || segment.read_elements(place)).await
+    }
+
+    async fn write(&self, values: Vec<f32>) -> Result<(), Status> {
+        let (segment, place) = (Arc::clone(&self.segment), self.place);
+        blocking(move || segment.write_elements(place, &values)).await
+    }
+}
+
+/// Large tensors take a while: not on the threads that all sessions share.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Status::internal(error.to_string()))?.map_err(segments::unusable)
+}
+
+/// In the API's terms.
+fn status(error: &ClientError) -> Status {
+    let code = match error {
+        ClientError::Servers { .. } | ClientError::Codec(_) | ClientError::Length { .. } => {
+            Code::InvalidArgument
+        }
+        ClientError::Encode(_) => Code::FailedPrecondition,
+        ClientError::NoTrust(_) | ClientError::Away { .. } => Code::Unavailable,
+        ClientError::Refused { status, .. } => status.code(),
+        ClientError::Step { .. } | ClientError::Stopped => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}

@@ -1,0 +1,48 @@
+//! BMv2 with its P4Runtime server, as a switch of a lab.
+
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tributary_wire::constants::CPU_PORT;
+
+use crate::error::LabError;
+use crate::lab::Lab;
+
+/// The program, which is looked for on the PATH.
+pub(crate) const PROGRAM: &str = "simple_switch_grpc";
+/// Where it publishes events by nanomsg. A BMv2 that was built without nanomsg does not know the option.
+const NOTIFICATIONS: &str = "--notifications-addr";
+
+/// Where the PATH has it.
+pub(crate) fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+}
+
+/// At a station, on all of its interfaces; docs/bmv2.md has the reasons for the options.
+pub(crate) fn command(
+    lab: &Lab,
+    station: &str,
+    device_id: u16,
+    p4runtime: SocketAddrV4,
+) -> Result<Command, LabError> {
+    let mut command = lab.command(station, PROGRAM)?;
+    command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
+    for interface in lab.interfaces(station)? {
+        command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
+    }
+    if has_notifications() {
+        // Its default is in /tmp, the same for every switch of that id on the machine.
+        let socket = lab.folder().join(format!("{station}.ipc"));
+        command.arg(NOTIFICATIONS).arg(format!("ipc://{}", socket.display()));
+    }
+    command.args(["--", "--cpu-port", &CPU_PORT.to_string(), "--grpc-server-addr", &p4runtime.to_string()]);
+    Ok(command)
+}
+
+fn has_notifications() -> bool {
+    let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
+    // One that cannot be started is found out when the switch is.
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(NOTIFICATIONS))
+}

@@ -1,0 +1,28 @@
+//! What becomes of operations.
+
+use crate::error::CollectiveError;
+use crate::numbers::Reduced;
+
+/// Which of a job's operations: they count up from 0 in the order in which they were started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// How an operation has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OperationEvent {
+    /// It has its result.
+    Completed {
+        /// Which.
+        operation: OperationId,
+        /// The result.
+        reduced: Reduced,
+    },
+    /// It will have no result. The job goes on: a worker sends zeros for the rest of the operation, so that
+    /// the members' sequence numbers stay together, and can start others.
+    Failed {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        error: CollectiveError,
+    },
+}

@@ -1,0 +1,241 @@
+//! One all-reduce under way: its slices, what was agreed about them, and what is done.
+
+mod event;
+mod layout;
+mod queue;
+mod verify;
+
+use std::ops::Range;
+
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Operator, Seq, Tally, ValuesView};
+
+use crate::check::Meaning;
+use crate::error::CollectiveError;
+use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
+use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor};
+pub use event::{OperationEvent, OperationId};
+use layout::Layout;
+pub(crate) use layout::Part;
+pub(crate) use queue::Operations;
+use verify::Mismatch;
+
+/// What is known about the SUM slices whose bounds one MAX slice carries.
+#[derive(Debug, Clone, Copy)]
+enum Agreement {
+    /// Its result is not there.
+    Awaited,
+    /// Its result: the bounds, and these.
+    Reached { weight: u32, contributors: u32 },
+    /// Its result is wrong for good.
+    GivenUp,
+}
+
+/// An all-reduce under way. One that has failed goes through the rest of its slices all the same, so that
+/// the members' windows stay together.
+#[derive(Debug)]
+pub(crate) struct Operation<C> {
+    pub(crate) id: OperationId,
+    pub(crate) layout: Layout,
+    first_seq: Seq,
+    tensor: Tensor,
+    /// What is contributed here; `()` where sums are only read.
+    pub(crate) own: C,
+    /// What the members' weights add up to at least: the weight of what is contributed here.
+    least_weight: u32,
+    /// Per SUM slice: the bound of what is contributed here, until the MAX result replaces it by the largest.
+    bounds: Vec<u32>,
+    /// Per MAX slice.
+    agreements: Vec<Agreement>,
+    sums: Sums,
+    /// Per SUM slice that is done.
+    tallies: Vec<Tally>,
+    unfinished: usize,
+    failed: bool,
+}
+
+impl<C> Operation<C> {
+    /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
+    fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C) -> Self {
+        let layout = Layout { first, len: tensor.len };
+        let (max_slices, sum_slices) = (layout.max_slices(), layout.sum_slices());
+        Self {
+            id,
+            layout,
+            first_seq,
+            sums: Sums::zeros(tensor.element_type, tensor.len),
+            tensor,
+            own,
+            least_weight: 0,
+            bounds: vec![0; sum_slices],
+            agreements: vec![Agreement::Awaited; max_slices],
+            tallies: vec![Tally::default(); sum_slices],
+            unfinished: max_slices + sum_slices,
+            failed: false,
+        }
+    }
+
+    /// What is contributed here has these bounds, one per SUM slice, and this weight.
+    pub(crate) fn contributes(&mut self, bounds: Vec<u32>, weight: u32) {
+        self.bounds = bounds;
+        self.least_weight = weight;
+    }
+
+    /// Whether no slice is left to wait for.
+    fn is_finished(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// Whether what the slice carries is known already.
+    pub(crate) fn is_known(&self, position: u64) -> bool {
+        match self.layout.part(position) {
+            Part::Max(_) => true,
+            Part::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
+        }
+    }
+
+    fn agreement(&self, slice: usize) -> Agreement {
+        self.agreements.get(slice / VALUES_PER_SLICE).copied().unwrap_or(Agreement::Awaited)
+    }
+
+    /// The bounds that MAX slice `index` carries.
+    pub(crate) fn bounds_in(&self, index: usize) -> &[u32] {
+        self.bounds.get(self.layout.bounds_in(index)).unwrap_or_default()
+    }
+
+    /// The total weight and the bound that a SUM slice's scale follows from.
+    pub(crate) fn agreed(&self, slice: usize) -> Option<(u32, u32)> {
+        match (self.agreement(slice), self.bounds.get(slice)) {
+            (Agreement::Reached { weight, .. }, Some(&bound)) => Some((bound, weight)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn scaling(&self, slice: usize) -> Option<Scaling> {
+        let (bound, weight) = self.agreed(slice)?;
+        self.tensor.element_type.scaling(bound, weight).ok()
+    }
+
+    pub(crate) fn meaning(&self, position: u64) -> Meaning {
+        let (operator, scale) = match self.layout.part(position) {
+            Part::Max(_) => (Operator::Max, (0, 0)),
+            Part::Sum(slice) => (Operator::Sum, self.agreed(slice).unwrap_or_default()),
+        };
+        Meaning {
+            seq: self.first_seq.plus((position - self.layout.first) as u32),
+            operator,
+            operation: self.first_seq,
+            len: self.tensor.len as u64,
+            element_type: self.tensor.element_type as u32,
+            scale,
+        }
+    }
+
+    /// Takes in a verified result.
+    ///
+    /// # Errors
+    /// What the members' bounds or weights make of the whole operation, once.
+    pub(crate) fn accept(
+        &mut self,
+        position: u64,
+        tally: Tally,
+        values: ValuesView<'_>,
+    ) -> Result<(), CollectiveError> {
+        self.unfinished -= 1;
+        match self.layout.part(position) {
+            Part::Max(index) => {
+                let agreed = self.agree(index, tally, values);
+                let first_failure = agreed.is_err() && !self.failed;
+                self.failed |= agreed.is_err();
+                if first_failure { agreed } else { Ok(()) }
+            }
+            Part::Sum(slice) => {
+                if let Some(scaling) = self.scaling(slice) {
+                    self.sums.read(self.layout.elements(slice), scaling, values);
+                }
+                if let Some(done) = self.tallies.get_mut(slice) {
+                    *done = tally;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes over the bounds of a MAX result, whatever they make of the operation: the members go on alike.
+    fn agree(&mut self, index: usize, tally: Tally, values: ValuesView<'_>) -> Result<(), CollectiveError> {
+        let Tally { weight, contributors, .. } = tally;
+        let slices = self.layout.bounds_in(index);
+        let largest = values.iter().map(i32::cast_unsigned);
+        for (bound, largest) in
+            self.bounds.get_mut(slices.clone()).unwrap_or_default().iter_mut().zip(largest)
+        {
+            *bound = largest;
+        }
+        if let Some(agreement) = self.agreements.get_mut(index) {
+            *agreement = Agreement::Reached { weight, contributors };
+        }
+        if weight > MAX_TOTAL_WEIGHT {
+            return Err(CollectiveError::Weight {
+                tensor: self.tensor.name.clone(),
+                weight,
+                most: MAX_TOTAL_WEIGHT,
+            });
+        }
+        for (slice, &largest) in slices.clone().zip(self.bounds.get(slices).unwrap_or_default()) {
+            let scaling = self.tensor.element_type.scaling(largest, weight);
+            scaling.map_err(|refusal| self.refused(slice, largest, weight, refusal))?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, slice: usize, largest: u32, weight: u32, refusal: Refusal) -> CollectiveError {
+        let (tensor, Range { start: first, end }) = (self.tensor.name.clone(), self.layout.elements(slice));
+        match refusal {
+            Refusal::NotFinite(rank) => CollectiveError::NotFinite { tensor, rank, first, end },
+            Refusal::Overflow => CollectiveError::Overflow { tensor, first, end, largest, weight },
+        }
+    }
+
+    /// Gives up a slice whose result is wrong for good; the error, if the operation has not failed before.
+    pub(crate) fn give_up(
+        &mut self,
+        position: u64,
+        tally: Tally,
+        mismatch: Mismatch,
+    ) -> Option<CollectiveError> {
+        self.unfinished -= 1;
+        if let Part::Max(index) = self.layout.part(position)
+            && let Some(agreement) = self.agreements.get_mut(index)
+        {
+            *agreement = Agreement::GivenUp;
+        }
+        (!std::mem::replace(&mut self.failed, true)).then(|| CollectiveError::WrongSum {
+            tensor: self.tensor.name.clone(),
+            seq: self.meaning(position).seq,
+            reason: mismatch.reason,
+            contributors: mismatch.contributors,
+            contributors_got: tally.contributors,
+            check: mismatch.check,
+            check_got: tally.check,
+        })
+    }
+
+    /// The result of an operation that is finished; `None` if it failed.
+    fn into_reduced(self) -> Option<Reduced> {
+        let Some(&Agreement::Reached { weight, contributors }) = self.agreements.first() else { return None };
+        if self.failed {
+            return None;
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for (slice, tally) in self.tallies.iter().enumerate() {
+            let len = self.layout.elements(slice).len();
+            match runs.last_mut() {
+                Some(run) if (run.weight, run.contributors) == (tally.weight, tally.contributors) => {
+                    run.len += len;
+                }
+                _ => runs.push(Run { len, weight: tally.weight, contributors: tally.contributors }),
+            }
+        }
+        Some(Reduced { sums: self.sums, weight, contributors, runs })
+    }
+}

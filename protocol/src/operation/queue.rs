@@ -1,0 +1,75 @@
+//! The operations of one job, one after the other.
+
+use std::collections::VecDeque;
+
+use tributary_wire::Seq;
+
+use super::{Operation, OperationEvent, OperationId, Tensor};
+
+/// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
+#[derive(Debug)]
+pub(crate) struct Operations<C> {
+    /// The slice at position 0. Positions count from there: unlike a [`Seq`] they never wrap.
+    start: Seq,
+    under_way: VecDeque<Operation<C>>,
+    begun: u64,
+    /// Where the next operation will begin.
+    next: u64,
+}
+
+impl<C> Operations<C> {
+    pub(crate) fn new(start: Seq) -> Self {
+        Self { start, under_way: VecDeque::new(), begun: 0, next: 0 }
+    }
+
+    /// Puts an operation behind the others.
+    pub(crate) fn begin(&mut self, tensor: Tensor, own: C) -> &mut Operation<C> {
+        let operation = Operation::new(OperationId(self.begun), self.next, self.next_seq(), tensor, own);
+        self.begun += 1;
+        self.next = operation.layout.end();
+        self.under_way.push_back_mut(operation)
+    }
+
+    /// The operation that the slice at `position` belongs to.
+    pub(crate) fn at(&mut self, position: u64) -> Option<&mut Operation<C>> {
+        let after = self.under_way.partition_point(|operation| operation.layout.first <= position);
+        let operation = self.under_way.get_mut(after.checked_sub(1)?)?;
+        (position < operation.layout.end()).then_some(operation)
+    }
+
+    /// Takes out the oldest operation if nothing of it is awaited any more; that it is completed, unless it
+    /// has failed, which has been said.
+    pub(crate) fn pop_completed(&mut self) -> Option<OperationEvent> {
+        while let Some(operation) = self.under_way.pop_front_if(|operation| operation.is_finished()) {
+            let id = operation.id;
+            if let Some(reduced) = operation.into_reduced() {
+                return Some(OperationEvent::Completed { operation: id, reduced });
+            }
+        }
+        None
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Where the next operation will begin.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.next
+    }
+
+    /// The first slice of the next operation.
+    pub(crate) fn next_seq(&self) -> Seq {
+        self.seq(self.next)
+    }
+
+    pub(crate) fn seq(&self, position: u64) -> Seq {
+        self.start.plus(position as u32)
+    }
+
+    /// The position of a slice that is at most 2^31 away from what is under way.
+    pub(crate) fn position(&self, seq: Seq) -> u64 {
+        let base = self.under_way.front().map_or(self.next, |operation| operation.layout.first);
+        base.saturating_add_signed(seq.distance(self.seq(base)).into())
+    }
+}

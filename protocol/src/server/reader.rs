@@ -1,0 +1,87 @@
+//! The sums, as the server reads them.
+
+use std::collections::VecDeque;
+
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Rank, Seq, ValuesView};
+
+use super::index_of;
+use super::slot::{Slot, Sum};
+use crate::check::Membership;
+use crate::numbers::Tensor;
+use crate::operation::{OperationEvent, OperationId, Operations};
+
+/// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
+#[derive(Debug)]
+pub(super) struct Reader {
+    operations: Operations<()>,
+    window: u32,
+    /// The members of each generation, the present one last.
+    memberships: Vec<Membership>,
+    events: VecDeque<OperationEvent>,
+    /// A slice as the members are sent it.
+    bytes: Box<[u8; VALUES_BYTES]>,
+}
+
+impl Reader {
+    pub(super) fn new(start: Seq, window: u32, members: &[Rank]) -> Self {
+        Self {
+            operations: Operations::new(start),
+            window,
+            memberships: vec![Membership::new(members)],
+            events: VecDeque::new(),
+            bytes: Box::new([0; VALUES_BYTES]),
+        }
+    }
+
+    /// Takes note of the next operation, and reads what is finished of it: that is in its slot still, since
+    /// [`is_too_early`](Self::is_too_early) has kept the slot's next slice waiting.
+    pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> OperationId {
+        let operation = self.operations.begin(tensor, ());
+        let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
+        for position in first..end.min(first + u64::from(self.window)) {
+            let seq = self.operations.seq(position);
+            let slot = slots.get(index_of(slots, seq));
+            if let Some(sum) = slot.and_then(|slot| slot.finished_slice(seq, self.window)) {
+                self.read(seq, sum);
+            }
+        }
+        id
+    }
+
+    /// Whether finishing this slice would overwrite one of an operation that is not known yet.
+    pub(super) fn is_too_early(&self, seq: Seq) -> bool {
+        self.operations.position(seq) >= self.operations.next_position() + u64::from(self.window)
+    }
+
+    /// Reads a slice that is finished; one of an operation that is not known is left where it is.
+    pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
+        let position = self.operations.position(seq);
+        let Some(operation) = self.operations.at(position) else { return };
+        write(&sum.values, &mut self.bytes);
+        let values = ValuesView::new(&self.bytes);
+        let failure = match operation.verify(position, (sum.operator, sum.tally), values, &self.memberships) {
+            Ok(()) => operation.accept(position, sum.tally, values).err(),
+            // There is no other copy of it.
+            Err(mismatch) => operation.give_up(position, sum.tally, mismatch),
+        };
+        let operation = operation.id;
+        self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));
+        self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
+    }
+
+    /// The members of a new generation.
+    pub(super) fn change_members(&mut self, members: &[Rank]) {
+        self.memberships.push(Membership::new(members));
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<OperationEvent> {
+        self.events.pop_front()
+    }
+}
+
+fn write(values: &[i32; VALUES_PER_SLICE], bytes: &mut [u8; VALUES_BYTES]) {
+    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        *to = value.to_be_bytes();
+    }
+}

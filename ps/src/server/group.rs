@@ -1,0 +1,211 @@
+//! The reductions of a job: which there are, who takes part in them, and which rounds they owe. Without I/O
+//! and clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_api::ps::server_message::Message;
+use tributary_api::ps::{Contribute, JoinGroup, LeaveGroup};
+
+use super::fabric::Sum;
+use super::job::{Output, Outputs};
+use crate::policy::Worker;
+
+/// The fewest whose gradients are worth a reduction: a single one's would only come with the others' zeros.
+pub(super) const FEWEST: usize = 2;
+
+/// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are still
+/// under way. Nothing is carried over from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Where those workers are that can take part.
+    hosts: BTreeMap<Worker, String>,
+    reductions: BTreeMap<u64, Reduction>,
+    /// The present group's.
+    current: Option<u64>,
+    /// The last number given.
+    last: u64,
+    /// Whose reduction failed in which epoch of the slowest worker: they go on without one until the next, when
+    /// the policy ranks anew.
+    failed: Option<(BTreeSet<Worker>, u64)>,
+}
+
+#[derive(Debug)]
+struct Reduction {
+    members: BTreeSet<Worker>,
+    stage: Stage,
+    next_round: u64,
+    /// The weight granted in each round whose sum is not there yet.
+    rounds: BTreeMap<u64, u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Joining,
+    Live,
+    /// Ends with its last round.
+    Closing,
+}
+
+impl Groups {
+    /// A worker has come; its host, if it can take part in reductions.
+    pub(super) fn join(&mut self, worker: Worker, host: Option<String>) {
+        self.hosts.remove(&worker);
+        self.hosts.extend(host.map(|host| (worker, host)));
+    }
+
+    /// A worker has gone. The reductions that it took part in cannot go on: their numbers.
+    pub(super) fn leave(&mut self, worker: Worker) -> Vec<u64> {
+        self.hosts.remove(&worker);
+        let its = self.reductions.iter().filter(|(_, reduction)| reduction.members.contains(&worker));
+        its.map(|(group, _)| *group).collect()
+    }
+
+    /// Those of the policy's group that can have a reduction: a host takes part in a fabric job once.
+    fn able(&self, group: &BTreeSet<Worker>) -> BTreeSet<Worker> {
+        let mut taken = BTreeSet::new();
+        let able = |worker: &&Worker| self.hosts.get(worker).is_some_and(|host| taken.insert(host));
+        group.iter().filter(able).copied().collect()
+    }
+
+    /// Makes the reduction fit the policy's group; nothing changes while the group does not.
+    pub(super) fn follow(&mut self, group: &BTreeSet<Worker>, epoch: u64, out: &mut Outputs) {
+        let members = self.able(group);
+        let present = self.current.and_then(|current| self.reductions.get(&current));
+        if present.is_some_and(|present| present.members == members) {
+            return;
+        }
+        if let Some(old) = self.current.take() {
+            self.retire(old, out);
+        }
+        let again = self.failed.as_ref().is_some_and(|(who, when)| *who == members && *when == epoch);
+        if members.len() < FEWEST || again {
+            return;
+        }
+        self.last += 1;
+        let hosts = members.iter().filter_map(|worker| self.hosts.get(worker).cloned()).collect();
+        out.push(Output::Open { group: self.last, hosts });
+        let (rounds, stage) = (BTreeMap::new(), Stage::Opening);
+        self.reductions.insert(self.last, Reduction { members, stage, next_round: 0, rounds });
+        self.current = Some(self.last);
+    }
+
+    /// There is a fabric job: its members are asked to take part.
+    pub(super) fn opened(&mut self, group: u64, job: &str, token: &[u8], out: &mut Outputs) {
+        let Some(reduction) = self.reductions.get_mut(&group) else { return };
+        if reduction.stage == Stage::Opening {
+            reduction.stage = Stage::Joining;
+            let join = JoinGroup { group, job: job.to_owned(), token: token.to_vec() };
+            let ask = |&worker| Output::Send(worker, Message::JoinGroup(join.clone()));
+            out.extend(reduction.members.iter().map(ask));
+        }
+    }
+
+    /// All members take part: rounds may begin.
+    pub(super) fn live(&mut self, group: u64) {
+        let reduction = self.reductions.get_mut(&group);
+        if let Some(reduction) = reduction.filter(|reduction| reduction.stage == Stage::Joining) {
+            reduction.stage = Stage::Live;
+        }
+    }
+
+    /// The live reduction that a worker's next gradient may go to, as the policy's group is now.
+    pub(super) fn of(&self, worker: Worker, group: &BTreeSet<Worker>) -> Option<u64> {
+        let current = self.current?;
+        let reduction = self.reductions.get(&current)?;
+        let fits = reduction.stage == Stage::Live && reduction.members.contains(&worker);
+        (fits && reduction.members == self.able(group)).then_some(current)
+    }
+
+    /// Begins a round that adds up these workers' gradients with these weights, everyone else in the group
+    /// giving zeros: its reduction, its number, and how many give zeros. None: not all of them take part in a
+    /// live reduction.
+    pub(super) fn begin(
+        &mut self,
+        granted: &BTreeMap<Worker, u32>,
+        out: &mut Outputs,
+    ) -> Option<(u64, u64, usize)> {
+        let group = self.current?;
+        let reduction = self.reductions.get_mut(&group)?;
+        let fits = granted.keys().all(|worker| reduction.members.contains(worker));
+        if reduction.stage != Stage::Live || !fits || granted.len() < FEWEST {
+            return None;
+        }
+        let round = reduction.next_round;
+        reduction.next_round += 1;
+        reduction.rounds.insert(round, granted.values().sum());
+        out.push(Output::Expect { group, round });
+        out.extend(reduction.members.iter().map(|worker| {
+            let weight = granted.get(worker).copied().unwrap_or(0);
+            Output::Send(*worker, Message::Contribute(Contribute { group, round, weight }))
+        }));
+        Some((group, round, reduction.members.len() - granted.len()))
+    }
+
+    /// Takes a sum. None: nobody waits for it any more.
+    ///
+    /// # Errors
+    /// It is not what was granted.
+    pub(super) fn sum(
+        &mut self,
+        group: u64,
+        sum: &Sum,
+        length: usize,
+        out: &mut Outputs,
+    ) -> Option<Result<(), String>> {
+        let reduction = self.reductions.get_mut(&group)?;
+        let Some(weight) = reduction.rounds.remove(&sum.round) else {
+            return Some(Err(format!("a sum of round {}, which does not wait for one", sum.round)));
+        };
+        let members = reduction.members.len();
+        if sum.weight != weight || sum.contributors as usize != members || sum.values.len() != length {
+            return Some(Err(format!(
+                "round {} came to {} values of {} hosts with weight {}, where {length} of {members} with \
+                 {weight} were granted",
+                sum.round,
+                sum.values.len(),
+                sum.contributors,
+                sum.weight,
+            )));
+        }
+        if reduction.stage == Stage::Closing && reduction.rounds.is_empty() {
+            self.end(group, out);
+        }
+        Some(Ok(()))
+    }
+
+    /// Whether a worker takes part in a reduction.
+    pub(super) fn is_member(&self, worker: Worker, group: u64) -> bool {
+        self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
+    }
+
+    /// A reduction has failed; its group does without one until the next epoch. Whether there was one.
+    pub(super) fn fail(&mut self, group: u64, epoch: u64, out: &mut Outputs) -> bool {
+        let Some(reduction) = self.remove(group, out) else { return false };
+        self.failed = Some((reduction.members, epoch));
+        true
+    }
+
+    /// Ends a reduction, whatever it still owes.
+    pub(super) fn end(&mut self, group: u64, out: &mut Outputs) {
+        drop(self.remove(group, out));
+    }
+
+    fn retire(&mut self, group: u64, out: &mut Outputs) {
+        match self.reductions.get_mut(&group) {
+            Some(reduction) if !reduction.rounds.is_empty() => reduction.stage = Stage::Closing,
+            _ => drop(self.remove(group, out)),
+        }
+    }
+
+    fn remove(&mut self, group: u64, out: &mut Outputs) -> Option<Reduction> {
+        let reduction = self.reductions.remove(&group)?;
+        self.current = self.current.filter(|current| *current != group);
+        if reduction.stage != Stage::Opening {
+            let leave = |&worker| Output::Send(worker, Message::LeaveGroup(LeaveGroup { group }));
+            out.extend(reduction.members.iter().map(leave));
+        }
+        out.push(Output::Close { group });
+        Some(reduction)
+    }
+}

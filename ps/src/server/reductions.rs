@@ -1,0 +1,43 @@
+//! A job's side of the fabric: it does what the job says, and takes back what becomes of it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+
+use super::fabric::{GroupFabric, GroupRequest, Reduction};
+use super::runner::Command;
+
+/// The reductions that are open.
+pub(super) struct Reductions {
+    fabric: Arc<dyn GroupFabric>,
+    /// The job's own thread's; weak, so that the thread ends when the server does.
+    commands: Weak<Sender<Command>>,
+    open: BTreeMap<u64, Box<dyn Reduction>>,
+}
+
+impl Reductions {
+    pub(super) fn new(fabric: Arc<dyn GroupFabric>, commands: Weak<Sender<Command>>) -> Self {
+        Self { fabric, commands, open: BTreeMap::new() }
+    }
+
+    pub(super) fn open(&mut self, request: GroupRequest) {
+        let (group, commands) = (request.group, Weak::clone(&self.commands));
+        let events = move |event| {
+            if let Some(commands) = commands.upgrade() {
+                // The thread has ended: nobody needs the reduction.
+                let _ = commands.send(Command::Fabric { group, event });
+            }
+        };
+        self.open.insert(group, self.fabric.open(request, Arc::new(events)));
+    }
+
+    pub(super) fn expect(&mut self, group: u64, round: u64) {
+        if let Some(reduction) = self.open.get_mut(&group) {
+            reduction.expect(round);
+        }
+    }
+
+    pub(super) fn close(&mut self, group: u64) {
+        self.open.remove(&group);
+    }
+}

@@ -1,0 +1,53 @@
+//! Weights as the fabric carries them.
+
+use crate::policy::{Part, Worker};
+
+/// The largest weight of a contribution. The sum of all weights costs as many bits of the fabric's 30 for a
+/// value as it has itself.
+pub(super) const MOST: u64 = 256;
+
+/// Parts whose weights are at most [`MOST`]: as they are if they are, or w = max(1, round(`MOST` · it / max it)).
+/// Rounding is off by at most half a unit of the largest weight's `MOST`: a share changes by less than 0.4 %
+/// of the largest one.
+pub(super) fn scale(parts: &[Part]) -> Vec<Part> {
+    let most = parts.iter().map(|part| part.weight).max().unwrap_or(0);
+    if most <= MOST {
+        return parts.to_vec();
+    }
+    let scaled = |weight: u64| {
+        let (weight, most) = (u128::from(weight), u128::from(most));
+        u64::try_from((u128::from(MOST) * weight + most / 2) / most).unwrap_or(MOST).max(1)
+    };
+    parts.iter().map(|part| Part { weight: scaled(part.weight), ..*part }).collect()
+}
+
+/// What a worker is granted in a round; none for a weight that a packet cannot carry.
+pub(super) fn grant(part: &Part) -> Option<(Worker, u32)> {
+    Some((part.worker, u32::try_from(part.weight).ok().filter(|weight| *weight > 0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn scaled_weights_keep_the_shares(weights in prop::collection::vec(1u64..1 << 40, 1..20)) {
+            let part = |(worker, &weight): (usize, &u64)| Part { worker: worker as Worker, weight };
+            let parts: Vec<Part> = weights.iter().enumerate().map(part).collect();
+            let scaled = scale(&parts);
+            let most = *weights.iter().max().unwrap() as f64;
+            prop_assert!(scaled.iter().all(|part| (1..=MOST).contains(&part.weight)));
+            if most <= MOST as f64 {
+                prop_assert_eq!(&scaled, &parts);
+            } else {
+                for (part, scaled) in parts.iter().zip(&scaled) {
+                    let off = part.weight as f64 / most - scaled.weight as f64 / MOST as f64;
+                    prop_assert!(off.abs() <= 1.0 / MOST as f64);
+                }
+            }
+        }
+    }
+}

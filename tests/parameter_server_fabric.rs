@@ -1,0 +1,82 @@
+//! The parameter server over the fabric: the synchronous group's gradients are added up by switches on their way.
+//! Needs root; says so where it is not.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use network::{Daemon, Network};
+use serde_json::Value;
+use support::stderr;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const JOB: &str =
+    "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
+/// Two fast workers under the same leaf, and a slow one under another: seconds a step, and steps.
+const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
+const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
+const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
+
+fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
+    let (host, step_time, iterations) = WORKERS[rank];
+    let mut command =
+        network.command(host, &["ps", "worker", "--json", "--job", "digits", "--server", server]);
+    command.args(["--worker", &rank.to_string(), "--workers", &WORKERS.len().to_string()]);
+    command.args(["--iterations", &iterations.to_string(), "--step-time", step_time]);
+    command.arg("--agent").arg(network.socket(host));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What leaf0 has counted of a group's job: contributions, and complete sums.
+fn added_up(network: &Network) -> Option<(u64, u64)> {
+    let counters = network.ask(&["counters", "--switch", "leaf0"]);
+    let jobs = counters["switches"][0]["jobs"].as_object()?;
+    let (_, counts) = jobs.iter().find(|(name, _)| name.starts_with("digits."))?;
+    let packets = |reason: &str| counts[reason]["packets"].as_u64();
+    Some((packets("contributed")?, packets("completed")?))
+}
+
+#[test]
+fn switches_add_up_the_synchronous_groups_gradients() {
+    let Some(network) = Network::up("psfabric", "plain-middle-4.toml") else { return };
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    let _agents = network.start_agents();
+    let job_file = network.file("digits.toml");
+    fs::write(&job_file, JOB).unwrap();
+    let (command, address) = network.parameter_server_command(&job_file);
+    let server = Daemon::start(command);
+    let workers: Vec<_> = (0..WORKERS.len()).map(|rank| start_worker(&network, rank, &address)).collect();
+
+    let deadline = Instant::now() + PATIENCE;
+    while added_up(&network).is_none_or(|(_, completed)| completed == 0) {
+        assert!(Instant::now() < deadline, "no switch has added up anything");
+    }
+    for (worker, (.., iterations)) in workers.into_iter().zip(WORKERS) {
+        let output = worker.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["iterations"], iterations);
+        assert!(report["accuracy"].as_f64().unwrap() > 0.8, "{report}");
+    }
+    let (rounds, fallbacks) = (network.metric("ps", ROUNDS), network.metric("ps", FALLBACKS));
+    assert!(rounds >= 10.0 && fallbacks < rounds / 2.0, "{rounds} rounds, {fallbacks} without the fabric");
+
+    let (status, log) = server.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    let jobs = network.ask(&["jobs", "list"]);
+    let groups: Vec<_> = jobs["jobs"].as_array().unwrap().iter().collect();
+    assert!(!groups.is_empty());
+    for group in groups {
+        assert!(group["job"].as_str().unwrap().starts_with("digits."), "{group}");
+        // A worker's agent that hears of the group's end before the controller does leaves the job.
+        let left = group["reason"].as_str().is_some_and(|reason| reason.contains("has left the group"));
+        assert!(group["state"] == "ended" || left, "{group}");
+    }
+}

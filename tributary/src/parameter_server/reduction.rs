@@ -1,0 +1,138 @@
+//! One group's reduction, from its job's creation to its end.
+
+use std::future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::stream::{FuturesOrdered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tributary_api::{JobConfig, v1};
+use tributary_host_agent::{JobMember, ServerAgent, serve_job};
+use tributary_protocol::{ElementType, Reduced, Sums, Tensor};
+use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
+
+use crate::member::Member;
+use crate::remote::{connect, refused};
+use crate::server::Agents;
+
+/// A reduction that is wanted.
+pub(super) struct Wanted {
+    /// The name of its job of the fabric.
+    pub(super) name: String,
+    pub(super) request: GroupRequest,
+    pub(super) events: GroupEvents,
+    pub(super) member: Arc<Member>,
+    /// Is told of this reduction's agent.
+    pub(super) agents: Agents,
+}
+
+impl Wanted {
+    /// Makes the job, reads the sums of the rounds that are expected, and ends the job when nothing can be
+    /// expected of it any more, or when it cannot go on.
+    pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
+        let (job, workers) = (&self.name, self.request.hosts.join(", "));
+        tracing::info!(job, workers, "the fabric is to add up a group's gradients");
+        let token = match self.create().await {
+            Ok(token) => token,
+            Err(error) => return self.fail(&error),
+        };
+        (self.events)(GroupEvent::Opened { job: job.clone(), token: token.clone() });
+        let (started, agent) = oneshot::channel();
+        let mut serving = pin!(self.serve(token.clone(), started));
+        let over = tokio::select! {
+            served = &mut serving => served.and_then(|()| bail!("somebody has ended job {job:?}")),
+            read = self.read(agent, expected) => read,
+        };
+        if let Err(error) = over {
+            self.fail(&error);
+        }
+        // This host is still a member: if it left before, the job would fail, and not end.
+        if let Err(error) = self.end(token).await {
+            tracing::warn!(job, error = format!("{error:#}"), "cannot end a group's job");
+        }
+    }
+
+    fn fail(&self, error: &anyhow::Error) {
+        (self.events)(GroupEvent::Failed { reason: format!("{error:#}") });
+    }
+
+    async fn create(&self) -> Result<Vec<u8>> {
+        let mut client = connect(&self.member.controller).await?;
+        let request = v1::CreateJobRequest {
+            name: self.name.clone(),
+            workers: self.request.hosts.clone(),
+            server: self.member.host.clone(),
+            gradient_bytes: (self.request.length * size_of::<f32>()) as u64,
+            ..v1::CreateJobRequest::default()
+        };
+        let created = client.create_job(request).await.map_err(refused).context("no job for a group")?;
+        Ok(created.into_inner().token)
+    }
+
+    /// Takes part as the job's aggregation server until the job is over.
+    async fn serve(&self, token: Vec<u8>, started: oneshot::Sender<Arc<ServerAgent>>) -> Result<()> {
+        let Member { host, controller, open_port, .. } = &*self.member;
+        let member = JobMember { job: self.name.clone(), token, host: host.clone() };
+        let start = |config: &JobConfig, port| {
+            let agent = Arc::new(ServerAgent::start_reading(config, port)?);
+            self.agents.add(&config.name, &agent);
+            // An error means that nobody wants the sums any more.
+            let _ = started.send(Arc::clone(&agent));
+            Ok(agent)
+        };
+        Ok(serve_job(controller, member, open_port, future::pending(), start).await?)
+    }
+
+    /// Reads round after round until none can be expected any more.
+    async fn read(
+        &self,
+        agent: oneshot::Receiver<Arc<ServerAgent>>,
+        mut expected: mpsc::UnboundedReceiver<u64>,
+    ) -> Result<()> {
+        let agent = tokio::select! {
+            agent = agent => match agent {
+                Ok(agent) => agent,
+                // Whoever serves the job says why it has not started.
+                Err(_) => future::pending().await,
+            },
+            round = expected.recv() => match round {
+                None => return Ok(()),
+                Some(round) => bail!("round {round} was expected before the reduction was live"),
+            },
+        };
+        (self.events)(GroupEvent::Live);
+        let mut awaited = FuturesOrdered::new();
+        let mut rounds = 0..;
+        loop {
+            tokio::select! {
+                round = expected.recv() => {
+                    let Some(round) = round else { return Ok(()) };
+                    ensure!(rounds.next() == Some(round), "round {round} was expected out of turn");
+                    let sums = agent.sums(self.tensor())?;
+                    awaited.push_back(async move { sum(round, sums.await?) });
+                }
+                Some(sum) = awaited.next() => (self.events)(GroupEvent::Sum(sum?)),
+            }
+        }
+    }
+
+    /// What each round adds up.
+    fn tensor(&self) -> Tensor {
+        let GroupRequest { job, length, .. } = &self.request;
+        Tensor { name: format!("gradient of {job}"), element_type: ElementType::F32, len: *length }
+    }
+
+    async fn end(&self, token: Vec<u8>) -> Result<()> {
+        let mut client = connect(&self.member.controller).await?;
+        client.end_job(v1::EndJobRequest { job: self.name.clone(), token }).await.map_err(refused)?;
+        Ok(())
+    }
+}
+
+fn sum(round: u64, reduced: Reduced) -> Result<Sum> {
+    let Reduced { sums: Sums::F32(values), weight, contributors, .. } = reduced else {
+        bail!("the sum of floats is not one of floats");
+    };
+    Ok(Sum { round, weight, contributors, values })
+}
