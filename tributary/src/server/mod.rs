@@ -83,13 +83,16 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let Settings { member, own: settings } = settings;
     check(&settings)?;
     let agents = Agents::default();
-    let tls = member.server_tls()?;
+    let listen = match settings.ps_listen {
+        None => None,
+        Some(address) => Some((address, member.server_tls()?)),
+    };
     // Reductions for a parameter server are worth having, and not needed.
     let wanted = !settings.job.is_empty() || member.is_given();
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
-    let parameters = match settings.ps_listen {
+    let parameters = match listen {
         None => None,
-        Some(address) => {
+        Some((address, tls)) => {
             let reductions = member.clone().map(|member| Reductions::new(member, agents.clone()));
             let checkpoints = settings.ps_checkpoints.as_deref();
             let jobs = &settings.ps_job;
