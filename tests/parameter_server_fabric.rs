@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/certificates.rs"]
+mod certificates;
 #[path = "support/network.rs"]
 mod network;
 mod support;
@@ -11,10 +13,12 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use certificates::{Certificates, with};
 use network::{Daemon, Network};
 use serde_json::Value;
 use support::stderr;
 
+const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(60);
 const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
@@ -33,29 +37,48 @@ fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What leaf0 has counted of a group's job: contributions, and complete sums.
-fn added_up(network: &Network) -> Option<(u64, u64)> {
-    let counters = network.ask(&["counters", "--switch", "leaf0"]);
-    let jobs = counters["switches"][0]["jobs"].as_object()?;
-    let (_, counts) = jobs.iter().find(|(name, _)| name.starts_with("digits."))?;
-    let packets = |reason: &str| counts[reason]["packets"].as_u64();
-    Some((packets("contributed")?, packets("completed")?))
+/// Who may talk to whom: everyone in plain text, or those with a certificate.
+struct Trust(Option<Certificates>);
+
+impl Trust {
+    fn controller(&self) -> Vec<String> {
+        self.0.iter().flat_map(Certificates::controller).collect()
+    }
+
+    fn of(&self, name: &str) -> Vec<String> {
+        self.0.iter().flat_map(|certificates| certificates.of(name)).collect()
+    }
+
+    /// What the controller tells an operator.
+    fn ask(&self, network: &Network, arguments: &[&str]) -> Value {
+        let operator = self.of("operator");
+        let options = operator.iter().map(String::as_str);
+        network.ask(&arguments.iter().copied().chain(options).collect::<Vec<_>>())
+    }
+
+    /// What leaf0 has counted of a group's job: its complete sums.
+    fn added_up(&self, network: &Network) -> Option<u64> {
+        let counters = self.ask(network, &["counters", "--switch", "leaf0"]);
+        let jobs = counters["switches"][0]["jobs"].as_object()?;
+        let (_, counts) = jobs.iter().find(|(name, _)| name.starts_with("digits."))?;
+        counts["completed"]["packets"].as_u64()
+    }
 }
 
-#[test]
-fn switches_add_up_the_synchronous_groups_gradients() {
-    let Some(network) = Network::up("psfabric", "plain-middle-4.toml") else { return };
+/// Trains with switches, agents and a parameter server of `network`, and sees switches add up.
+fn train(network: &Network, trust: &Trust) {
     let _switches = network.start_switches();
-    let _controller = Daemon::start(network.controller_command());
-    let _agents = network.start_agents();
+    let _controller = Daemon::start(with(network.controller_command(), &trust.controller()));
+    let agent = |host: &String| Daemon::start(with(network.agent_command(host), &trust.of(host)));
+    let _agents: Vec<_> = network.workers().iter().map(agent).collect();
     let job_file = network.file("digits.toml");
     fs::write(&job_file, JOB).unwrap();
     let (command, address) = network.parameter_server_command(&job_file);
-    let server = Daemon::start(command);
-    let workers: Vec<_> = (0..WORKERS.len()).map(|rank| start_worker(&network, rank, &address)).collect();
+    let server = Daemon::start(with(command, &trust.of("ps")));
+    let workers: Vec<_> = (0..WORKERS.len()).map(|rank| start_worker(network, rank, &address)).collect();
 
     let deadline = Instant::now() + PATIENCE;
-    while added_up(&network).is_none_or(|(_, completed)| completed == 0) {
+    while trust.added_up(network).is_none_or(|completed| completed == 0) {
         assert!(Instant::now() < deadline, "no switch has added up anything");
     }
     for (worker, (.., iterations)) in workers.into_iter().zip(WORKERS) {
@@ -70,7 +93,7 @@ fn switches_add_up_the_synchronous_groups_gradients() {
 
     let (status, log) = server.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
-    let jobs = network.ask(&["jobs", "list"]);
+    let jobs = trust.ask(network, &["jobs", "list"]);
     let groups: Vec<_> = jobs["jobs"].as_array().unwrap().iter().collect();
     assert!(!groups.is_empty());
     for group in groups {
@@ -79,4 +102,17 @@ fn switches_add_up_the_synchronous_groups_gradients() {
         let left = group["reason"].as_str().is_some_and(|reason| reason.contains("has left the group"));
         assert!(group["state"] == "ended" || left, "{group}");
     }
+}
+
+#[test]
+fn switches_add_up_the_synchronous_groups_gradients() {
+    let Some(network) = Network::up("psfabric", TOPOLOGY) else { return };
+    train(&network, &Trust(None));
+}
+
+#[test]
+fn they_do_so_where_everyone_shows_certificates() {
+    let Some(network) = Network::up("psfabtls", TOPOLOGY) else { return };
+    let trust = Trust(Some(Certificates::issue(&network, "certs")));
+    train(&network, &trust);
 }

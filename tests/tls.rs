@@ -3,62 +3,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/certificates.rs"]
+mod certificates;
 #[path = "support/network.rs"]
 mod network;
 mod support;
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
+use certificates::{Certificates, with};
 use network::{Daemon, Network};
 use serde_json::Value;
-use support::{assert_refused, json, stderr};
+use support::{assert_refused, stderr};
 use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
-
-/// The certificates of a fabric, in a folder of their own.
-struct Certificates<'a> {
-    network: &'a Network,
-    folder: &'static str,
-}
-
-impl<'a> Certificates<'a> {
-    /// From a new CA: for the controller at its address, an operator, and all hosts.
-    fn issue(network: &'a Network, folder: &'static str) -> Self {
-        let dir = network.file(folder);
-        json(&["certs", "init", "--json", "--dir", &dir]);
-        let [_, address] = network.controller();
-        let (controller, _) = address.split_once(':').unwrap();
-        let topology = format!("topologies/{TOPOLOGY}");
-        let server = format!("ps={}", network.address("ps"));
-        let whom = ["--controller", controller, "--operator", "--topology", &topology];
-        let whom = [&whom[..], &["--parameter-server", &server]].concat();
-        json(&[&["certs", "issue", "--json", "--dir", &dir], &whom[..]].concat());
-        Self { network, folder }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.network.file(&format!("{}/{name}", self.folder))
-    }
-
-    /// Options of someone who connects to the controller with the certificate of `name`.
-    fn of(&self, name: &str) -> [String; 6] {
-        let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
-        ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]
-    }
-
-    /// The controller's options.
-    fn controller(&self) -> [String; 6] {
-        let [_, ca, cert, cert_file, key, key_file] = self.of("controller");
-        [cert, cert_file, key, key_file, "--tls-client-ca".into(), ca]
-    }
-}
-
-fn with(mut command: Command, options: &[String]) -> Command {
-    command.args(options);
-    command
-}
 
 /// `tributary` beside the controller, as someone with these options.
 fn ask(network: &Network, arguments: &[&str], options: &[String]) -> Output {
@@ -84,7 +44,10 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     let list = ["jobs", "list", "--json"];
 
     // Who is no operator creates no job, and who has no certificate of the CA is not even listened to.
-    assert_refused(&ask(&network, &create, &certificates.of("w0")), &["for \"w0\"", "for \"operator\" only"]);
+    assert_refused(
+        &ask(&network, &create, &certificates.of("w0")),
+        &["for \"w0\"", "for \"operator\", \"ps\" only"],
+    );
     let stranger = others.of("operator");
     assert_refused(&ask(&network, &list, &stranger), &["its certificate is not signed by", &stranger[1]]);
     let mut unknown = stranger.clone();
@@ -120,7 +83,8 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     }
     let counters = succeeded(&ask(&network, &["counters", "--json", "--job", "job"], &certificates.of("ps")));
     assert!(counters["switches"][0]["jobs"]["job"]["completed"]["packets"].as_u64().unwrap() > 0);
-    let end = ["jobs", "end", "job", "--json", "--token-file", &token];
+    let end = ["jobs", "end", "job", "--json"];
+    assert_refused(&ask(&network, &end, &certificates.of("ps")), &["wrong token for job \"job\""]);
     succeeded(&ask(&network, &end, &operator));
 }
 

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{refused, root};
+use support::{json, refused, root};
 
 fn path(file: &Path) -> &str {
     file.to_str().unwrap()
@@ -56,6 +56,31 @@ fn a_topology_is_refused_with_file_and_line() {
     let duplicate = changed_topology(folder.path(), "name = \"w1\"", "name = \"w0\"");
     refused(&["demo", "--topology", path(&duplicate)], 1, &["changed.toml:", "w0"]);
     refused(&["demo", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
+}
+
+/// That the cause is said only once is [`refused`]'s business.
+#[test]
+fn a_file_that_cannot_be_used_is_named_with_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = path(folder.path());
+    let missing = "No such file or directory";
+    for command in [&["demo", "--topology"][..], &["plan", "--topology"], &["topology"]] {
+        refused(&[command, &["no/such/file.toml"]].concat(), 1, &["no/such/file.toml", missing]);
+    }
+    refused(&["demo", "--pipeline", dir], 1, &["tributary.json", missing]);
+    refused(&["switch", "--config", "no/such/file.toml"], 1, &["no/such/file.toml", missing]);
+
+    json(&["certs", "init", "--json", "--dir", dir]);
+    json(&["certs", "issue", "--json", "--dir", dir, "--host", "w0"]);
+    let [ca, cert, key] = ["ca.crt", "w0.crt", "w0.key"].map(|name| folder.path().join(name));
+    let list = |cert: &str, problem: &str| {
+        let files = ["--tls-ca", path(&ca), "--tls-cert", cert, "--tls-key", path(&key)];
+        refused(&[&["jobs", "list"], &files[..]].concat(), 1, &[cert, problem]);
+    };
+    list("no/such/w0.crt", missing);
+    list(path(&key), "holds no certificate in PEM format: ");
+    fs::write(&cert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    list(path(&cert), "cannot be used: ");
 }
 
 #[test]

@@ -23,5 +23,11 @@ pub enum AuthorityError {
     NotAName(String),
     /// The library that writes certificates refuses.
     #[error("cannot make the certificate: {0}")]
-    Rcgen(#[from] rcgen::Error),
+    Rcgen(rcgen::Error),
+}
+
+impl From<rcgen::Error> for AuthorityError {
+    fn from(error: rcgen::Error) -> Self {
+        Self::Rcgen(error)
+    }
 }

@@ -37,14 +37,14 @@ pub enum ClientError {
     #[error("the agent's answer makes no sense ({0}): do both have the same version?")]
     BadAnswer(&'static str),
     /// There is no shared memory to be had.
-    #[error("cannot {step} shared memory {}: {source}", path.display())]
+    #[error("cannot {step} shared memory {}: {reason}", path.display())]
     SharedMemory {
         /// What was being done.
         step: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A call was broken off before its answer came, so that the agent may still write to the segment.
     #[error("a call with this segment was broken off: the agent may still be writing; use another segment")]

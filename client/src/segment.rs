@@ -42,7 +42,7 @@ pub(crate) fn create(bytes: usize) -> Result<(MmapMut, Named), ClientError> {
     let name = SegmentName::new(rand::random());
     let failed = |step| {
         let path = name.path();
-        move |source| ClientError::SharedMemory { step, path, source }
+        move |reason| ClientError::SharedMemory { step, path, reason }
     };
     let file = create_file(&name).map_err(failed("create"))?;
     let named = Named(name.clone());

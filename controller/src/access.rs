@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tonic::{Request, Status};
-use tributary_topology::Topology;
+use tributary_topology::{Node, Role, Topology};
 use tributary_transport::{Names, Peer, ServerTls};
 
 use crate::error::StartError;
@@ -13,17 +13,20 @@ use crate::error::StartError;
 pub struct ControllerTls {
     /// The controller's certificate, and the CA of its clients'.
     pub server: ServerTls,
-    /// Who may create jobs: names in clients' certificates. No host of the topology may have one of them.
+    /// Who may create and end all jobs: names in clients' certificates. No host of the topology may have one of
+    /// them: the hosts that are its servers create jobs, too, but only those that they serve.
     pub operators: BTreeSet<String>,
 }
 
-/// Who may do what. Every caller with a certificate may look; whoever shows a job's token may end it.
+/// Who may do what. Every caller with a certificate may look; whoever shows a job's token may end it, and so may
+/// operators without it.
 #[derive(Debug)]
 pub(crate) enum Access {
     /// Callers show nothing but tokens.
     Open,
-    /// Callers show certificates: a member acts for the hosts that its certificate names, and for no other; jobs,
-    /// which take slots from everyone, are created by `operators`.
+    /// Callers show certificates: a member acts for the hosts that its certificate names, and for no other. Jobs
+    /// take slots from everyone: `operators` create them, and hosts with the role of a server those that they are
+    /// to serve. A host that trains creates none.
     ByName { operators: BTreeSet<String> },
 }
 
@@ -50,20 +53,29 @@ impl Access {
         names(request)?.check_host(host).map_err(|error| denied(request, &error.to_string()))
     }
 
-    /// The caller creates a job.
-    pub(crate) fn check_operator<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    /// The caller creates a job whose aggregation server is `server`.
+    pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<(), Status> {
         let Self::ByName { operators } = self else { return Ok(()) };
         let names = names(request)?;
-        if operators.iter().any(|operator| names.contains(operator)) {
+        let serves = server.host().is_some_and(|host| host.role == Some(Role::Server));
+        let creators = operators.iter().chain(serves.then_some(&server.name));
+        if creators.clone().any(|creator| names.contains(creator)) {
             return Ok(());
         }
-        let operators: Names = operators.iter().cloned().collect();
+        let (creators, server) = (creators.cloned().collect::<Names>(), &server.name);
         Err(denied(
             request,
             &format!(
-                "the certificate that was shown is for {names}, and jobs are created with one for {operators} only"
+                "the certificate that was shown is for {names}, and a job that {server:?} serves is created with one \
+                 for {creators} only"
             ),
         ))
+    }
+
+    /// Whether the caller may end a job without its token.
+    pub(crate) fn is_operator<T>(&self, request: &Request<T>) -> bool {
+        let Self::ByName { operators } = self else { return false };
+        names(request).is_ok_and(|names| operators.iter().any(|operator| names.contains(operator)))
     }
 }
 

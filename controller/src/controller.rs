@@ -90,8 +90,8 @@ impl Controller {
         };
         let address = config.listen;
         let listener =
-            TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })?;
-        let api_addr = listener.local_addr().map_err(|source| StartError::Listen { address, source })?;
+            TcpListener::bind(address).await.map_err(|reason| StartError::Listen { address, reason })?;
+        let api_addr = listener.local_addr().map_err(|reason| StartError::Listen { address, reason })?;
 
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));

@@ -36,12 +36,12 @@ pub enum StartError {
     #[error("host {0:?} has an operator's name: rename the host, or let other names be operators'")]
     OperatorIsHost(String),
     /// The address for the API cannot be listened on: is another controller running?
-    #[error("cannot listen for agents on {address}: {source}")]
+    #[error("cannot listen for agents on {address}: {reason}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// What the operating system says.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -60,14 +60,14 @@ pub enum SwitchError {
         state: String,
     },
     /// A change does not fit the P4 program: a defect of Tributary, or a program that is not its own.
-    #[error("switch {switch}: cannot {change}: {source}")]
+    #[error("switch {switch}: cannot {change}: {reason}")]
     Entry {
         /// The switch.
         switch: String,
         /// The change, with its table and key.
         change: String,
         /// What does not fit.
-        source: Box<EntryError>,
+        reason: Box<EntryError>,
     },
     /// The switch refused changes; those after them were not tried.
     #[error("switch {switch} refused to {}", Listed(refusals))]

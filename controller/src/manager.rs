@@ -162,24 +162,17 @@ impl Manager {
     }
 
     /// Ends a job and withdraws its tables; once more, if that failed before.
-    pub(crate) async fn end(
-        self: &Arc<Self>,
-        name: &str,
-        token: &[u8],
-    ) -> Result<Result<(), SwitchError>, JobError> {
-        let key = {
-            let mut book = self.book();
-            let key = book.jobs.authorize(name, token)?;
-            if book.jobs.get_mut(key).is_some_and(crate::jobs::Job::end) {
-                tracing::info!(job = name, "ended");
-            }
-            key
-        };
+    pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), SwitchError> {
+        if let Some(job) = self.book().jobs.get_mut(key)
+            && job.end()
+        {
+            tracing::info!(job = job.record.name, "ended");
+        }
         let withdrawn = self.withdraw(key).await;
         if withdrawn.is_err() {
             self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
         }
-        Ok(withdrawn)
+        withdrawn
     }
 
     async fn withdraw(&self, key: JobKey) -> Result<(), SwitchError> {

@@ -47,20 +47,20 @@ pub fn built_in_slots() -> Result<u32, PipelineError> {
 #[derive(Debug, Error)]
 pub enum PipelineError {
     /// One of the two files can't be read. Compile the program, or name the directory it is in.
-    #[error("{}: cannot read the compiled P4 program: {source}", file.display())]
+    #[error("{}: cannot read the compiled P4 program: {reason}", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// What the operating system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The P4Info is none.
-    #[error("{}: {source}", file.display())]
+    #[error("{}: {reason}", file.display())]
     P4Info {
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
-        source: P4InfoError,
+        reason: P4InfoError,
     },
     /// Something that the controller works with is not in the P4Info: this is another program.
     #[error("{}: the program has no {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
@@ -125,7 +125,7 @@ impl Pipeline {
         let cookie = cookie(&json, &text);
         match P4Info::parse(&text) {
             Ok(info) => Self::new(json, info, cookie, &file),
-            Err(source) => Err(PipelineError::P4Info { file, source }),
+            Err(reason) => Err(PipelineError::P4Info { file, reason }),
         }
     }
 
@@ -147,7 +147,7 @@ impl Pipeline {
 }
 
 fn read(file: PathBuf) -> Result<String, PipelineError> {
-    fs::read_to_string(&file).map_err(|source| PipelineError::Unreadable { file, source })
+    fs::read_to_string(&file).map_err(|reason| PipelineError::Unreadable { file, reason })
 }
 
 /// The first 64 bits of a hash of both files, with their border.

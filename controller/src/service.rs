@@ -31,11 +31,11 @@ impl Controller for Service {
         &self,
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
-        self.access.check_operator(&request)?;
-        let request = request.into_inner();
-        let job = request::job(&self.manager.topology, &request)
+        let topology = &self.manager.topology;
+        let job = request::job(topology, request.get_ref())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let manager = self.manager.clone();
+        self.access.check_creator(&request, &topology[job.server])?;
+        let (request, manager) = (request.into_inner(), self.manager.clone());
         // In a task of its own: a caller that hangs up must not leave a job half created.
         let created = tokio::spawn(async move { manager.create(&request.name, &job).await }).await;
         let key = created.map_err(|error| Status::internal(error.to_string()))?.map_err(create_status)?;
@@ -80,12 +80,17 @@ impl Controller for Service {
         &self,
         request: Request<v1::EndJobRequest>,
     ) -> Result<Response<v1::EndJobResponse>, Status> {
-        let request = request.into_inner();
-        let manager = self.manager.clone();
+        // A token is one job's, and that job is meant, whoever shows it: a later one may have the same name.
+        let without_token = request.get_ref().token.is_empty() && self.access.is_operator(&request);
+        let v1::EndJobRequest { job, token } = request.into_inner();
+        let key = {
+            let jobs = &self.manager.book().jobs;
+            if without_token { jobs.latest(&job) } else { jobs.authorize(&job, &token) }
+        };
+        let (key, manager) = (key.map_err(job_status)?, self.manager.clone());
         // In a task of its own, for the same reason as above.
-        let ended = tokio::spawn(async move { manager.end(&request.job, &request.token).await }).await;
-        let withdrawn = ended.map_err(|error| Status::internal(error.to_string()))?.map_err(job_status)?;
-        match withdrawn {
+        let withdrawn = tokio::spawn(async move { manager.end(key).await }).await;
+        match withdrawn.map_err(|error| Status::internal(error.to_string()))? {
             Ok(()) => Ok(Response::new(v1::EndJobResponse {})),
             Err(error) => {
                 Err(switch_status(&error, "the job has ended, but its tables cannot be withdrawn: "))

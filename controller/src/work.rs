@@ -62,7 +62,7 @@ async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Resu
     let query = |query: &Query| {
         query
             .to_proto(&pipeline.info)
-            .map_err(|source| entry_error(session, format!("read {query:?}"), source))
+            .map_err(|reason| entry_error(session, format!("read {query:?}"), reason))
     };
     let patterns = queries.iter().map(query).collect::<Result<_, _>>()?;
     let known = |message: &v1::Entity| {
@@ -75,7 +75,7 @@ async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Resu
 async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Result<(), SwitchError> {
     let update = |change: &Change| {
         let update = change.to_update(&pipeline.info);
-        update.map_err(|source| entry_error(session, change.to_string(), source))
+        update.map_err(|reason| entry_error(session, change.to_string(), reason))
     };
     let updates = changes.iter().map(update).collect::<Result<_, _>>()?;
     match session.write(updates).await {
@@ -112,6 +112,6 @@ async fn read_counters<'a>(
     Ok(read(session, pipeline, &queries).await?.into_iter().filter_map(cell).collect())
 }
 
-fn entry_error(session: &Session, change: String, source: EntryError) -> SwitchError {
-    SwitchError::Entry { switch: session.target().name.clone(), change, source: Box::new(source) }
+fn entry_error(session: &Session, change: String, reason: EntryError) -> SwitchError {
+    SwitchError::Entry { switch: session.target().name.clone(), change, reason: Box::new(reason) }
 }

@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Client, Member, PLAIN, config, create, end, job, list, refusal};
+use common::{Client, Member, PLAIN, config, create, end, job, list, refusal, start};
 use tonic::Code;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
@@ -66,7 +66,7 @@ async fn a_host_acts_for_itself_and_operators_create_jobs() {
         assert_eq!(code, Code::PermissionDenied, "{message}");
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
     };
-    denied(refusal(create(&mut w0, job("digits")).await), &["\"w0\"", "\"alice\" only"]);
+    denied(refusal(create(&mut w0, job("digits")).await), &["\"w0\"", "\"alice\", \"ps\" only"]);
     let one_worker = v1::CreateJobRequest { workers: vec!["w0".into()], ..job("digits") };
     let (token, _) = create(&mut alice, one_worker).await.unwrap();
 
@@ -85,6 +85,73 @@ async fn a_host_acts_for_itself_and_operators_create_jobs() {
     assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Running);
     end(&mut w0, "digits", &token).await.unwrap();
     member.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() {
+    let ca = Ca::new();
+    let controller = ca.controller("alice").await.unwrap();
+    let (w0, mut ps) = (ca.client(&controller, "w0").await, ca.client(&controller, "ps").await);
+    let served_by = |server: &str| v1::CreateJobRequest {
+        workers: vec!["w1".into()],
+        server: server.into(),
+        ..job("group")
+    };
+    // Slots are everyone's: who trains takes none, whoever is to serve the job.
+    for (client, server, may) in [
+        (&ps, "w0", "for \"alice\" only"),
+        (&w0, "w0", "for \"alice\" only"),
+        (&w0, "ps", "for \"alice\", \"ps\" only"),
+        (&w0, "", "for \"alice\", \"ps\" only"),
+    ] {
+        let (code, message) = refusal(create(&mut client.clone(), served_by(server)).await);
+        assert!(code == Code::PermissionDenied && message.contains(may), "{message}");
+    }
+    assert!(list(&mut ps).await.is_empty());
+
+    // Where no server is named, it is the topology's.
+    for server in ["ps", ""] {
+        let (token, _) = create(&mut ps, served_by(server)).await.unwrap();
+        // To have created the job, and to serve it, is not to be its worker.
+        let (code, message) = refusal(Member::join(&mut ps, "group", &token, "w1").await);
+        assert_eq!(code, Code::PermissionDenied, "{message}");
+        end(&mut ps, "group", &token).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_ended_with_its_token_or_by_an_operator_without() {
+    let ca = Ca::new();
+    let controller = ca.controller("alice").await.unwrap();
+    let mut alice = ca.client(&controller, "alice").await;
+    let mut ps = ca.client(&controller, "ps").await;
+    let (first, _) = create(&mut ps, job("group")).await.unwrap();
+    // The server that has created it needs the token as everyone else.
+    for (client, token) in [(&ps, &[][..]), (&ps, &[0; 32]), (&alice, &[0; 32])] {
+        let (code, message) = refusal(end(&mut client.clone(), "group", token).await);
+        assert!(code == Code::PermissionDenied && message.contains("wrong token"), "{message}");
+    }
+    // A server that has lost the token, or never lets go, does not keep its slots.
+    end(&mut alice, "group", &[]).await.unwrap();
+    assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Ended);
+    let (code, _) = refusal(end(&mut alice, "another", &[]).await);
+    assert_eq!(code, Code::NotFound);
+
+    // A token is one job's, for operators as well.
+    let (second, _) = create(&mut ps, job("group")).await.unwrap();
+    let (code, _) = refusal(end(&mut alice, "group", &first).await);
+    assert_eq!(code, Code::PermissionDenied);
+    end(&mut ps, "group", &second).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_certificates_nobody_ends_a_job_without_its_token() {
+    let topology = Topology::parse(PLAIN, "plain").unwrap();
+    let (_controller, mut client) = start(topology, BTreeMap::new()).await;
+    let (token, _) = create(&mut client, job("digits")).await.unwrap();
+    let (code, _) = refusal(end(&mut client, "digits", &[]).await);
+    assert_eq!(code, Code::PermissionDenied);
+    end(&mut client, "digits", &token).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -125,7 +125,7 @@ impl<R: Role> Driver<R> {
         let timeout: Option<Duration> = self.role.next_timeout().map(|due| due - self.now());
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
-                Err(AgentError::System { step: "wait for frames", source: error })
+                Err(AgentError::System { step: "wait for frames", reason: error })
             }
             _ => Ok(()),
         }

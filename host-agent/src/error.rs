@@ -24,22 +24,22 @@ pub enum AgentError {
     Config(#[from] tributary_protocol::ConfigError),
     /// A frame with the hop stack of the configuration cannot be written.
     #[error("the job's hop stack does not fit into a frame: {0}")]
-    Frame(#[from] WireError),
+    Frame(WireError),
     /// The operating system refused what an agent needs to run.
-    #[error("cannot {step}: {source}")]
+    #[error("cannot {step}: {reason}")]
     System {
         /// What was being done.
         step: &'static str,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Another program has the host's UDP port of INA packets.
-    #[error("cannot take UDP port {port}, where INA packets go: {source}; does another program use it?")]
+    #[error("cannot take UDP port {port}, where INA packets go: {reason}; does another program use it?")]
     UdpPort {
         /// The port.
         port: u16,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The host's interface cannot be opened.
     #[error(transparent)]
@@ -60,9 +60,15 @@ pub enum AgentError {
     },
 }
 
+impl From<WireError> for AgentError {
+    fn from(error: WireError) -> Self {
+        Self::Frame(error)
+    }
+}
+
 impl AgentError {
     pub(crate) fn system(step: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { step, source }
+        move |reason| Self::System { step, reason }
     }
 }
 
@@ -84,7 +90,7 @@ pub enum JoinError {
     },
     /// The controller's configuration for this host makes no sense.
     #[error("the controller's configuration for this host is unusable: {0}; do both have the same version?")]
-    BadConfig(#[from] tributary_api::ConfigError),
+    BadConfig(tributary_api::ConfigError),
     /// The controller sent an event that this version does not know.
     #[error("the controller sent an event of an unknown kind: update this agent")]
     UnknownEvent,

@@ -25,7 +25,7 @@ impl HostPort {
     /// [`AgentError::Link`] as [`InterfacePort::open`], [`AgentError::UdpPort`].
     pub fn open(name: &str) -> Result<Self, AgentError> {
         let interface = InterfacePort::open(name)?;
-        let silence = silence().map_err(|source| AgentError::UdpPort { port: INA_UDP_PORT, source })?;
+        let silence = silence().map_err(|reason| AgentError::UdpPort { port: INA_UDP_PORT, reason })?;
         Ok(Self { interface, _silence: silence })
     }
 

@@ -72,7 +72,7 @@ impl Membership {
     pub async fn next_event(&mut self) -> Result<JobEvent, JoinError> {
         let message = self.events.message().await.map_err(JoinError::refused("go on with the job"))?;
         let event = message.ok_or(JoinError::Closed)?.event.ok_or(JoinError::UnknownEvent)?;
-        Ok(event.try_into()?)
+        event.try_into().map_err(JoinError::BadConfig)
     }
 
     /// Whom to speak through while someone else waits for events.

@@ -73,7 +73,7 @@ fn socket(folder: &TempDir, host: u16) -> PathBuf {
 /// The agent of a host without a fabric.
 fn start_agent(folder: &TempDir, host: u16) -> RunningAgent {
     let no_port =
-        || Err(AgentError::System { step: "open a port", source: std::io::ErrorKind::NotFound.into() });
+        || Err(AgentError::System { step: "open a port", reason: std::io::ErrorKind::NotFound.into() });
     let config = AgentConfig {
         host: format!("w{host}"),
         controller: Remote::controller("127.0.0.1:1", None).unwrap(),

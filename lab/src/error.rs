@@ -75,35 +75,35 @@ pub enum LabError {
         message: String,
     },
     /// A system call for a station's namespace failed.
-    #[error("cannot {step} in network namespace {namespace}: {source}")]
+    #[error("cannot {step} in network namespace {namespace}: {reason}")]
     Namespace {
         /// The namespace.
         namespace: String,
         /// What was tried.
         step: &'static str,
         /// What the operating system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The record of the labs on this machine cannot be read or written.
-    #[error("cannot {step} {}: {source}", path.display())]
+    #[error("cannot {step} {}: {reason}", path.display())]
     Record {
         /// The file or folder.
         path: PathBuf,
         /// What was tried.
         step: &'static str,
         /// What the operating system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The record of a lab is not one that this version wrote.
     #[error(
-        "{}: not a lab's record ({source}): remove that lab with `tributary lab down`",
+        "{}: not a lab's record ({reason}): remove that lab with `tributary lab down`",
         path.display()
     )]
     BadRecord {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: serde_json::Error,
+        reason: serde_json::Error,
     },
     /// Processes inside the lab did not end, not even when killed.
     #[error("processes {pids:?} in lab {lab:?} do not end: they wait in the kernel; try again later")]

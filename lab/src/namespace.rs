@@ -37,7 +37,7 @@ pub(crate) fn path(namespace: &str) -> PathBuf {
 /// All namespaces on this machine that are a lab's, each with the lab's name.
 pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
     let failed =
-        |source| LabError::Record { path: FOLDER.into(), step: "list network namespaces in", source };
+        |reason| LabError::Record { path: FOLDER.into(), step: "list network namespaces in", reason };
     let entries = match fs::read_dir(FOLDER) {
         // Nobody has made one since this machine started.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -64,7 +64,7 @@ pub(crate) fn of_lab(lab: &str) -> Result<Vec<String>, LabError> {
 /// Calls `work` on a thread of its own inside the namespace, and waits for it. The caller stays where it is;
 /// sockets and processes that `work` makes are of that namespace.
 pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
-    let failed = |step| move |source| LabError::Namespace { namespace: namespace.into(), step, source };
+    let failed = |step| move |reason| LabError::Namespace { namespace: namespace.into(), step, reason };
     let door = File::open(path(namespace)).map_err(failed("open"))?;
     let enter_and_work = || {
         move_into_link_name_space(door.as_fd(), Some(LinkNameSpaceType::Network))

@@ -35,9 +35,9 @@ impl Records {
     /// Waits for whoever holds them. Only root can, so that nobody else can hold up those who may.
     pub(crate) fn lock() -> Result<Self, LabError> {
         let failed = |step| {
-            move |source: io::Error| match source.kind() {
+            move |reason: io::Error| match reason.kind() {
                 io::ErrorKind::PermissionDenied => LabError::NotPermitted,
-                _ => LabError::Record { path: FOLDER.into(), step, source },
+                _ => LabError::Record { path: FOLDER.into(), step, reason },
             }
         };
         let mut folder = DirBuilder::new();
@@ -57,10 +57,10 @@ impl Records {
     pub(crate) fn save(&self, record: &Record) -> Result<(), LabError> {
         let (path, draft) = (path(&record.name), path(&record.name).with_extension("tmp"));
         let text = serde_json::to_string_pretty(record)
-            .map_err(|source| LabError::BadRecord { path: path.clone(), source })?;
+            .map_err(|reason| LabError::BadRecord { path: path.clone(), reason })?;
         let failed = |step, path: &PathBuf| {
             let path = path.clone();
-            move |source| LabError::Record { path, step, source }
+            move |reason| LabError::Record { path, step, reason }
         };
         fs::write(&draft, text).map_err(failed("write", &draft))?;
         fs::rename(&draft, &path).map_err(failed("put in place", &path))
@@ -72,16 +72,16 @@ impl Records {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(LabError::Record { path, step: "read", source }),
+            Err(reason) => return Err(LabError::Record { path, step: "read", reason }),
         };
-        serde_json::from_str(&text).map(Some).map_err(|source| LabError::BadRecord { path, source })
+        serde_json::from_str(&text).map(Some).map_err(|reason| LabError::BadRecord { path, reason })
     }
 
     /// Makes the folder for the files of what runs in the lab.
     pub(crate) fn make_folder(&self, lab: &str) -> Result<(), LabError> {
         let path = folder(lab);
         let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|source| LabError::Record { path, step: "make the folder", source })
+        made.map_err(|reason| LabError::Record { path, step: "make the folder", reason })
     }
 
     /// Removes the lab's folder, then its record.
@@ -89,12 +89,12 @@ impl Records {
         let folder = folder(lab);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result.map_err(|source| LabError::Record { path: folder, step: "remove", source })?,
+            result => result.map_err(|reason| LabError::Record { path: folder, step: "remove", reason })?,
         }
         for path in [path(lab).with_extension("tmp"), path(lab)] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                result => result.map_err(|source| LabError::Record { path, step: "remove", source })?,
+                result => result.map_err(|reason| LabError::Record { path, step: "remove", reason })?,
             }
         }
         Ok(())
@@ -102,7 +102,7 @@ impl Records {
 
     /// The names of all labs that have a record.
     pub(crate) fn names(&self) -> Result<Vec<String>, LabError> {
-        let failed = |source| LabError::Record { path: FOLDER.into(), step: "list the folder", source };
+        let failed = |reason| LabError::Record { path: FOLDER.into(), step: "list the folder", reason };
         let mut names = Vec::new();
         for entry in fs::read_dir(FOLDER).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();

@@ -61,7 +61,7 @@ fn set_sysctls(station: &Station) -> Result<(), LabError> {
             result => {
                 let step = "set a kernel parameter";
                 let namespace = station.namespace.clone();
-                result.map_err(|source| LabError::Namespace { namespace, step, source })?;
+                result.map_err(|reason| LabError::Namespace { namespace, step, reason })?;
             }
         }
     }

@@ -13,7 +13,7 @@ pub enum LinkError {
     EmptyQueue,
     /// The kernel gave no event descriptor to wake the receiver with.
     #[error("no event descriptor for a link (is `ulimit -n` too low? each link takes two): {0}")]
-    Doorbell(#[source] io::Error),
+    Doorbell(io::Error),
     /// There is no interface of this name in this network namespace.
     #[error("there is no network interface {name}: `ip link` lists those that there are")]
     NoInterface {
@@ -30,13 +30,13 @@ pub enum LinkError {
         name: String,
     },
     /// The kernel refused a step of opening the interface.
-    #[error("cannot {step} on network interface {name}: {source}")]
+    #[error("cannot {step} on network interface {name}: {reason}")]
     Interface {
         /// The interface asked for.
         name: String,
         /// What was being done.
         step: &'static str,
         /// The kernel's answer.
-        source: io::Error,
+        reason: io::Error,
     },
 }

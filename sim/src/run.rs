@@ -29,13 +29,13 @@ const TOO_LONG: Duration = Duration::from_secs(3600);
 pub enum SimError {
     /// The scenario cannot be set up.
     #[error("the scenario cannot be simulated: {0}")]
-    Config(#[from] ConfigError),
+    Config(ConfigError),
     /// A worker refused to start.
     #[error("a simulated worker refused its operation: {0}")]
-    Start(#[from] StartError),
+    Start(StartError),
     /// A worker's operation failed.
     #[error("a simulated operation failed: {0}")]
-    Collective(#[from] CollectiveError),
+    Collective(CollectiveError),
     /// A worker got a wrong sum.
     #[error("a simulated worker has a wrong sum in element {element}: {got} instead of {expected}")]
     WrongSum {
@@ -148,7 +148,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, SimError> {
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
-        let Some(job) = JobId::new(1) else { return Err(ConfigError::NoMembers.into()) };
+        let Some(job) = JobId::new(1) else { return Err(SimError::Config(ConfigError::NoMembers)) };
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
         let (start, downlink) = (Seq::FIRST, scenario.downlink);
         let line = || Line::new(scenario.link);
@@ -156,8 +156,9 @@ impl<'a> Simulation<'a> {
             ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: false };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
+            let config = WorkerConfig { job, rank, members, window, start, timers };
             Ok(SimWorker {
-                worker: Worker::new(WorkerConfig { job, rank, members, window, start, timers })?,
+                worker: Worker::new(config).map_err(SimError::Config)?,
                 stack: tree.stack(rank.get().into()).into(),
                 up: line(),
                 down: line(),
@@ -179,8 +180,8 @@ impl<'a> Simulation<'a> {
             now: Time::ZERO,
             events: BinaryHeap::new(),
             scheduled: 0,
-            server: Server::new(server)?,
-            workers: members.iter().map(worker).collect::<Result<_, ConfigError>>()?,
+            server: Server::new(server).map_err(SimError::Config)?,
+            workers: members.iter().map(worker).collect::<Result<_, SimError>>()?,
             switches: (0..tree.switches()).map(switch).collect(),
             server_free_at: Time::ZERO,
             results: Vec::new(),
@@ -311,7 +312,7 @@ impl<'a> Simulation<'a> {
         let elements = 0..self.scenario.elements;
         let data = elements.map(|element| gradient(at, element)).collect();
         let operation = AllReduce { name: "gradient".to_owned(), data: GradientData::F32(data), weight: 1 };
-        sim.worker.start_all_reduce(operation)?;
+        sim.worker.start_all_reduce(operation).map_err(SimError::Start)?;
         self.after(at)
     }
 
@@ -336,7 +337,7 @@ impl<'a> Simulation<'a> {
         while let Some(event) = sim.worker.poll_event() {
             let (operation, reduced) = match event {
                 OperationEvent::Completed { operation, reduced } => (operation.0 as usize, reduced),
-                OperationEvent::Failed { error, .. } => return Err(error.into()),
+                OperationEvent::Failed { error, .. } => return Err(SimError::Collective(error)),
             };
             match self.results.get(operation) {
                 Some(first) if *first != reduced => return Err(SimError::Differ),

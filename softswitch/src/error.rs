@@ -94,19 +94,19 @@ pub enum SwitchError {
     #[error("port {0} is taken: each link needs a number of its own, and not the CPU port's")]
     PortTaken(u16),
     /// A port cannot be waited for.
-    #[error("port {port} cannot be waited for: {source}")]
+    #[error("port {port} cannot be waited for: {reason}")]
     Register {
         /// The port's number.
         port: u16,
         /// The operating system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// Nothing can be waited for.
     #[error("no means to wait for ports (is `ulimit -n` too low?): {0}")]
-    Poll(#[source] std::io::Error),
+    Poll(std::io::Error),
     /// There are no threads left.
     #[error("the switch's thread cannot be started: {0}")]
-    Thread(#[source] std::io::Error),
+    Thread(std::io::Error),
     /// The P4Runtime server could not be started.
     #[error(transparent)]
     Server(#[from] crate::server::ServerError),

@@ -27,7 +27,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs `tributary`, which must exit with `status` and say each of `words` on standard error.
+/// Runs `tributary`, which must exit with `status` and say each of `words` on standard error, and why it failed once.
 pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     let output = tributary(arguments);
     let said = stderr(&output);
@@ -36,6 +36,16 @@ pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
         assert!(said.contains(word), "{arguments:?}: {word:?} is not in: {said}");
     }
     assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    if status == 1 {
+        assert_cause_once(&said);
+    }
+}
+
+/// What an error ends with is the innermost cause, and nothing before it says so, too.
+fn assert_cause_once(said: &str) {
+    let last = said.trim_end().lines().last().unwrap();
+    let (before, cause) = last.rsplit_once(": ").unwrap();
+    assert!(!before.contains(cause), "{cause:?} is said twice: {said}");
 }
 
 /// It must refuse with exit status 1 and say each of `words`.

@@ -9,12 +9,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TopologyError {
     /// The file cannot be read.
-    #[error("{file}: cannot read the topology: {source}")]
+    #[error("{file}: cannot read the topology: {reason}")]
     Unreadable {
         /// The file's path.
         file: String,
         /// What the operating system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The file was read, and something in it is wrong.
     #[error("{file}:{line}: {problem}")]

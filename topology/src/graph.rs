@@ -155,7 +155,7 @@ impl Topology {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, &file),
-            Err(source) => Err(TopologyError::Unreadable { file, source }),
+            Err(reason) => Err(TopologyError::Unreadable { file, reason }),
         }
     }
 

@@ -66,7 +66,7 @@ impl Digits {
         let mut images = 0;
         for record in reader.byte_records() {
             let part = if images % HOLD_OUT_EVERY == 0 { &mut held_out } else { &mut training };
-            part.push(&record?)?;
+            part.push(&record.map_err(TrainerError::Csv)?)?;
             images += 1;
         }
         if training.labels.is_empty() {

@@ -5,7 +5,7 @@ use thiserror::Error;
 pub enum TrainerError {
     /// The data file is not gzip, or is damaged.
     #[error("the data cannot be decompressed: {0}; get the file again and compare its SHA-256")]
-    Gzip(#[source] std::io::Error),
+    Gzip(std::io::Error),
     /// The data file decompresses to more than any file of digits holds.
     #[error("the data are longer than {limit} bytes when decompressed: this is not the digits' file")]
     TooLong {
@@ -14,7 +14,7 @@ pub enum TrainerError {
     },
     /// The CSV text could not be read.
     #[error("the data are not CSV: {0}")]
-    Csv(#[from] csv::Error),
+    Csv(csv::Error),
     /// A line has more or fewer fields than an image and its label.
     #[error("line {line} of the data has {got} fields: {expected} needed, the pixels and then the label")]
     Fields {

@@ -11,30 +11,30 @@ use crate::service::Service;
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file that is not there, or not for this user to read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A file that holds something else.
-    #[error("{} holds no {what} in PEM format: {source}", path.display())]
+    #[error("{} holds no {what} in PEM format: {reason}", path.display())]
     NotPem {
         /// What was looked for.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: pem::Error,
+        reason: pem::Error,
     },
     /// A certificate or a key of a kind that is not supported, or a damaged one.
-    #[error("{} cannot be used: {source}", path.display())]
+    #[error("{} cannot be used: {reason}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: rustls::Error,
+        reason: rustls::Error,
     },
     /// The key is another certificate's.
     #[error(

@@ -34,14 +34,14 @@ impl TlsFiles {
     pub(crate) fn load(&self) -> Result<Credentials, TlsError> {
         let chain = certificates(&self.certificate)?;
         let text = read(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| TlsError::NotPem {
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|reason| TlsError::NotPem {
             what: "private key",
             path: self.key.clone(),
-            source,
+            reason,
         })?;
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&self.ca)? {
-            roots.add(certificate).map_err(|source| TlsError::Unusable { path: self.ca.clone(), source })?;
+            roots.add(certificate).map_err(|reason| TlsError::Unusable { path: self.ca.clone(), reason })?;
         }
         Ok(Credentials { chain, key, roots: Arc::new(roots) })
     }
@@ -53,9 +53,9 @@ impl TlsFiles {
                 TlsError::Mismatch { certificate: self.certificate.clone(), key: self.key.clone() }
             }
             rustls::Error::InvalidCertificate(_) => {
-                TlsError::Unusable { path: self.certificate.clone(), source: error }
+                TlsError::Unusable { path: self.certificate.clone(), reason: error }
             }
-            source => TlsError::Unusable { path: self.key.clone(), source },
+            reason => TlsError::Unusable { path: self.key.clone(), reason },
         }
     }
 }
@@ -68,12 +68,12 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 /// At least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path)?;
-    let not_pem = |source| TlsError::NotPem { what: "certificate", path: path.into(), source };
+    let not_pem = |reason| TlsError::NotPem { what: "certificate", path: path.into(), reason };
     // The first one alone says that there is none.
     CertificateDer::from_pem_slice(&text).map_err(not_pem)?;
     CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(not_pem)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::Unreadable { path: path.into(), source })
+    fs::read(path).map_err(|reason| TlsError::Unreadable { path: path.into(), reason })
 }

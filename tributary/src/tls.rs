@@ -11,7 +11,7 @@ use tributary_transport::{ClientTls, ServerTls, TlsFiles};
 
 use crate::daemon::WrongUse;
 
-/// The name in the certificate of those who create jobs, unless the controller is told others.
+/// The name in the certificate of those who create and end all jobs, unless the controller is told others.
 pub(crate) const DEFAULT_OPERATOR: &str = "operator";
 
 /// The files of whoever connects to the controller or to a parameter server; a parameter server itself has the same.
@@ -75,7 +75,7 @@ pub(crate) struct ControllerTlsArgs {
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Who may create jobs: a DNS name in the certificate; may be given often [default: operator]
+    /// Who may create and end all jobs: a DNS name in the certificate; may be given often [default: operator]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tls_operator: Vec<String>,

@@ -8,14 +8,14 @@ use tributary_wire::{Seq, WireError};
 #[derive(Debug, Error)]
 pub enum GeneratorError {
     /// A socket could not be made or used.
-    #[error("cannot {step} on network interface {interface}: {source}")]
+    #[error("cannot {step} on network interface {interface}: {reason}")]
     Socket {
         /// Where.
         interface: String,
         /// What was being done.
         step: &'static str,
         /// The kernel's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The switch added up wrongly.
     #[error("the switch's sum of slice {seq} is wrong in {what}: expected {expected:#x}, got {got:#x}")]
@@ -31,10 +31,10 @@ pub enum GeneratorError {
     },
     /// A frame of ours came out damaged.
     #[error("the switch sent a malformed frame: {0}")]
-    Malformed(#[source] WireError),
+    Malformed(WireError),
     /// A contribution could not be written.
     #[error("cannot write a contribution: {0}")]
-    Unwritable(#[source] WireError),
+    Unwritable(WireError),
     /// No sum at all: the switch is not programmed, or does not run.
     #[error("no sum came out of the switch for {0:?}: does it run, with tables for this job?")]
     Silent(Duration),

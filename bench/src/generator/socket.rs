@@ -116,7 +116,7 @@ impl Receiver {
 }
 
 fn failed(interface: &str, step: &'static str) -> impl Fn(Errno) -> GeneratorError + Copy {
-    move |errno| GeneratorError::Socket { interface: interface.to_owned(), step, source: errno.into() }
+    move |errno| GeneratorError::Socket { interface: interface.to_owned(), step, reason: errno.into() }
 }
 
 fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorError> {

@@ -18,19 +18,19 @@ pub enum SwitchLabError {
     Lab(#[from] LabError),
     /// A defect of Tributary.
     #[error("the built-in topology: {0}")]
-    BadTopology(#[from] TopologyError),
+    BadTopology(TopologyError),
     /// A defect of Tributary.
     #[error("the built-in topology is not a switch with a server and two workers")]
     Topology,
     /// The switch could not be started.
-    #[error("cannot {step} {switch}: {source}")]
+    #[error("cannot {step} {switch}: {reason}")]
     Process {
         /// Which switch.
         switch: &'static str,
         /// What was being done.
         step: &'static str,
         /// The operating system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The switch has ended, or did what made a run fail.
     #[error("{error}; the last words of {switch}: {words}")]
@@ -47,7 +47,7 @@ pub enum SwitchLabError {
     Session(#[from] SessionError),
     /// A defect of Tributary: the program and the entries do not fit.
     #[error("the built-in program does not fit: {0}")]
-    P4Info(#[from] P4InfoError),
+    P4Info(P4InfoError),
     /// A defect of Tributary: the program and the entries do not fit.
     #[error(transparent)]
     Entry(#[from] EntryError),

@@ -60,7 +60,7 @@ pub fn measure(
     stop: &AtomicBool,
     mut done: impl FnMut(&Run),
 ) -> Result<Report, SwitchLabError> {
-    let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME)?;
+    let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME).map_err(SwitchLabError::BadTopology)?;
     let lab_options = LabOptions { rates: false, ..LabOptions::new(&options.name) };
     let lab = Lab::up(&topology, &lab_options)?;
     let bed = TestBed::new(&lab, &topology, options)?;

@@ -77,7 +77,7 @@ impl Process {
         switch: SwitchUnderTest,
         node: &Node,
     ) -> Result<Self, SwitchLabError> {
-        let failed = |step| move |source| SwitchLabError::Process { switch: switch.name(), step, source };
+        let failed = |step| move |reason| SwitchLabError::Process { switch: switch.name(), step, reason };
         let (name, device_id) = (node.name.clone(), node.id.get());
         let daemons = Daemons::new(lab, program).with_switches(switch.program());
         let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
@@ -97,7 +97,7 @@ impl Process {
     /// The time that it has had of all cores, and that of all processes together.
     pub(super) fn cpu(&self) -> Result<CpuTimes, SwitchLabError> {
         let failed =
-            |step| move |source| SwitchLabError::Process { switch: self.switch.name(), step, source };
+            |step| move |reason| SwitchLabError::Process { switch: self.switch.name(), step, reason };
         Ok(CpuTimes {
             switch: cpu::of_process(self.child.id()).map_err(failed("read the CPU time of"))?,
             machine: cpu::of_machine().map_err(failed("read the machine's CPU time beside"))?,

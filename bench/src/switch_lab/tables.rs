@@ -29,14 +29,14 @@ pub(super) fn install(
     flow: &Flow,
     child_ports: [u16; CHILDREN],
 ) -> Result<(), SwitchLabError> {
-    let p4info = P4Info::parse(P4INFO)?;
+    let p4info = P4Info::parse(P4INFO).map_err(SwitchLabError::P4Info)?;
     let updates = updates(&p4info, flow, child_ports)?;
     lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|source| SwitchLabError::Process {
+        let runtime = runtime.map_err(|reason| SwitchLabError::Process {
             switch: "the controller",
             step: "start a runtime for",
-            source,
+            reason,
         })?;
         runtime.block_on(async {
             let session = Session::connect(target, ELECTION_ID, Instant::now() + PATIENCE).await?;

@@ -40,15 +40,20 @@ impl Registry {
         }
     }
 
+    /// The latest job of that name.
+    pub(crate) fn latest(&self, name: &str) -> Result<JobKey, JobError> {
+        Ok(self.find_latest(name)?.0)
+    }
+
     /// The latest job of that name, if `token` is its own.
     pub(crate) fn authorize(&self, name: &str, token: &[u8]) -> Result<JobKey, JobError> {
-        let (key, job) = self
-            .jobs
-            .iter()
-            .rev()
-            .find(|(_, job)| job.record.name == name)
-            .ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
-        if job.record.token.matches(token) { Ok(*key) } else { Err(JobError::WrongToken(name.to_owned())) }
+        let (key, job) = self.find_latest(name)?;
+        if job.record.token.matches(token) { Ok(key) } else { Err(JobError::WrongToken(name.to_owned())) }
+    }
+
+    fn find_latest(&self, name: &str) -> Result<(JobKey, &Job), JobError> {
+        let found = self.iter().rev().find(|(_, job)| job.record.name == name);
+        found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
     pub(crate) fn get(&self, key: JobKey) -> Option<&Job> {

@@ -28,12 +28,12 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("cannot listen on {}: {source}", path.display())]
+    #[error("cannot listen on {}: {reason}", path.display())]
     System {
         /// The socket.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct SocketFile {
 ///
 /// The socket gets its name only when its permissions are right, so that nobody slips in before.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
-    let failed = |source| SocketError::System { path: path.into(), source };
+    let failed = |reason| SocketError::System { path: path.into(), reason };
     check_free(path)?;
     let draft = draft(path);
     // What is there is this process's own, of an earlier attempt that failed.
@@ -60,9 +60,9 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketEr
         fs::rename(&draft, path)?;
         Ok((metadata.dev(), metadata.ino()))
     });
-    let identity = named.map_err(|source| {
+    let identity = named.map_err(|reason| {
         let _ = fs::remove_file(&draft);
-        failed(source)
+        failed(reason)
     })?;
     Ok((listener, SocketFile { path: path.into(), identity }))
 }
@@ -75,7 +75,7 @@ fn draft(path: &Path) -> PathBuf {
 fn check_free(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(SocketError::System { path: path.into(), source }),
+        Err(reason) => return Err(SocketError::System { path: path.into(), reason }),
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(SocketError::NotASocket { path: path.into() });
         }
@@ -84,7 +84,7 @@ fn check_free(path: &Path) -> Result<(), SocketError> {
     match UnixStream::connect(path) {
         // Nobody listens any more: it was left by a crash.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(source) => Err(SocketError::System { path: path.into(), source }),
+        Err(reason) => Err(SocketError::System { path: path.into(), reason }),
         Ok(_) => Err(SocketError::InUse { path: path.into() }),
     }
 }

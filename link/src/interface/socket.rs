@@ -24,7 +24,7 @@ pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring)
         move |errno: Errno| match errno {
             Errno::PERM | Errno::ACCESS => LinkError::NotPermitted { name: name.into() },
             Errno::NODEV => LinkError::NoInterface { name: name.into() },
-            _ => LinkError::Interface { name: name.into(), step, source: errno.into() },
+            _ => LinkError::Interface { name: name.into(), step, reason: errno.into() },
         }
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -77,7 +77,7 @@ impl Ports {
                 return Err(SwitchError::PortTaken(number));
             }
             port.register(registry, Token(index))
-                .map_err(|source| SwitchError::Register { port: number, source })?;
+                .map_err(|reason| SwitchError::Register { port: number, reason })?;
             // Frames may have come before anyone could tell.
             links.push(Link {
                 number,

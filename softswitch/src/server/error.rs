@@ -14,21 +14,21 @@ pub enum ServerError {
         address: String,
     },
     /// The system does not let us listen there.
-    #[error("can't listen for P4Runtime on {address}: {source}")]
+    #[error("can't listen for P4Runtime on {address}: {reason}")]
     Listen {
         /// The address.
         address: String,
         /// What the system says.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
 impl ServerError {
-    pub(super) fn listen(address: &str, source: io::Error) -> Self {
+    pub(super) fn listen(address: &str, reason: io::Error) -> Self {
         let address = address.to_owned();
-        match source.kind() {
+        match reason.kind() {
             io::ErrorKind::AddrInUse => Self::AddressInUse { address },
-            _ => Self::Listen { address, source },
+            _ => Self::Listen { address, reason },
         }
     }
 }

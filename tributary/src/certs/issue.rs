@@ -38,7 +38,7 @@ pub(super) struct IssueArgs {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// One for whoever creates jobs; another name than `operator` has to be told to the controller
+    /// One for whoever creates and ends jobs; another name than `operator` has to be told to the controller
     /// (--tls-operator)
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,

@@ -42,9 +42,9 @@ struct EndArgs {
     /// The job's name
     name: String,
 
-    /// File with the job's token
+    /// File with the job's token [default: none, for operators where the controller demands certificates]
     #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    token_file: Option<PathBuf>,
 }
 
 /// Does what the subcommand says.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &JobsArgs) -> Result<()> {
 }
 
 async fn run_end(controller: &ControllerArgs, args: &EndArgs, json: bool) -> Result<()> {
-    let token = read_token(&args.token_file)?;
+    let token = args.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
     let request = v1::EndJobRequest { job: args.name.clone(), token };
     controller.connect().await?.end_job(request).await.map_err(refused)?;
     if json {

@@ -55,7 +55,7 @@ impl Network {
     fn reductions(&mut self) -> Reductions {
         let port = Mutex::new(Some(self.port("ps")));
         let taken =
-            || AgentError::System { step: "open the port twice", source: io::ErrorKind::AddrInUse.into() };
+            || AgentError::System { step: "open the port twice", reason: io::ErrorKind::AddrInUse.into() };
         let open_port = Arc::new(move || port.lock().unwrap().take().ok_or_else(taken));
         reductions(open_port, self.remote.clone())
     }
@@ -168,7 +168,7 @@ async fn a_member_that_goes_and_a_group_that_is_given_up_early_end_the_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_is_not_there_is_said() {
     let controller = Remote::controller("127.0.0.1:9", None).unwrap();
-    let no_port = || Err(AgentError::System { step: "open", source: io::ErrorKind::NotFound.into() });
+    let no_port = || Err(AgentError::System { step: "open", reason: io::ErrorKind::NotFound.into() });
     let reductions = reductions(Arc::new(no_port), controller);
     let (_reduction, mut heard) = open(&reductions);
     let reason = reason(&mut heard).await;

@@ -1,0 +1,48 @@
+//! Certificates from `tributary certs` for everyone in a network.
+
+use std::process::Command;
+
+use crate::network::Network;
+use crate::support::json;
+
+/// A CA's certificates, in a folder of their own.
+pub(crate) struct Certificates {
+    folder: String,
+}
+
+impl Certificates {
+    /// From a new CA: for the controller at its address, an operator, and all hosts; `ps` may serve parameters.
+    pub(crate) fn issue(network: &Network, folder: &str) -> Self {
+        let dir = network.file(folder);
+        json(&["certs", "init", "--json", "--dir", &dir]);
+        let [_, address] = network.controller();
+        let (controller, _) = address.split_once(':').unwrap();
+        let topology = format!("topologies/{}.toml", network.topology.name());
+        let server = format!("ps={}", network.address("ps"));
+        let whom = ["--controller", controller, "--operator", "--topology", &topology];
+        let whom = [&whom[..], &["--parameter-server", &server]].concat();
+        json(&[&["certs", "issue", "--json", "--dir", &dir], &whom[..]].concat());
+        Self { folder: dir }
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    /// Options of someone who connects to the controller with the certificate of `name`.
+    pub(crate) fn of(&self, name: &str) -> [String; 6] {
+        let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
+        ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]
+    }
+
+    /// The controller's options.
+    pub(crate) fn controller(&self) -> [String; 6] {
+        let [_, ca, cert, cert_file, key, key_file] = self.of("controller");
+        [cert, cert_file, key, key_file, "--tls-client-ca".into(), ca]
+    }
+}
+
+pub(crate) fn with(mut command: Command, options: &[String]) -> Command {
+    command.args(options);
+    command
+}
