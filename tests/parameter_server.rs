@@ -291,7 +291,7 @@ fn an_experiment_reports_its_figures_and_draws_them() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("timeline.svg");
     let mut arguments = vec!["ps", "run", "--json", "--policy", "bsp", "--seconds", "1", "--speeds", "1,2"];
-    arguments.extend(["--step-time", "0.02", "--codec", "casq-4", "--timeline", picture.to_str().unwrap()]);
+    arguments.extend(["--step-time", "0.02", "--codec", "casq-4", "--plot", picture.to_str().unwrap()]);
     let report = json(&arguments);
     assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
     assert_eq!(report["staleness"], 0.0);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use svg::node::element::{Group, Line, Rectangle, Text, Title};
+use svg::node::element::{Group, Title};
 use svg::{Document, Node};
 
 use super::record::{Record, Span, SpanKind};
+use crate::picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
 
 const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 92.0;
@@ -22,25 +23,16 @@ const LEAST_WAIT: Duration = Duration::from_millis(8);
 const LONGEST: Duration = Duration::from_secs(8);
 const TICKS: u32 = 8;
 
-const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-const INK: &str = "#1f2937";
-const FAINT: &str = "#6b7280";
 const COMPUTES: &str = "#2563eb";
-const IN_GROUP: &str = "#0f766e";
+const IN_GROUP: &str = OURS;
 const WAITS: &str = "#f5c78a";
 const FOR_WHOM: &str = "#b45309";
 
 /// Draws the end of an experiment: a row a worker.
-pub(super) fn picture(title: &str, record: &Record) -> String {
+pub(super) fn picture(title: &str, record: &Record) -> Document {
     let canvas = Canvas::new(record);
     let height = TOP + record.workers().len() as f64 * ROW + FOOTER;
-    let mut document = Document::new()
-        .set("viewBox", (0, 0, WIDTH, height))
-        .set("width", WIDTH)
-        .set("height", height)
-        .set("font-family", FONT)
-        .set("font-size", 12)
-        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff"))
+    let mut document = page(WIDTH, height, 12)
         .add(text(LEFT, 34.0, title, INK).set("font-size", 17).set("font-weight", 600))
         .add(legend())
         .add(canvas.axis(height - FOOTER));
@@ -50,7 +42,7 @@ pub(super) fn picture(title: &str, record: &Record) -> String {
     for (worker, spans) in record.workers().enumerate() {
         document.append(canvas.reasons(worker, spans));
     }
-    format!("{document}\n")
+    document
 }
 
 /// The part of the time that is drawn.
@@ -94,9 +86,8 @@ impl Canvas {
                 continue;
             }
             let x = self.x(span.to);
-            let line = Line::new().set("x1", x).set("x2", x).set("y1", row(usize::from(other)));
-            let line = line.set("y2", row(worker)).set("stroke", FOR_WHOM).set("stroke-width", 0.9);
-            group.append(line.set("stroke-opacity", 0.55));
+            let line = vertical(x, row(usize::from(other)), row(worker), FOR_WHOM);
+            group.append(line.set("stroke-width", 0.9).set("stroke-opacity", 0.55));
         }
         group
     }
@@ -106,8 +97,7 @@ impl Canvas {
         for tick in 0..=TICKS {
             let time = self.from + (self.to - self.from) * tick / TICKS;
             let x = self.x(time);
-            let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 10.0).set("y2", y + 2.0);
-            group.append(line.set("stroke", "#e5e7eb"));
+            group.append(vertical(x, TOP - 10.0, y + 2.0, RULE));
             let said = text(x, y + 20.0, format!("{:.1} s", time.as_secs_f64()), FAINT);
             group.append(said.set("text-anchor", "middle"));
         }
@@ -134,15 +124,9 @@ fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
             (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
         }
     };
-    let shape = Rectangle::new().set("x", round(x)).set("y", round(y - height / 2.0));
     // A gap, so that one step can be told from the next.
-    let shape = shape.set("width", round((width - 0.6).max(LEAST_WIDTH))).set("height", height);
-    Group::new().add(Title::new(said)).add(shape.set("fill", fill))
-}
-
-/// Hundredths of a pixel are more than can be seen, and keep the file small.
-fn round(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
+    let width = (width - 0.6).max(LEAST_WIDTH);
+    Group::new().add(Title::new(said)).add(rectangle(x, y - height / 2.0, width, height, fill))
 }
 
 fn legend() -> Group {
@@ -154,17 +138,11 @@ fn legend() -> Group {
         (WAITS, BAR * 0.6, "waits", 100.0),
     ];
     for (fill, height, said, width) in entries {
-        let shape = Rectangle::new().set("x", x).set("y", 60.0 - height / 2.0).set("width", 28);
-        group.append(shape.set("height", height).set("fill", fill));
+        group.append(rectangle(x, 60.0 - height / 2.0, 28.0, height, fill));
         group.append(text(x + 36.0, 64.0, said, INK));
         x += width;
     }
-    let line = Line::new().set("x1", x + 14.0).set("x2", x + 14.0).set("y1", 50.0).set("y2", 70.0);
-    group.append(line.set("stroke", FOR_WHOM).set("stroke-width", 1.2));
+    group.append(vertical(x + 14.0, 50.0, 70.0, FOR_WHOM).set("stroke-width", 1.2));
     group.append(text(x + 28.0, 64.0, "leads to the worker whose gradient ended the wait", INK));
     group
-}
-
-fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
-    Text::new(content).set("x", x).set("y", y).set("fill", color)
 }
