@@ -1,13 +1,13 @@
 //! Where a picture goes, and as what.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use svg::Document;
 
-use super::png;
+use super::{page, png};
 
 /// A file for a picture, whose ending says what is written to it.
 #[derive(Debug, Clone)]
@@ -38,12 +38,26 @@ impl FromStr for PictureFile {
 }
 
 impl PictureFile {
+    /// Whether it could be written: to be asked before long work.
+    ///
+    /// # Errors
+    /// There is no such folder, or no PNG can be drawn on this machine.
+    pub(crate) fn check(&self) -> Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        ensure!(folder.is_dir(), "{}: there is no folder {}", self.cannot(), folder.display());
+        if self.format == Format::Png {
+            png(&page(1.0, 1.0, 1).to_string()).with_context(|| self.cannot())?;
+        }
+        Ok(())
+    }
+
     /// Writes the picture.
     ///
     /// # Errors
     /// The file cannot be written, or a PNG cannot be drawn on this machine.
     pub(crate) fn write(&self, picture: &Document) -> Result<()> {
-        let cannot = || format!("cannot write the picture to {}", self.path.display());
+        let cannot = || self.cannot();
         let svg = format!("{picture}\n");
         let contents = match self.format {
             Format::Svg => svg.into_bytes(),
@@ -51,12 +65,16 @@ impl PictureFile {
         };
         fs::write(&self.path, contents).with_context(cannot)
     }
+
+    fn cannot(&self) -> String {
+        format!("cannot write the picture to {}", self.path.display())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{INK, page, text};
+    use crate::picture::{INK, text};
 
     fn written(name: &str) -> Result<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();

@@ -99,6 +99,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         let problem = format!("{} --speeds for {workers} --workers: leave some out", args.speeds.len());
         return Err(WrongUse(problem).into());
     }
+    args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;
     let experiment = Experiment {
         policy: args.policy.into(),
         codec: args.codec,
@@ -116,17 +117,16 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let outcome = runtime.block_on(experiment::run(&experiment, &digits, tick));
     progress.finish_and_clear();
     let outcome = outcome?;
-    if let Some(file) = &args.plot {
-        let title = format!("{}: who computed, and who waited for whom", args.policy.name());
-        file.write(&timeline::picture(&title, &outcome.record))?;
-    }
     let report = report(args, &experiment, &outcome);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report);
     }
-    Ok(())
+    match &args.plot {
+        Some(file) => file.write(&timeline::picture(&[(args.policy.name().to_owned(), &outcome)])),
+        None => Ok(()),
+    }
 }
 
 fn report(args: &RunArgs, experiment: &Experiment, outcome: &Outcome) -> Report {
