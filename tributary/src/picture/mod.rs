@@ -10,16 +10,18 @@ pub(crate) use file::PictureFile;
 pub(crate) use png::{PngError, png};
 
 const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-const PAPER: &str = "#ffffff";
+/// What everything is drawn on.
+pub(crate) const PAPER: &str = "#ffffff";
 /// Text that is read first, and text that explains.
 pub(crate) const INK: &str = "#1f2937";
 pub(crate) const FAINT: &str = "#6b7280";
 /// Lines that guide the eye.
 pub(crate) const RULE: &str = "#d1d5db";
-/// What the picture is about, a lighter kind of it, and what it is compared with.
+/// What the picture is about, and what it is compared with; each with a lighter kind of it.
 pub(crate) const OURS: &str = "#0f766e";
 pub(crate) const OURS_LIGHT: &str = "#5eada6";
 pub(crate) const OTHERS: &str = "#9aa3b2";
+pub(crate) const OTHERS_LIGHT: &str = "#c9ced8";
 
 /// An empty page, in pixels.
 pub(crate) fn page(width: f64, height: f64, font_size: u32) -> Document {
