@@ -291,7 +291,7 @@ fn an_experiment_reports_its_figures_and_draws_them() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("timeline.svg");
     let mut arguments = vec!["ps", "run", "--json", "--policy", "bsp", "--seconds", "1", "--speeds", "1,2"];
-    arguments.extend(["--step-time", "0.02", "--codec", "casq-4", "--timeline", picture.to_str().unwrap()]);
+    arguments.extend(["--step-time", "0.02", "--codec", "casq-4", "--plot", picture.to_str().unwrap()]);
     let report = json(&arguments);
     assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
     assert_eq!(report["staleness"], 0.0);
@@ -306,11 +306,18 @@ fn an_experiment_reports_its_figures_and_draws_them() {
 #[test]
 fn a_comparison_has_every_policy_and_exits_as_its_gates_say() {
     let mut arguments = vec!["ps", "compare", "policies", "--json", "--seeds", "1", "--seconds", "1"];
-    arguments.extend(["--step-time", "0.02"]);
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("who-waits.svg");
+    arguments.extend(["--step-time", "0.02", "--plot", picture.to_str().unwrap()]);
     let output = tributary(&arguments);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<_> = report["policies"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
     assert_eq!(names, ["bsp", "asp", "ssp", "a2s"]);
+    let picture = fs::read_to_string(picture).unwrap();
+    for policy in names {
+        assert!(picture.contains(&format!("{}, seed 1: accuracy", policy.as_str().unwrap())), "{policy}");
+    }
+    assert!(picture.contains("until worker 7"), "the slowest one ends the others' waits");
     let gates = report["gates"].as_array().unwrap();
     assert_eq!(gates.len(), 4);
     let passed = gates.iter().all(|gate| gate["passed"] == true);

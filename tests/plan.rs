@@ -58,7 +58,7 @@ fn it_says_where_nothing_is_gained() {
 fn the_picture_has_every_node_and_link() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tree.svg");
-    printed(&["plan", "--topology", "topologies/leaf-spine-8.toml", "--svg", file.to_str().unwrap()]);
+    printed(&["plan", "--topology", "topologies/leaf-spine-8.toml", "--plot", file.to_str().unwrap()]);
     let picture = fs::read_to_string(&file).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
     for name in ["ps", "w7", "spine0", "spine1", "leaf3", "adds up 3", "not used"] {
@@ -75,7 +75,7 @@ fn a_description_cannot_break_the_picture() {
     let topology = folder.path().join("hostile.toml");
     fs::write(&topology, text.replace("2 workers and", "</text><script>&")).unwrap();
     let file = folder.path().join("tree.svg");
-    printed(&["plan", "--topology", topology.to_str().unwrap(), "--svg", file.to_str().unwrap()]);
+    printed(&["plan", "--topology", topology.to_str().unwrap(), "--plot", file.to_str().unwrap()]);
     let picture = fs::read_to_string(&file).unwrap();
     assert!(picture.contains("&lt;script&gt;&amp;") && !picture.contains("<script>"));
 }
@@ -86,7 +86,7 @@ fn wrong_use_is_told_from_failure() {
     refused(&["plan", "--size", "0"], 2, &["--size"]);
     refused(&["plan", "--window", "100"], 2, &["--window", "power of two"]);
     refused(&["plan", "--aggregation", "all"], 2, &["tree", "leaf", "none"]);
-    refused(&["plan", "--svg", "no/such/folder/tree.svg"], 1, &["no/such/folder/tree.svg"]);
+    refused(&["plan", "--plot", "no/such/folder/tree.svg"], 1, &["no/such/folder/tree.svg"]);
     refused(&["plan", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
 }
 

@@ -4,10 +4,9 @@
 //! [`statistics`] says what came out of it.
 //!
 //! - [`switch_lab`]: one switch between real interfaces, under the load of the [`generator`].
-//! - [`comparison`]: all-reduces of several contenders over the same links; [`plot`] draws it.
+//! - [`comparison`]: all-reduces of several contenders over the same links.
 
 pub mod comparison;
 pub mod generator;
-pub mod plot;
 pub mod statistics;
 pub mod switch_lab;

@@ -6,16 +6,15 @@ use crate::{casq, f16, none, shared, terngrad, uniform};
 
 /// The `expected` values of a code.
 ///
-/// Nothing is believed: a code with other than `expected` values is refused before anything is allocated
-/// that depends on it.
+/// Nothing is believed: memory for the values is taken once the code has `expected` of them, sane fields, and all
+/// the bytes that these announce.
 ///
 /// # Errors
 /// Says what is wrong with the code.
 pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
-    let (header, _) = Reader::open(code)?;
-    check_values(header.values, expected)?;
+    let write = open(code, expected)?;
     let mut out = vec![0.0; expected];
-    decode_into(code, &mut out)?;
+    write(&mut out)?;
     Ok(out)
 }
 
@@ -24,20 +23,27 @@ pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
 /// # Errors
 /// Says what is wrong with the code; `out` holds nothing of use then.
 pub fn decode_into(code: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
-    let (header, body) = Reader::open(code)?;
-    check_values(header.values, out.len())?;
-    let decode = match header.codec {
-        none::ID => none::decode,
-        f16::ID => f16::decode,
-        uniform::ID => uniform::decode,
-        terngrad::ID => terngrad::decode,
-        casq::ID => casq::decode,
-        shared::ID => shared::decode,
-        other => return Err(DecodeError::Codec(other)),
-    };
-    decode(header.parameter, body, out)
+    open(code, out.len())?(out)
 }
 
-fn check_values(got: u32, expected: usize) -> Result<(), DecodeError> {
-    if usize::try_from(got) == Ok(expected) { Ok(()) } else { Err(DecodeError::Values { expected, got }) }
+/// Writes the values of a code whose fields and length have been checked, to as many places. What is left to be
+/// wrong are the values themselves.
+pub(crate) type Write<'a> = Box<dyn FnOnce(&mut [f32]) -> Result<(), DecodeError> + 'a>;
+
+/// Checks what can be checked without looking at each value; takes no more memory than the code has.
+fn open(code: &[u8], expected: usize) -> Result<Write<'_>, DecodeError> {
+    let (header, body) = Reader::open(code)?;
+    if usize::try_from(header.values) != Ok(expected) {
+        return Err(DecodeError::Values { expected, got: header.values });
+    }
+    let open = match header.codec {
+        none::ID => none::open,
+        f16::ID => f16::open,
+        uniform::ID => uniform::open,
+        terngrad::ID => terngrad::open,
+        casq::ID => casq::open,
+        shared::ID => shared::open,
+        other => return Err(DecodeError::Codec(other)),
+    };
+    open(header.parameter, body, expected)
 }

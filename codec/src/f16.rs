@@ -5,6 +5,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
@@ -54,7 +55,7 @@ impl Codec for F16 {
     }
 }
 
-pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
     no_parameter(parameter)?;
     let power = body.i32()?;
     if !POWERS.contains(&power) {
@@ -65,23 +66,22 @@ pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> R
         });
     }
     let factor = power_of_two(power);
-    let bytes = body.take_rest(out.len() * VALUE_LEN)?;
-    let pieces = out.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * VALUE_LEN));
-    pieces.for_each(|(out, bytes)| {
-        let mut halves = [f16::ZERO; BLOCK];
-        for (out, bytes) in out.chunks_mut(BLOCK).zip(bytes.chunks(BLOCK * VALUE_LEN)) {
-            let halves = &mut halves[..out.len()];
-            for (half, bytes) in halves.iter_mut().zip(bytes.as_chunks().0) {
-                *half = f16::from_le_bytes(*bytes);
+    let bytes = body.take_rest(values * VALUE_LEN)?;
+    Ok(Box::new(move |out| {
+        let pieces = out.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * VALUE_LEN));
+        pieces.for_each(|(out, bytes)| {
+            let mut halves = [f16::ZERO; BLOCK];
+            for (out, bytes) in out.chunks_mut(BLOCK).zip(bytes.chunks(BLOCK * VALUE_LEN)) {
+                let halves = &mut halves[..out.len()];
+                for (half, bytes) in halves.iter_mut().zip(bytes.as_chunks().0) {
+                    *half = f16::from_le_bytes(*bytes);
+                }
+                halves.convert_to_f32_slice(out);
+                out.iter_mut().for_each(|value| *value *= factor);
             }
-            halves.convert_to_f32_slice(out);
-            out.iter_mut().for_each(|value| *value *= factor);
-        }
-    });
-    match finite::first_other(out) {
-        None => Ok(()),
-        Some(position) => Err(DecodeError::NotFinite { position, value: out[position] }),
-    }
+        });
+        finite::check_decoded(out)
+    }))
 }
 
 /// The power of two that brings the largest magnitude below 2^[`TOP`].

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::EncodeError;
+use crate::error::{DecodeError, EncodeError};
 use crate::pieces::PIECE;
 
 /// That a gradient can be encoded.
@@ -16,8 +16,16 @@ pub(crate) fn check(gradient: &[f32]) -> Result<(), EncodeError> {
     }
 }
 
+/// That a code stood for finite values.
+pub(crate) fn check_decoded(values: &[f32]) -> Result<(), DecodeError> {
+    match first_other(values) {
+        None => Ok(()),
+        Some(position) => Err(DecodeError::NotFinite { position, value: values[position] }),
+    }
+}
+
 /// Where the first value is that is not finite.
-pub(crate) fn first_other(values: &[f32]) -> Option<usize> {
+fn first_other(values: &[f32]) -> Option<usize> {
     let piece = values.par_chunks(PIECE).position_first(has_other)?;
     let start = piece * PIECE;
     values[start..].iter().position(|value| !value.is_finite()).map(|at| start + at)

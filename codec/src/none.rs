@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
@@ -37,17 +38,16 @@ impl Codec for Uncompressed {
     }
 }
 
-pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
     no_parameter(parameter)?;
-    let bytes = body.take_rest(out.len() * VALUE_LEN)?;
-    let pieces = out.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * VALUE_LEN));
-    pieces.for_each(|(out, bytes)| {
-        for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
-            *out = f32::from_le_bytes(*bytes);
-        }
-    });
-    match finite::first_other(out) {
-        None => Ok(()),
-        Some(position) => Err(DecodeError::NotFinite { position, value: out[position] }),
-    }
+    let bytes = body.take_rest(values * VALUE_LEN)?;
+    Ok(Box::new(move |out| {
+        let pieces = out.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * VALUE_LEN));
+        pieces.for_each(|(out, bytes)| {
+            for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *out = f32::from_le_bytes(*bytes);
+            }
+        });
+        finite::check_decoded(out)
+    }))
 }

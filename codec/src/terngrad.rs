@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::bits::{pack, packed_len};
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::hash;
@@ -86,7 +87,7 @@ fn scale(gradient: &[f32]) -> f32 {
     if clip > 0.0 { total.2.min(clip) } else { total.2 }
 }
 
-pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
     no_parameter(parameter)?;
     let scale = body.f32("the scale")?;
     if scale < 0.0 {
@@ -96,6 +97,6 @@ pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> R
             rule: "it must not be negative",
         });
     }
-    let packed = body.take_rest(packed_len(out.len(), WIDTH))?;
-    look_up(packed, WIDTH, &[0.0, scale, -scale], out)
+    let packed = body.take_rest(packed_len(values, WIDTH))?;
+    Ok(Box::new(move |out| look_up(packed, WIDTH, &[0.0, scale, -scale], out)))
 }

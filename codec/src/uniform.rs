@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::bits::{pack, packed_len};
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
@@ -67,7 +68,7 @@ fn range(gradient: &[f32]) -> (f32, f32) {
     if low <= high { (low, high) } else { (0.0, 0.0) }
 }
 
-pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
+pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
     if parameter == 0 || parameter > u16::from(MOST_BITS) {
         return Err(DecodeError::Field {
             field: "the number of bits",
@@ -84,9 +85,9 @@ pub(crate) fn decode(parameter: u16, mut body: Reader<'_>, out: &mut [f32]) -> R
         });
     }
     let width = u32::from(parameter);
-    let packed = body.take_rest(packed_len(out.len(), width))?;
+    let packed = body.take_rest(packed_len(values, width))?;
     let cells = 1_u32 << width;
     let (low, size) = (f64::from(low), (f64::from(high) - f64::from(low)) / f64::from(cells));
     let levels: Vec<f32> = (0..cells).map(|cell| (low + (f64::from(cell) + 0.5) * size) as f32).collect();
-    look_up(packed, width, &levels, out)
+    Ok(Box::new(move |out| look_up(packed, width, &levels, out)))
 }

@@ -6,7 +6,14 @@ mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{ALL, encode, gradients, long_tailed};
+use tributary_codec::wire::{HEADER_LEN, VERSION};
 use tributary_codec::{DecodeError, decode};
+
+/// What the format calls the codecs whose indexes name clusters.
+const CASQ: u8 = 4;
+const SHARED: u8 = 5;
+/// Memory that reading a short code may take, whatever it claims: its own few fields, and an error's words.
+const LITTLE: u64 = 1 << 14;
 
 proptest! {
     #[test]
@@ -57,6 +64,77 @@ proptest! {
     }
 }
 
+/// Clusters that leave some of their indexes' bits without a meaning, with the codecs that can have as many.
+fn clusters() -> impl Strategy<Value = (u8, u8)> {
+    prop::sample::select(vec![(CASQ, 3), (CASQ, 5), (CASQ, 6), (CASQ, 7), (SHARED, 3)])
+}
+
+/// The beginning of a code.
+fn header(codec: u8, parameter: u16, values: u32) -> Vec<u8> {
+    [&[VERSION, codec][..], &parameter.to_le_bytes(), &values.to_le_bytes()].concat()
+}
+
+/// A code, as the format is described: cluster c stands for the value c.
+fn code_of_clusters(codec: u8, clusters: u8, indexes: &[u8]) -> Vec<u8> {
+    let mut code = header(codec, clusters.into(), indexes.len() as u32);
+    if codec == SHARED {
+        code.extend([&1.0_f32.to_le_bytes()[..], &0_i32.to_le_bytes()].concat());
+        code.extend(0..clusters);
+    } else {
+        // One bucket each.
+        (0..clusters).for_each(|_| code.extend(1_u32.to_le_bytes()));
+        (0..clusters).for_each(|mean| code.extend(f32::from(mean).to_le_bytes()));
+    }
+    let width = if clusters <= 4 { 2 } else { 3 };
+    let mut packed = vec![0; (indexes.len() * width).div_ceil(8)];
+    for (at, index) in indexes.iter().enumerate() {
+        for bit in 0..width {
+            let place = at * width + bit;
+            packed[place / 8] |= (index >> bit & 1) << (place % 8);
+        }
+    }
+    code.extend(packed);
+    code
+}
+
+proptest! {
+    #[test]
+    fn an_index_that_names_no_cluster_is_refused_wherever_it_is(
+        (codec, clusters) in clusters(), indexes in vec(any::<u8>(), 8..600), times in 1usize..40,
+        at in any::<prop::sample::Index>(), undefined in any::<prop::sample::Index>(),
+    ) {
+        // Up to several blocks and pieces.
+        let mut indexes = indexes.repeat(times);
+        indexes.iter_mut().for_each(|index| *index %= clusters);
+        let good = decode(&code_of_clusters(codec, clusters, &indexes), indexes.len()).unwrap();
+        prop_assert!(good.iter().zip(&indexes).all(|(value, index)| *value == f32::from(*index)));
+
+        let position = at.index(indexes.len());
+        let all = usize::from(clusters).next_power_of_two() as u8;
+        indexes[position] = clusters + undefined.index((all - clusters).into()) as u8;
+        let refused = decode(&code_of_clusters(codec, clusters, &indexes), indexes.len()).unwrap_err();
+        let index = indexes[position];
+        prop_assert_eq!(refused, DecodeError::Index { position, index, defined: clusters.into() });
+    }
+
+    #[test]
+    fn what_a_code_claims_takes_no_memory(
+        codec in 0u8..7, parameter in prop_oneof![0u16..10, any::<u16>()], values in 1_000_000u32..4_000_000,
+        counts in vec(prop_oneof![0u32..3, any::<u32>()], 0..9), body in vec(any::<u8>(), 0..300),
+    ) {
+        // Claims that fit what the server expects, too: it is the code that has to bear them out.
+        let mut code = header(codec, parameter, values);
+        counts.iter().for_each(|count| code.extend(count.to_le_bytes()));
+        code.extend(body);
+        let (mut refused, expected) = (false, values as usize);
+        let taken = allocation_counter::measure(|| refused = decode(&code, expected).is_err());
+        // A single cluster needs no indexes: few bytes that really are so many values.
+        prop_assert!(!refused || taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
+        let taken = allocation_counter::measure(|| refused = decode(&code, 1000).is_err());
+        prop_assert!(refused && taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
+    }
+}
+
 /// The text of the error that follows when bytes of a code of 8 values are changed.
 fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
     let mut code = encode(name, &[-4.0, -1.0, 0.5, 7.0, 7.0, 0.5, -1.0, -4.0]);
@@ -91,15 +169,38 @@ fn an_error_says_what_is_wrong() {
     }
 }
 
+/// Decodes, which must fail and take hardly any memory.
+fn refused_at_no_cost(code: &[u8], expected: usize) -> DecodeError {
+    let mut decoded = Ok(Vec::new());
+    let taken = allocation_counter::measure(|| decoded = decode(code, expected));
+    assert!(taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
+    decoded.unwrap_err()
+}
+
 #[test]
-fn a_code_that_claims_much_costs_nothing() {
-    // 4 billion values, and 4 billion buckets: refused before anything of that size is allocated.
+fn a_code_of_any_codec_that_claims_much_costs_nothing() {
+    for name in ALL {
+        let mut code = encode(name, &long_tailed(1000));
+        code[4..HEADER_LEN].fill(0xFF);
+        let refused = refused_at_no_cost(&code, 1000);
+        assert_eq!(refused, DecodeError::Values { expected: 1000, got: u32::MAX }, "{name}");
+        // A server of so large a model, and a code that was cut short.
+        let refused = refused_at_no_cost(&code, u32::MAX as usize);
+        assert!(matches!(refused, DecodeError::TooShort { .. }), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn buckets_that_a_code_does_not_have_cost_nothing() {
     let mut code = encode("casq-4", &long_tailed(1000));
-    code[4..8].fill(0xFF);
-    assert!(matches!(decode(&code, 1000), Err(DecodeError::Values { expected: 1000, got: u32::MAX })));
-    let mut code = encode("casq-4", &long_tailed(1000));
-    code[8..12].copy_from_slice(&900_u32.to_le_bytes());
-    assert!(matches!(decode(&code, 1000), Err(DecodeError::TooShort { .. })));
+    for buckets in [900, 1001, u32::MAX] {
+        code[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&buckets.to_le_bytes());
+        let refused = refused_at_no_cost(&code, 1000);
+        match buckets {
+            900 => assert!(matches!(refused, DecodeError::TooShort { .. }), "{refused}"),
+            _ => assert!(refused.to_string().contains("numbers of buckets"), "{refused}"),
+        }
+    }
 }
 
 #[test]

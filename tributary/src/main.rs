@@ -17,6 +17,7 @@ mod named;
 mod options;
 mod output;
 mod parameter_server;
+mod picture;
 mod plan;
 mod ps;
 mod remote;

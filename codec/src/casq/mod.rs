@@ -19,6 +19,7 @@ pub(crate) use sample::{Sample, sample};
 
 use crate::bits::{check_indexes, packed_len, unpack, width};
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::kind::Kind;
 use crate::kmeans::kmeans;
@@ -81,14 +82,14 @@ impl Casq {
     }
 }
 
-pub(crate) fn decode(clusters: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
-    let clusters = check_clusters(clusters, MOST_CLUSTERS, out.len())?;
+pub(crate) fn open(clusters: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
+    let clusters = check_clusters(clusters, MOST_CLUSTERS, values)?;
     let mut counts = Vec::with_capacity(clusters);
     for _ in 0..clusters {
         counts.push(body.u32()?);
     }
     let total = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
-    if counts.contains(&0) || total > out.len() as u64 {
+    if counts.contains(&0) || total > values as u64 {
         return Err(DecodeError::Field {
             field: "the clusters' numbers of buckets",
             value: format!("{counts:?}"),
@@ -96,16 +97,17 @@ pub(crate) fn decode(clusters: u16, mut body: Reader<'_>, out: &mut [f32]) -> Re
         });
     }
     let means = body.f32s("a bucket's mean", total as usize)?;
-    let packed = body.take_rest(packed_len(out.len(), width(clusters)))?;
+    let packed = body.take_rest(packed_len(values, width(clusters)))?;
     let table = starts(&counts);
-    unpack(packed, width(clusters), out, |start, indexes, out| {
+    let read = move |start: usize, indexes: &[u8], out: &mut [f32]| {
         check_indexes(start, indexes, clusters)?;
         for ((out, &cluster), position) in out.iter_mut().zip(indexes).zip(start as u32..) {
             let (first, count) = table[usize::from(cluster) % MOST_CLUSTERS];
             *out = means[(first + hash::bucket(position, count)) as usize];
         }
         Ok(())
-    })
+    };
+    Ok(Box::new(move |out| unpack(packed, width(clusters), out, read)))
 }
 
 /// The number of clusters as a code's header has it: some, unless there are no values.

@@ -24,6 +24,7 @@ pub use sketch::Sketch;
 use crate::bits::{packed_len, width};
 use crate::casq::check_clusters;
 use crate::codec::Codec;
+use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
@@ -85,14 +86,15 @@ impl Codec for Shared {
     }
 }
 
-pub(crate) fn decode(clusters: u16, mut body: Reader<'_>, out: &mut [f32]) -> Result<(), DecodeError> {
-    let clusters = check_clusters(clusters, CLUSTERS, out.len())?;
+pub(crate) fn open(clusters: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
+    let clusters = check_clusters(clusters, CLUSTERS, values)?;
     if clusters == 0 {
-        return body.take_rest(0).map(|_| ());
+        body.take_rest(0)?;
+        return Ok(Box::new(|_| Ok(())));
     }
     let (step, zero) = (body.f32("the step")?, body.i32()?);
-    let codebook = Codebook::from_parts(step, zero, body.take(clusters)?)?;
+    let levels = Codebook::from_parts(step, zero, body.take(clusters)?)?.values();
     let width = width(clusters);
-    let packed = body.take_rest(packed_len(out.len(), width))?;
-    look_up(packed, width, &codebook.values(), out)
+    let packed = body.take_rest(packed_len(values, width))?;
+    Ok(Box::new(move |out| look_up(packed, width, &levels, out)))
 }

@@ -2,10 +2,9 @@
 
 mod drawing;
 mod layout;
-mod svg;
+mod picture;
 mod table;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -18,6 +17,7 @@ use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
 
 use crate::options::{Aggregation, Downlink, load_topology, size, window};
+use crate::picture::PictureFile;
 
 pub(crate) use drawing::drawing;
 
@@ -50,8 +50,8 @@ pub(crate) struct PlanArgs {
     json: bool,
 
     /// Also write a picture of the tree to this file
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    plot: Option<PictureFile>,
 }
 
 /// Plans the job and prints what was asked for.
@@ -69,9 +69,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
             .context("the topology has no aggregation server")?
     };
     let plan = plan(&topology, &state, &job)?;
-    if let Some(path) = &args.svg {
-        fs::write(path, svg::picture(&topology, &plan))
-            .with_context(|| format!("cannot write the picture to {}", path.display()))?;
+    if let Some(file) = &args.plot {
+        file.write(&picture::picture(&topology, &plan))?;
     }
     let text = if args.json { serde_json::to_string_pretty(&plan)? } else { text(&topology, &plan) };
     match writeln!(io::stdout(), "{text}") {

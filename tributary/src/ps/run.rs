@@ -1,8 +1,6 @@
 //! `tributary ps run`: one policy, to look at.
 
-use std::fs;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,6 +15,7 @@ use super::options::{self, Policy};
 use super::timeline;
 use crate::daemon::WrongUse;
 use crate::output::number_table;
+use crate::picture::PictureFile;
 
 /// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
 /// process, real gradients over real TCP on loopback, for a given time.
@@ -59,9 +58,9 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Draw who computed and who waited for whom
-    #[arg(long, value_name = "FILE.svg")]
-    timeline: Option<PathBuf>,
+    /// Also draw who computed and who waited for whom
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    plot: Option<PictureFile>,
 
     /// Print one JSON object instead of tables
     #[arg(long)]
@@ -100,6 +99,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         let problem = format!("{} --speeds for {workers} --workers: leave some out", args.speeds.len());
         return Err(WrongUse(problem).into());
     }
+    args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;
     let experiment = Experiment {
         policy: args.policy.into(),
         codec: args.codec,
@@ -117,18 +117,16 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let outcome = runtime.block_on(experiment::run(&experiment, &digits, tick));
     progress.finish_and_clear();
     let outcome = outcome?;
-    if let Some(file) = &args.timeline {
-        let title = format!("{}: who computed, and who waited for whom", args.policy.name());
-        fs::write(file, timeline::picture(&title, &outcome.record))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
     let report = report(args, &experiment, &outcome);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report);
     }
-    Ok(())
+    match &args.plot {
+        Some(file) => file.write(&timeline::picture(&[(args.policy.name().to_owned(), &outcome)])),
+        None => Ok(()),
+    }
 }
 
 fn report(args: &RunArgs, experiment: &Experiment, outcome: &Outcome) -> Report {

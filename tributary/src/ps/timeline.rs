@@ -2,67 +2,109 @@
 
 use std::time::Duration;
 
-use svg::node::element::{Group, Line, Rectangle, Text, Title};
+use svg::node::element::{Group, Title};
 use svg::{Document, Node};
 
+use super::experiment::Outcome;
 use super::record::{Record, Span, SpanKind};
+use crate::picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
+
+const TITLE: &str = "Who computed, and who waited for whom";
 
 const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 92.0;
-const TOP: f64 = 92.0;
-const ROW: f64 = 34.0;
-const BAR: f64 = 18.0;
-const FOOTER: f64 = 44.0;
+const TOP: f64 = 84.0;
+/// A policy's name and figures, above its rows.
+const HEADING: f64 = 34.0;
+const ROW: f64 = 26.0;
+const BAR: f64 = 15.0;
+/// The axis below them.
+const AXIS: f64 = 46.0;
 /// What is narrower is not drawn.
 const LEAST_WIDTH: f64 = 0.2;
 /// Waiting that is shorter is the network's, not another worker's fault: no line is drawn for it.
 const LEAST_WAIT: Duration = Duration::from_millis(8);
 /// How much time is drawn at most: so that single steps can be told apart.
 const LONGEST: Duration = Duration::from_secs(8);
-const TICKS: u32 = 8;
+/// The most lines of an axis, and the milliseconds between them, of which the first that needs no more are taken.
+const TICKS: u32 = 10;
+const STEPS: [u64; 6] = [20, 50, 100, 200, 500, 1000];
 
-const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-const INK: &str = "#1f2937";
-const FAINT: &str = "#6b7280";
 const COMPUTES: &str = "#2563eb";
-const IN_GROUP: &str = "#0f766e";
+const IN_GROUP: &str = OURS;
 const WAITS: &str = "#f5c78a";
 const FOR_WHOM: &str = "#b45309";
 
-/// Draws the end of an experiment: a row a worker.
-pub(super) fn picture(title: &str, record: &Record) -> String {
-    let canvas = Canvas::new(record);
-    let height = TOP + record.workers().len() as f64 * ROW + FOOTER;
-    let mut document = Document::new()
-        .set("viewBox", (0, 0, WIDTH, height))
-        .set("width", WIDTH)
-        .set("height", height)
-        .set("font-family", FONT)
-        .set("font-size", 12)
-        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff"))
-        .add(text(LEFT, 34.0, title, INK).set("font-size", 17).set("font-weight", 600))
-        .add(legend())
-        .add(canvas.axis(height - FOOTER));
-    for (worker, spans) in record.workers().enumerate() {
-        document.append(canvas.row(worker, spans, record.idle(worker)));
+/// Draws the end of experiments, each with its name, one below the other: a row a worker.
+pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
+    let mut parts = Vec::new();
+    let mut top = TOP;
+    for (name, outcome) in experiments {
+        let canvas = Canvas::new(&outcome.record, top);
+        parts.push(canvas.draw(&heading(name, outcome), &outcome.record));
+        top = canvas.bottom + AXIS;
     }
-    for (worker, spans) in record.workers().enumerate() {
-        document.append(canvas.reasons(worker, spans));
-    }
-    format!("{document}\n")
+    let page = page(WIDTH, top, 12)
+        .add(text(LEFT, 34.0, TITLE, INK).set("font-size", 17).set("font-weight", 600))
+        .add(text(WIDTH - RIGHT, 34.0, drawn(experiments), FAINT).set("text-anchor", "end"))
+        .add(legend());
+    parts.into_iter().fold(page, Document::add)
 }
 
-/// The part of the time that is drawn.
+/// How much of the time is drawn, where that is not all.
+fn drawn(experiments: &[(String, &Outcome)]) -> String {
+    match experiments.iter().map(|(_, outcome)| outcome.record.length()).max() {
+        Some(length) if length > LONGEST => {
+            let (drawn, all) = (LONGEST.as_secs_f64(), length.as_secs_f64());
+            format!("drawn: the last {drawn:.0} s; figures: of all {all:.0} s")
+        }
+        _ => String::new(),
+    }
+}
+
+fn heading(name: &str, outcome: &Outcome) -> String {
+    format!(
+        "{name}: accuracy {:.1} %, staleness {:.2}, idle {:.0} %, {} gradients in {} updates",
+        100.0 * outcome.accuracy,
+        outcome.staleness,
+        100.0 * outcome.record.mean_idle(),
+        outcome.iterations,
+        outcome.updates,
+    )
+}
+
+/// The part of an experiment's time that is drawn, and where.
 struct Canvas {
     from: Duration,
     to: Duration,
+    top: f64,
+    bottom: f64,
 }
 
 impl Canvas {
-    fn new(record: &Record) -> Self {
+    fn new(record: &Record, top: f64) -> Self {
         let to = record.length();
-        Self { from: to.saturating_sub(LONGEST), to }
+        let bottom = top + HEADING + record.workers().len() as f64 * ROW;
+        Self { from: to.saturating_sub(LONGEST), to, top, bottom }
+    }
+
+    fn draw(&self, heading: &str, record: &Record) -> Group {
+        let heading = text(LEFT, self.top + 18.0, heading, INK).set("font-size", 13).set("font-weight", 600);
+        let mut group = Group::new().add(heading).add(self.axis());
+        for (worker, spans) in record.workers().enumerate() {
+            group.append(self.row(worker, spans, record.idle(worker)));
+        }
+        // Above all bars.
+        for (worker, spans) in record.workers().enumerate() {
+            group.append(self.reasons(worker, spans));
+        }
+        group
+    }
+
+    /// The middle of a worker's row.
+    fn middle(&self, worker: usize) -> f64 {
+        self.top + HEADING + ROW * (worker as f64 + 0.5)
     }
 
     fn x(&self, time: Duration) -> f64 {
@@ -72,7 +114,7 @@ impl Canvas {
     }
 
     fn row(&self, worker: usize, spans: &[Span], idle: f64) -> Group {
-        let y = row(worker);
+        let y = self.middle(worker);
         let mut group = Group::new();
         group.append(text(LEFT - 12.0, y + 5.0, format!("worker {worker}"), INK).set("text-anchor", "end"));
         group.append(text(WIDTH - RIGHT + 10.0, y + 5.0, format!("{:.0} % idle", 100.0 * idle), FAINT));
@@ -94,30 +136,25 @@ impl Canvas {
                 continue;
             }
             let x = self.x(span.to);
-            let line = Line::new().set("x1", x).set("x2", x).set("y1", row(usize::from(other)));
-            let line = line.set("y2", row(worker)).set("stroke", FOR_WHOM).set("stroke-width", 0.9);
-            group.append(line.set("stroke-opacity", 0.55));
+            let line = vertical(x, self.middle(other.into()), self.middle(worker), FOR_WHOM);
+            group.append(line.set("stroke-width", 0.9).set("stroke-opacity", 0.55));
         }
         group
     }
 
-    fn axis(&self, y: f64) -> Group {
+    fn axis(&self) -> Group {
+        let fits = |step: &Duration| self.to - self.from <= *step * TICKS;
+        let step = STEPS.into_iter().map(Duration::from_millis).find(fits).unwrap_or(LONGEST);
+        let ticks = (0..).map(|tick| step * tick).skip_while(|time| *time < self.from);
         let mut group = Group::new();
-        for tick in 0..=TICKS {
-            let time = self.from + (self.to - self.from) * tick / TICKS;
+        for time in ticks.take_while(|time| *time <= self.to) {
             let x = self.x(time);
-            let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 10.0).set("y2", y + 2.0);
-            group.append(line.set("stroke", "#e5e7eb"));
-            let said = text(x, y + 20.0, format!("{:.1} s", time.as_secs_f64()), FAINT);
+            group.append(vertical(x, self.top + HEADING - 6.0, self.bottom + 4.0, RULE));
+            let said = text(x, self.bottom + 20.0, format!("{} s", time.as_secs_f64()), FAINT);
             group.append(said.set("text-anchor", "middle"));
         }
         group
     }
-}
-
-/// The middle of a worker's row.
-fn row(worker: usize) -> f64 {
-    TOP + ROW * (worker as f64 + 0.5) - 4.0
 }
 
 fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
@@ -134,15 +171,9 @@ fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
             (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
         }
     };
-    let shape = Rectangle::new().set("x", round(x)).set("y", round(y - height / 2.0));
     // A gap, so that one step can be told from the next.
-    let shape = shape.set("width", round((width - 0.6).max(LEAST_WIDTH))).set("height", height);
-    Group::new().add(Title::new(said)).add(shape.set("fill", fill))
-}
-
-/// Hundredths of a pixel are more than can be seen, and keep the file small.
-fn round(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
+    let width = (width - 0.6).max(LEAST_WIDTH);
+    Group::new().add(Title::new(said)).add(rectangle(x, y - height / 2.0, width, height, fill))
 }
 
 fn legend() -> Group {
@@ -154,17 +185,11 @@ fn legend() -> Group {
         (WAITS, BAR * 0.6, "waits", 100.0),
     ];
     for (fill, height, said, width) in entries {
-        let shape = Rectangle::new().set("x", x).set("y", 60.0 - height / 2.0).set("width", 28);
-        group.append(shape.set("height", height).set("fill", fill));
+        group.append(rectangle(x, 60.0 - height / 2.0, 28.0, height, fill));
         group.append(text(x + 36.0, 64.0, said, INK));
         x += width;
     }
-    let line = Line::new().set("x1", x + 14.0).set("x2", x + 14.0).set("y1", 50.0).set("y2", 70.0);
-    group.append(line.set("stroke", FOR_WHOM).set("stroke-width", 1.2));
+    group.append(vertical(x + 14.0, 50.0, 70.0, FOR_WHOM).set("stroke-width", 1.2));
     group.append(text(x + 28.0, 64.0, "leads to the worker whose gradient ended the wait", INK));
     group
-}
-
-fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
-    Text::new(content).set("x", x).set("y", y).set("fill", color)
 }

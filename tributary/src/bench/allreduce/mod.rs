@@ -7,6 +7,7 @@ mod gloo;
 mod machine;
 mod networks;
 mod openmpi;
+mod picture;
 mod processor;
 mod ranks;
 mod rounds;
@@ -21,11 +22,11 @@ use bytesize::ByteSize;
 use clap::Args;
 use tokio::runtime;
 use tributary_bench::comparison::{Case, Contender, Report};
-use tributary_bench::plot::{self, PlotError};
 use tributary_topology::parse_rate;
 
 use crate::daemon::{Stop, WrongUse};
 use crate::options::{probability, size};
+use crate::picture::{PngError, png};
 use baseline::Baselines;
 
 /// As what the results are written to the folder of `--out`.
@@ -165,12 +166,12 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     let cannot = |ending: &str| format!("cannot write {}", to(ending).display());
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     fs::write(to("json"), serde_json::to_string_pretty(report)?).with_context(|| cannot("json"))?;
-    let picture = plot::svg(report);
+    let picture = format!("{}\n", picture::picture(report));
     fs::write(to("svg"), &picture).with_context(|| cannot("svg"))?;
-    match plot::png(&picture) {
+    match png(&picture) {
         Ok(png) => fs::write(to("png"), png).with_context(|| cannot("png")),
         // The same picture is there as SVG.
-        Err(error @ PlotError::NoFonts) => {
+        Err(error @ PngError::NoFonts) => {
             eprintln!("note: there is no {}: {error}", to("png").display());
             Ok(())
         }

@@ -15,6 +15,8 @@ pub(super) struct Candidate {
 pub(super) const F32: &str = "none";
 pub(super) const UNIFORM: &str = "uniform-2";
 pub(super) const CASQ: &str = "casq-4";
+/// How the names of all kinds of CASQ begin.
+pub(super) const CLUSTERED: &str = "casq";
 
 /// All codecs; CASQ's two ideas also each on its own, and with error feedback.
 pub(super) fn candidates() -> Vec<Candidate> {

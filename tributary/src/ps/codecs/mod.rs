@@ -2,6 +2,7 @@
 
 mod candidates;
 mod measure;
+mod picture;
 mod report;
 mod training;
 
@@ -10,10 +11,11 @@ use candidates::{Candidate, candidates};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use report::{Report, Row};
+use report::{Report, Row, Setting};
 use tributary_trainer::{Digits, Training};
 
 use super::gates;
+use crate::picture::PictureFile;
 use measure::{Gradients, measure};
 
 /// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded as on
@@ -33,6 +35,10 @@ pub(crate) struct CodecsArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
 
+    /// Also draw the comparison
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    plot: Option<PictureFile>,
+
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -43,6 +49,7 @@ pub(crate) struct CodecsArgs {
 /// # Errors
 /// A gate failed.
 pub(crate) fn run(args: &CodecsArgs) -> Result<()> {
+    args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;
     let digits = Digits::embedded()?;
     let candidates = candidates();
     let progress = progress(candidates.len() as u64 * args.seeds * u64::from(args.rounds));
@@ -57,11 +64,15 @@ pub(crate) fn run(args: &CodecsArgs) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>();
     progress.finish_and_clear();
-    let report = Report::new(rows?)?;
+    let setting = Setting { workers: args.workers, rounds: args.rounds, seeds: args.seeds };
+    let report = Report::new(setting, rows?)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         println!("{}", report.text());
+    }
+    if let Some(file) = &args.plot {
+        file.write(&picture::picture(&report))?;
     }
     gates::check(&report.gates)
 }

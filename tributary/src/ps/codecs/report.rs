@@ -22,27 +22,27 @@ const GIGA: f64 = 1e9;
 /// One codec.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
-    codec: &'static str,
+    pub(super) codec: &'static str,
     /// Values of a gradient.
-    values: usize,
+    pub(super) values: usize,
     /// What a worker sends each round.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// How many times as many bytes the values are as f32.
     ratio: f64,
     /// The mean squared error of a worker's gradient, relative to its mean square.
-    nmse: f64,
+    pub(super) nmse: f64,
     /// The same of the sum of all workers' gradients.
-    nmse_of_sum: f64,
+    pub(super) nmse_of_sum: f64,
     /// On held-out images, 0 to 1.
-    accuracy: f64,
+    pub(super) accuracy: f64,
     /// Gigabytes of f32 a second, on all cores.
-    encode_gb_per_s: f64,
-    decode_gb_per_s: f64,
+    pub(super) encode_gb_per_s: f64,
+    pub(super) decode_gb_per_s: f64,
     /// The speed of a link below which encoding, sending and decoding takes less time than sending f32; none
     /// where there are not fewer bytes.
-    break_even_mbit_per_s: Option<f64>,
+    pub(super) break_even_mbit_per_s: Option<f64>,
     /// What a worker sends each round over a fabric that adds the codes up.
-    fabric_bytes: Option<usize>,
+    pub(super) fabric_bytes: Option<usize>,
 }
 
 impl Row {
@@ -65,18 +65,36 @@ impl Row {
             fabric_bytes: measured.fabric_bytes,
         }
     }
+
+    /// How long a gradient takes at so many gigabytes of f32 a second.
+    pub(super) fn milliseconds(&self, gb_per_s: f64) -> f64 {
+        1e3 * (self.values * size_of::<f32>()) as f64 / (gb_per_s * GIGA)
+    }
+}
+
+/// What the codecs were tried on.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Setting {
+    /// Workers that share each mini-batch.
+    pub(super) workers: u16,
+    /// Of each training.
+    pub(super) rounds: u32,
+    /// Trainings of each codec.
+    pub(super) seeds: u64,
 }
 
 /// The comparison's JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
-    codecs: Vec<Row>,
+    #[serde(flatten)]
+    pub(super) setting: Setting,
+    pub(super) codecs: Vec<Row>,
     pub(super) gates: Vec<Gate>,
 }
 
 impl Report {
     /// The rows, judged.
-    pub(super) fn new(codecs: Vec<Row>) -> Result<Self> {
+    pub(super) fn new(setting: Setting, codecs: Vec<Row>) -> Result<Self> {
         let row = |name| codecs.iter().find(|row| row.codec == name).with_context(|| format!("no {name}"));
         let (plain, uniform, casq) = (row(F32)?, row(UNIFORM)?, row(CASQ)?);
         let lost = 100.0 * (plain.accuracy - casq.accuracy);
@@ -85,7 +103,7 @@ impl Report {
             Gate::at_most("error of casq-4 / error of uniform-2", casq.nmse / uniform.nmse, MOST_ERROR),
             Gate::at_most("accuracy of f32 - accuracy of casq-4, in points", lost, MOST_ACCURACY_LOST),
         ];
-        Ok(Self { codecs, gates })
+        Ok(Self { setting, codecs, gates })
     }
 
     /// For people.

@@ -11,9 +11,11 @@ use tokio::runtime::Runtime;
 use tributary_codec::Kind;
 use tributary_trainer::Digits;
 
-use super::experiment::{self, Experiment};
+use super::experiment::{self, Experiment, Outcome};
 use super::gates;
 use super::options::{self, Policy};
+use super::timeline;
+use crate::picture::PictureFile;
 use report::{Report, Row};
 
 /// Step times of the workers, relative to the fastest.
@@ -46,6 +48,10 @@ pub(super) struct PoliciesArgs {
     #[arg(long, default_value = LEARNING_RATE, value_parser = options::learning_rate)]
     learning_rate: f32,
 
+    /// Also draw who computed and who waited for whom, with each policy and the first seed
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    plot: Option<PictureFile>,
+
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -56,11 +62,12 @@ pub(super) struct PoliciesArgs {
 /// # Errors
 /// A gate failed, or a training could not go on.
 pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
+    args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;
     let digits = Digits::embedded()?;
     let runtime = Runtime::new().context("cannot start the threads that the workers need")?;
     let trainings = POLICIES.len() as u64 * args.seeds;
     let progress = options::progress(args.seconds.mul_f64(trainings as f64));
-    let mut outcomes: Vec<Vec<_>> = POLICIES.iter().map(|_| Vec::new()).collect();
+    let mut outcomes: Vec<Vec<Outcome>> = POLICIES.iter().map(|_| Vec::new()).collect();
     let mut before = Duration::ZERO;
     // All policies with one seed, then the next: what else the machine does concerns all of them alike.
     for seed in 1..=args.seeds {
@@ -81,6 +88,11 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         println!("{}", report.text());
+    }
+    if let Some(file) = &args.plot {
+        let first = POLICIES.into_iter().zip(outcomes.iter().filter_map(|outcomes| outcomes.first()));
+        let named = first.map(|(policy, outcome)| (format!("{}, seed 1", policy.name()), outcome));
+        file.write(&timeline::picture(&named.collect::<Vec<_>>()))?;
     }
     gates::check(&report.gates)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use svg::node::element::{Group, Line, Path, Rectangle, Text, Title};
+use svg::node::element::{Group, Line, Path, Rectangle, Title};
 use svg::{Document, Node};
 use tributary_planner::{Plan, SwitchRole};
 use tributary_topology::{Link, LinkKey, NodeKey, Topology, format_rate};
@@ -10,6 +10,7 @@ use tributary_topology::{Link, LinkKey, NodeKey, Topology, format_rate};
 use super::drawing::role;
 use super::layout::Layout;
 use super::table::{LinkPair, bytes, job, pairs, worth};
+use crate::picture::{FAINT, INK, OURS, page, text};
 
 const COLUMN: f64 = 128.0;
 const ROW: f64 = 128.0;
@@ -25,32 +26,20 @@ const LEAST_WIDTH: f64 = 860.0;
 /// Strokes of the thinnest and of the thickest link.
 const STROKE: (f64, f64) = (1.5, 7.0);
 
-const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-const INK: &str = "#1f2937";
-const FAINT: &str = "#6b7280";
 const UNUSED: &str = "#c3c8d0";
 const UP: &str = "#2563eb";
 const DOWN: &str = "#ea8c0c";
 /// The same for text, which needs more contrast.
 const DOWN_INK: &str = "#b45309";
-const ADDS_UP: &str = "#0f766e";
+const ADDS_UP: &str = OURS;
 
 /// Draws the topology with the job's tree on it.
-pub(crate) fn picture(topology: &Topology, plan: &Plan) -> String {
+pub(crate) fn picture(topology: &Topology, plan: &Plan) -> Document {
     let canvas = Canvas::new(topology, plan);
-    let mut document = Document::new()
-        .set("viewBox", (0, 0, canvas.width, canvas.height))
-        .set("width", canvas.width)
-        .set("height", canvas.height)
-        .set("font-family", FONT)
-        .set("font-size", 12)
-        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff"))
-        .add(canvas.title());
-    for part in [canvas.unused_links(), canvas.tree_links(), canvas.nodes(), canvas.labels(), canvas.footer()]
-    {
-        document.append(part);
-    }
-    format!("{document}\n")
+    let parts =
+        [canvas.unused_links(), canvas.tree_links(), canvas.nodes(), canvas.labels(), canvas.footer()];
+    let page = page(canvas.width, canvas.height, 12).add(canvas.title());
+    parts.into_iter().fold(page, Document::add)
 }
 
 struct Canvas<'a> {
@@ -278,10 +267,6 @@ fn fitting(name: &str) -> (String, f64) {
     };
     let size = 12.0 * fits as f64 / name.len().clamp(fits, most) as f64;
     (shown, size)
-}
-
-fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
-    Text::new(content).set("x", x).set("y", y).set("fill", color)
 }
 
 /// An arrow's head on a stroke, its tip at (x, y) and its base `length` below that, or above where that is

@@ -1,0 +1,101 @@
+//! An agent of a test's own, behind a real socket: it has one job, and its sums are what this process gave.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+use tributary_api::agent::v1;
+use tributary_api::agent::v1::agent_server::{Agent as Calls, AgentServer};
+use tributary_api::agent::v1::job_event::Event;
+
+/// Of the job; this process is the first.
+pub(crate) const MEMBERS: u32 = 3;
+
+pub(crate) struct Agent {
+    folder: TempDir,
+}
+
+impl Agent {
+    /// Its sums are said to be over so many members, one after the other.
+    pub(crate) async fn start(contributors: [u32; 2]) -> Self {
+        let agent = Self { folder: tempfile::tempdir().unwrap() };
+        let listener = UnixListener::bind(agent.socket()).unwrap();
+        let service = Service { contributors: Mutex::new(contributors.to_vec()), segments: Mutex::default() };
+        let serving = Server::builder().add_service(AgentServer::new(service));
+        tokio::spawn(serving.serve_with_incoming(UnixListenerStream::new(listener)));
+        agent
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+}
+
+struct Service {
+    contributors: Mutex<Vec<u32>>,
+    segments: Mutex<u32>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn not_here<T>() -> Answer<T> {
+    Err(Status::unimplemented("no call of these tests"))
+}
+
+#[tonic::async_trait]
+impl Calls for Service {
+    type OpenJobStream = ReceiverStream<Result<v1::JobEvent, Status>>;
+    type OpenTrainingStream = ReceiverStream<Result<v1::TrainingEvent, Status>>;
+
+    async fn open_job(&self, _: Request<v1::OpenJobRequest>) -> Answer<Self::OpenJobStream> {
+        let (events, stream) = mpsc::channel(1);
+        let started = v1::Started { session: vec![1], ranks: (0..MEMBERS).collect(), ..Default::default() };
+        let event = v1::JobEvent { event: Some(Event::Started(started)) };
+        events.send(Ok(event)).await.map_err(|_| Status::internal("nobody listens"))?;
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn open_segment(&self, _: Request<v1::OpenSegmentRequest>) -> Answer<v1::OpenSegmentResponse> {
+        let mut segments = self.segments.lock().unwrap();
+        *segments += 1;
+        Ok(Response::new(v1::OpenSegmentResponse { segment: *segments }))
+    }
+
+    async fn all_reduce(&self, request: Request<v1::AllReduceRequest>) -> Answer<v1::AllReduceResponse> {
+        let elements = request.into_inner().count;
+        let contributors = self.contributors.lock().unwrap().remove(0);
+        // All but the last element over all members: one that lacks some is enough.
+        let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
+        let runs = vec![run(elements - 1, MEMBERS), run(1, contributors)];
+        Ok(Response::new(v1::AllReduceResponse { runs }))
+    }
+
+    async fn close_segment(&self, _: Request<v1::CloseSegmentRequest>) -> Answer<v1::CloseSegmentResponse> {
+        not_here()
+    }
+
+    async fn close_job(&self, _: Request<v1::CloseJobRequest>) -> Answer<v1::CloseJobResponse> {
+        not_here()
+    }
+
+    async fn open_training(&self, _: Request<v1::OpenTrainingRequest>) -> Answer<Self::OpenTrainingStream> {
+        not_here()
+    }
+
+    async fn begin_training(&self, _: Request<v1::BeginTrainingRequest>) -> Answer<v1::Step> {
+        not_here()
+    }
+
+    async fn push_gradient(&self, _: Request<v1::PushGradientRequest>) -> Answer<v1::Step> {
+        not_here()
+    }
+
+    async fn stats(&self, _: Request<v1::StatsRequest>) -> Answer<v1::StatsResponse> {
+        not_here()
+    }
+}

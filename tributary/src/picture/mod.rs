@@ -1,0 +1,57 @@
+//! Pictures: what all of them look like, and how they become files.
+
+mod file;
+mod png;
+
+use svg::Document;
+use svg::node::element::{Line, Rectangle, Text};
+
+pub(crate) use file::PictureFile;
+pub(crate) use png::{PngError, png};
+
+const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
+/// What everything is drawn on.
+pub(crate) const PAPER: &str = "#ffffff";
+/// Text that is read first, and text that explains.
+pub(crate) const INK: &str = "#1f2937";
+pub(crate) const FAINT: &str = "#6b7280";
+/// Lines that guide the eye.
+pub(crate) const RULE: &str = "#d1d5db";
+/// What the picture is about, and what it is compared with; each with a lighter kind of it.
+pub(crate) const OURS: &str = "#0f766e";
+pub(crate) const OURS_LIGHT: &str = "#5eada6";
+pub(crate) const OTHERS: &str = "#9aa3b2";
+pub(crate) const OTHERS_LIGHT: &str = "#c9ced8";
+
+/// An empty page, in pixels.
+pub(crate) fn page(width: f64, height: f64, font_size: u32) -> Document {
+    Document::new()
+        .set("viewBox", (0, 0, width, height))
+        .set("width", width)
+        .set("height", height)
+        .set("font-family", FONT)
+        .set("font-size", font_size)
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", PAPER))
+}
+
+/// Text that begins at a point, which is on its base line.
+pub(crate) fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
+    Text::new(content).set("x", x).set("y", y).set("fill", color)
+}
+
+/// A rectangle by its upper left corner.
+pub(crate) fn rectangle(x: f64, y: f64, width: f64, height: f64, color: &str) -> Rectangle {
+    let shape = Rectangle::new().set("x", round(x)).set("y", round(y));
+    shape.set("width", round(width)).set("height", round(height)).set("fill", color)
+}
+
+/// A line down from a point.
+pub(crate) fn vertical(x: f64, from: f64, to: f64, color: &str) -> Line {
+    let x = round(x);
+    Line::new().set("x1", x).set("x2", x).set("y1", round(from)).set("y2", round(to)).set("stroke", color)
+}
+
+/// Hundredths of a pixel are more than can be seen, and keep the file small.
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}

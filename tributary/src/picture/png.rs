@@ -1,0 +1,49 @@
+//! From SVG to PNG.
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree};
+use thiserror::Error;
+
+/// Pixels of the PNG for each unit of the picture: sharp on dense screens.
+const SCALE: f32 = 2.0;
+/// The last resort of all pictures' text.
+const FAMILY: &str = "DejaVu Sans";
+
+/// Why there is no PNG.
+#[derive(Debug, Error)]
+pub(crate) enum PngError {
+    /// This machine has no fonts: there would be no text in the picture.
+    #[error(
+        "this machine has no fonts to draw text with: install some with `apt-get install fonts-dejavu-core`"
+    )]
+    NoFonts,
+    /// The picture is none.
+    #[error("cannot draw the picture: {0}")]
+    Svg(#[from] resvg::usvg::Error),
+    /// There is no memory for so large a picture.
+    #[error("a picture of {0} by {1} pixels cannot be drawn")]
+    Size(u32, u32),
+    /// The picture cannot be written as PNG.
+    #[error("cannot encode the picture: {0}")]
+    Png(String),
+}
+
+/// Makes a PNG of an SVG, with the fonts that this machine has.
+///
+/// # Errors
+/// [`PngError`].
+pub(crate) fn png(svg: &str) -> Result<Vec<u8>, PngError> {
+    let mut options = Options::default();
+    options.fontdb_mut().load_system_fonts();
+    let any = options.fontdb.faces().next().map(|face| face.families.first().map(|(name, _)| name.clone()));
+    let any = any.flatten().ok_or(PngError::NoFonts)?;
+    // What the generic name stands for is a setting of desktops, which a server need not have.
+    let known = options.fontdb.faces().any(|face| face.families.iter().any(|(name, _)| name == FAMILY));
+    options.fontdb_mut().set_sans_serif_family(if known { FAMILY.to_owned() } else { any });
+    let tree = Tree::from_str(svg, &options)?;
+    let size = tree.size().to_int_size().scale_by(SCALE).unwrap_or(tree.size().to_int_size());
+    let too_large = PngError::Size(size.width(), size.height());
+    let mut pixmap = Pixmap::new(size.width(), size.height()).ok_or(too_large)?;
+    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixmap.as_mut());
+    pixmap.encode_png().map_err(|error| PngError::Png(error.to_string()))
+}
