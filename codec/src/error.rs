@@ -33,7 +33,7 @@ pub enum EncodeError {
     NotFiniteSomewhere,
     /// Error feedback reads back what was encoded, and could not.
     #[error("what was just encoded cannot be read: {0}; this is a defect, please report it")]
-    Unreadable(#[source] DecodeError),
+    Unreadable(DecodeError),
     /// A gradient of another length than was agreed.
     #[error("a gradient of {got} values where {expected} are expected")]
     Values {

@@ -19,7 +19,7 @@ pub(crate) enum PngError {
     NoFonts,
     /// The picture is none.
     #[error("cannot draw the picture: {0}")]
-    Svg(#[from] resvg::usvg::Error),
+    Svg(resvg::usvg::Error),
     /// There is no memory for so large a picture.
     #[error("a picture of {0} by {1} pixels cannot be drawn")]
     Size(u32, u32),
@@ -40,7 +40,7 @@ pub(crate) fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     // What the generic name stands for is a setting of desktops, which a server need not have.
     let known = options.fontdb.faces().any(|face| face.families.iter().any(|(name, _)| name == FAMILY));
     options.fontdb_mut().set_sans_serif_family(if known { FAMILY.to_owned() } else { any });
-    let tree = Tree::from_str(svg, &options)?;
+    let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
     let size = tree.size().to_int_size().scale_by(SCALE).unwrap_or(tree.size().to_int_size());
     let too_large = PngError::Size(size.width(), size.height());
     let mut pixmap = Pixmap::new(size.width(), size.height()).ok_or(too_large)?;
