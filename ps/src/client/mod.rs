@@ -177,6 +177,9 @@ impl Client {
     /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
     /// is waited for. Whether the gradient goes to a server or to the fabric is the servers' matter.
     ///
+    /// The policy may let this worker wait for other workers' gradients: their callers must not wait for this
+    /// call in turn.
+    ///
     /// # Errors
     /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
     /// gradient.
