@@ -347,7 +347,8 @@ impl Talk {
             session.good = true;
         }
         let released_by = Worker::try_from(step.released_by).unwrap_or(Worker::MAX);
-        Ok(Step { iteration: step.iteration, parameters, released_by, in_group: step.in_group })
+        let StepMessage { iteration, updates, in_group, .. } = *step;
+        Ok(Step { iteration, updates, parameters, released_by, in_group })
     }
 
     fn was_good(&self) -> bool {
