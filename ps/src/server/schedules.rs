@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use tributary_api::ps::server_message::Message;
 
 use super::fabric::{GroupEvent, Sum};
-use super::job::{Gradient, Job, Output, Outputs};
+use super::job::{Gradient, Job};
+use super::output::{Output, Outputs};
 use super::spec::{JobSpec, PolicyKind};
 use super::stats::JobStats;
 use crate::policy::Worker;
