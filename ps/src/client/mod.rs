@@ -21,6 +21,8 @@ mod backoff;
 mod fabric;
 mod groups;
 mod link;
+mod session;
+mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
