@@ -184,6 +184,7 @@ fn no_policy_hangs_or_updates_twice_when_the_server_is_killed() {
         let again = place.start_workers(60);
         for report in reports(again) {
             assert_eq!((&report["iterations"], &report["computed"]), (&60.into(), &0.into()));
+            assert_eq!(report["updates"].as_f64(), Some(updates), "{policy}");
         }
         server.terminate();
     }

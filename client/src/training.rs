@@ -47,6 +47,9 @@ pub struct Step {
     /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server has
     /// gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
     pub iteration: u64,
+    /// Updates that have been made to the parameters, by all workers' gradients; with several servers those of the one
+    /// that is the furthest behind. A server's restart from its checkpoint takes it back, too.
+    pub updates: u64,
     /// The worker whose gradient, or leaving, made the last server let this one go on.
     pub released_by: u32,
     /// Whether this worker is in a synchronous group.
@@ -114,7 +117,7 @@ fn values(segment: &Segment) -> v1::Values {
 }
 
 impl From<v1::Step> for Step {
-    fn from(v1::Step { iteration, released_by, in_group }: v1::Step) -> Self {
-        Self { iteration, released_by, in_group }
+    fn from(v1::Step { iteration, updates, released_by, in_group }: v1::Step) -> Self {
+        Self { iteration, updates, released_by, in_group }
     }
 }

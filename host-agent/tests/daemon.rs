@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(dead_code, reason = "a regular end is of other tests")]
 mod directory;
 mod job;
 #[allow(dead_code, reason = "only the hub is used here")]

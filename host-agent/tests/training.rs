@@ -101,6 +101,8 @@ async fn processes_push_gradients_and_find_parameters_in_shared_memory() {
     let mut expected = 100.0;
     for iteration in 0..3 {
         assert_eq!((first.step.iteration, second.step.iteration), (iteration, iteration));
+        // One for both workers' gradients.
+        assert_eq!((first.step.updates, second.step.updates), (iteration, iteration));
         let (a, b) = tokio::join!(first.push(1.0), second.push(4.0));
         a.and(b).unwrap();
         // The mean of both, at a learning rate of 1.

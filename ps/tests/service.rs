@@ -156,7 +156,7 @@ async fn a_worker_that_comes_again_takes_its_old_sessions_place() {
     assert_eq!(step.iteration, 0);
     assert_eq!(raw.refused().await.code(), Code::Aborted);
     let step = client.push(&[2.0; PARAMETERS]).await.unwrap();
-    assert_eq!((step.iteration, step.parameters), (1, vec![-2.0; PARAMETERS]));
+    assert_eq!((step.iteration, step.updates, step.parameters), (1, 1, vec![-2.0; PARAMETERS]));
     let stats = &server.view.stats()[0].1;
     assert_eq!((stats.updates, stats.gradients(), stats.staleness()), (1, 1, 0.0));
 }

@@ -69,8 +69,9 @@ impl GroupMember {
 }
 
 impl Drop for GroupMember {
+    /// Whoever of the group goes, its server sees that and ends the job: to leave before would fail it.
     fn drop(&mut self) {
-        self.member.leave("its worker has left the group");
+        self.member.leave_unless_ended("its worker has left the group, and nobody has ended the job");
     }
 }
 

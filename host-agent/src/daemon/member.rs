@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tonic::Status;
 use tributary_api::{JobConfig, Role};
 use tributary_protocol::{CollectiveError, Timers};
@@ -15,12 +17,22 @@ use crate::join::{Membership, Speaker};
 use crate::part::{self, OpenPort};
 use crate::worker::WorkerAgent;
 
+/// How long a job that nobody here needs any more may take to end.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// An order to leave a job.
+struct Leave {
+    reason: String,
+    /// How long to wait for the job's end before.
+    patience: Duration,
+}
+
 /// A host's membership, from the join to the job's end, whether or not a process uses it.
 #[derive(Debug)]
 pub(crate) struct Member {
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
-    leave: mpsc::UnboundedSender<String>,
+    leave: mpsc::UnboundedSender<Leave>,
     /// Whether a process uses it.
     in_use: AtomicBool,
 }
@@ -123,9 +135,29 @@ impl Member {
 
     /// Leaves the job, which fails for that.
     pub(crate) fn leave(&self, reason: &str) {
-        // Without a receiver the job is over.
-        let _ = self.leave.send(reason.to_owned());
+        self.leave_after(Duration::ZERO, reason);
     }
+
+    /// Leaves a job that somebody else is about to end: only if that has not happened in a while.
+    pub(crate) fn leave_unless_ended(&self, reason: &str) {
+        self.leave_after(END_PATIENCE, reason);
+    }
+
+    fn leave_after(&self, patience: Duration, reason: &str) {
+        // Without a receiver the job is over.
+        let _ = self.leave.send(Leave { reason: reason.to_owned(), patience });
+    }
+}
+
+/// Waits until it is time to leave: why. To be dropped when the job is over.
+async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> String {
+    // At the latest when nobody could give an order any more.
+    let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned() };
+    // The last order counts: an agent that shuts down has no patience.
+    while let Ok(Some(next)) = timeout(leave.patience, leaving.recv()).await {
+        leave = next;
+    }
+    leave.reason
 }
 
 async fn take_part(
@@ -133,12 +165,10 @@ async fn take_part(
     open_port: &OpenPort,
     timers: Timers,
     phases: &watch::Sender<Phase>,
-    mut leaving: mpsc::UnboundedReceiver<String>,
+    leaving: mpsc::UnboundedReceiver<Leave>,
 ) -> Result<(), JobError> {
     let job = membership.job().to_owned();
-    // It is told to leave at the latest when nobody could tell it any more.
-    let leave = async { leaving.recv().await.unwrap_or_else(|| "its agent has forgotten it".into()) };
-    let mut leave = std::pin::pin!(leave);
+    let mut leave = std::pin::pin!(time_to_leave(leaving));
     let config = tokio::select! {
         started = part::wait_for_start(&mut membership, &job) => started?,
         reason = &mut leave => {
@@ -169,4 +199,30 @@ fn start(
     };
     let agent = WorkerAgent::start(config, timers, open_port()?)?;
     Ok(Running { agent, rank, config: config.clone(), speaker: membership.speaker() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn a_job_that_does_not_end_is_left_and_a_shutdown_does_not_wait_for_its_end() {
+        let (orders, leaving) = mpsc::unbounded_channel();
+        let order = |reason: &str, patience| {
+            orders.send(Leave { reason: reason.to_owned(), patience }).unwrap_or_else(|_| panic!("closed"));
+        };
+        order("done", LONG);
+        let mut time = std::pin::pin!(time_to_leave(leaving));
+        assert!(timeout(Duration::ZERO, &mut time).await.is_err(), "its end is waited for");
+        order("done again", LONG);
+        order("shutdown", Duration::ZERO);
+        assert_eq!(time.await, "shutdown");
+
+        let (orders, leaving) = mpsc::unbounded_channel();
+        let order = Leave { reason: "done".to_owned(), patience: Duration::from_millis(1) };
+        orders.send(order).unwrap_or_else(|_| panic!("closed"));
+        assert_eq!(time_to_leave(leaving).await, "done");
+    }
 }

@@ -73,9 +73,10 @@ impl Training {
         let over = || Status::aborted("the training is over: its process or its agent has ended it");
         let (reply, answer) = oneshot::channel();
         self.commands.send(Command { values, what, reply }).await.map_err(|_| over())?;
-        let Step { iteration, parameters, released_by, in_group } = answer.await.map_err(|_| over())??;
+        let Step { iteration, updates, parameters, released_by, in_group } =
+            answer.await.map_err(|_| over())??;
         to.write(parameters).await?;
-        Ok(v1::Step { iteration, released_by: released_by.into(), in_group })
+        Ok(v1::Step { iteration, updates, released_by: released_by.into(), in_group })
     }
 }
 

@@ -1,4 +1,5 @@
-//! A controller that knows one job: it starts the job when all workers have joined, and fails it when one goes.
+//! A controller that knows one job: it starts the job when all workers have joined, and fails it when one goes, or
+//! ends it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,7 @@ pub(crate) struct Directory {
     /// What members have said, as it comes.
     news: mpsc::UnboundedReceiver<String>,
     all: Arc<Mutex<Vec<String>>>,
+    members: Arc<Mutex<Members>>,
 }
 
 impl Directory {
@@ -32,10 +34,20 @@ impl Directory {
         let address = listener.local_addr().unwrap().to_string();
         let (heard, news) = mpsc::unbounded_channel();
         let all = Arc::new(Mutex::new(Vec::new()));
-        let service = Service { configs, members: Mutex::default(), heard, all: Arc::clone(&all) };
+        let members = Arc::new(Mutex::default());
+        let service = Service { configs, members: Arc::clone(&members), heard, all: Arc::clone(&all) };
         let serving = Server::builder().add_service(ControllerServer::new(service));
         tokio::spawn(serving.serve_with_incoming(TcpListenerStream::new(listener)));
-        Self { address, news, all }
+        Self { address, news, all, members }
+    }
+
+    /// Ends the job, and waits until all members have let go of it.
+    pub(crate) async fn end(&self) {
+        let members = std::mem::take(&mut *self.members.lock().unwrap());
+        tell(&members, &Event::Ended(v1::JobEnded {}));
+        for events in members.into_values() {
+            events.closed().await;
+        }
     }
 
     pub(crate) fn remote(&self) -> Remote {
@@ -60,9 +72,19 @@ impl Directory {
     }
 }
 
+/// Those who have joined, by host.
+type Members = BTreeMap<String, Events>;
+
+fn tell(members: &Members, event: &Event) {
+    for events in members.values() {
+        // One that has gone needs no telling.
+        let _ = events.try_send(Ok(v1::JobEvent { event: Some(event.clone()) }));
+    }
+}
+
 struct Service {
     configs: Vec<JobConfig>,
-    members: Mutex<BTreeMap<String, Events>>,
+    members: Arc<Mutex<Members>>,
     heard: mpsc::UnboundedSender<String>,
     all: Arc<Mutex<Vec<String>>>,
 }
@@ -75,10 +97,8 @@ impl Service {
     }
 
     fn fail(&self, reason: String) {
-        for events in std::mem::take(&mut *self.members.lock().unwrap()).into_values() {
-            let event = Event::Failed(v1::JobFailed { reason: reason.clone() });
-            let _ = events.try_send(Ok(v1::JobEvent { event: Some(event) }));
-        }
+        let members = std::mem::take(&mut *self.members.lock().unwrap());
+        tell(&members, &Event::Failed(v1::JobFailed { reason: reason.clone() }));
         self.hear(reason);
     }
 }

@@ -23,7 +23,8 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     -> Result<Box<dyn Contributor>, FabricError>;
 }
 
-/// A host's part in one fabric job. Dropping it is leaving.
+/// A host's part in one fabric job. Dropping it ends the part: the server, which knows of it, ends the job, so that
+/// the host need leave only a job that does not end.
 #[tonic::async_trait]
 pub trait Contributor: Send {
     /// Contributes to an operation. The rounds come in their order, from 0 and without gaps, each after the

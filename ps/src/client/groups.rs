@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 use tributary_api::ps::JoinGroup;
 
 use super::fabric::{Contribution, Fabric, FabricError};
@@ -20,7 +20,7 @@ pub(super) struct Groups {
     length: usize,
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
     /// A task's output says why it cannot go on.
-    tasks: JoinSet<(u64, FabricError)>,
+    tasks: JoinSet<FabricError>,
 }
 
 impl Groups {
@@ -34,7 +34,7 @@ impl Groups {
         let Some(fabric) = self.fabric.clone() else { return };
         let (group, length) = (join.group, self.length);
         let (rounds, receiver) = mpsc::unbounded_channel();
-        let part = async move { (group, take_part(&*fabric, &join, length, receiver).await) };
+        let part = async move { take_part(&*fabric, &join, length, receiver).await };
         self.members.insert(group, (rounds, self.tasks.spawn(part)));
     }
 
@@ -66,15 +66,25 @@ impl Groups {
 
     /// Waits until the host cannot take part in a group any more: which, and why. May be cancelled.
     pub(super) async fn failure(&mut self) -> (u64, String) {
-        while let Some(ended) = self.tasks.join_next().await {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            let (task, reason) = match ended {
+                Ok((task, error)) => (task, error.to_string()),
+                // A fabric is the caller's: its panic must not leave the server waiting for a contribution.
+                Err(error) => (error.id(), format!("the host's part in the group broke off: {error}")),
+            };
             // Others were told to stop.
-            if let Ok((group, error)) = ended
-                && self.members.remove(&group).is_some()
-            {
-                return (group, error.to_string());
+            if let Some(group) = self.group(task) {
+                self.members.remove(&group);
+                return (group, reason);
             }
         }
         std::future::pending().await
+    }
+
+    /// Whose task this is.
+    fn group(&self, task: Id) -> Option<u64> {
+        let (group, _) = self.members.iter().find(|(_, (_, handle))| handle.id() == task)?;
+        Some(*group)
     }
 }
 
@@ -95,4 +105,50 @@ async fn take_part(
         }
     }
     "nobody asks for contributions any more".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::client::Contributor;
+
+    /// A fabric with a flaw.
+    #[derive(Debug)]
+    struct Flawed;
+
+    #[tonic::async_trait]
+    impl Fabric for Flawed {
+        fn host(&self) -> &str {
+            "flawed"
+        }
+
+        async fn join(&self, _: &str, _: &[u8], _: usize) -> Result<Box<dyn Contributor>, FabricError> {
+            Ok(Box::new(Flawed))
+        }
+    }
+
+    #[tonic::async_trait]
+    impl Contributor for Flawed {
+        async fn contribute(&mut self, round: u64, _: Contribution) -> Result<(), FabricError> {
+            panic!("no room for round {round}")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_panics_has_failed_unless_it_was_left() {
+        let mut groups = Groups::new(Some(Arc::new(Flawed)), 1);
+        for group in [1, 2] {
+            groups.join(JoinGroup { group, ..JoinGroup::default() });
+            groups.contribute(group, 7, Contribution::Zeros);
+        }
+        groups.leave(1);
+        let (group, reason) = timeout(Duration::from_secs(60), groups.failure()).await.unwrap();
+        assert_eq!(group, 2);
+        assert!(reason.contains("no room for round 7"), "{reason}");
+        assert!(!groups.has(2));
+    }
 }

@@ -21,6 +21,8 @@ mod backoff;
 mod fabric;
 mod groups;
 mod link;
+mod session;
+mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +140,9 @@ pub struct Step {
     /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server
     /// has gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
     pub iteration: u64,
+    /// Updates that have been made to the parameters, by all workers' gradients; with several servers those of
+    /// the one that is the furthest behind. A server's restart from its checkpoint takes it back, too.
+    pub updates: u64,
     /// The whole model's parameters.
     pub parameters: Vec<f32>,
     /// Whose gradient, or leaving, made the last server let this worker go on.
@@ -177,6 +182,9 @@ impl Client {
     /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
     /// is waited for. Whether the gradient goes to a server or to the fabric is the servers' matter.
     ///
+    /// The policy may let this worker wait for other workers' gradients: their callers must not wait for this
+    /// call in turn.
+    ///
     /// # Errors
     /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
     /// gradient.
@@ -204,13 +212,14 @@ impl Client {
             }
         });
         let steps = try_join_all(exchanges).await?;
-        let mut whole = Step { iteration: u64::MAX, parameters: Vec::new(), released_by: 0, in_group: false };
+        let (mut iteration, mut updates) = (u64::MAX, u64::MAX);
+        let (mut parameters, mut released_by, mut in_group) = (Vec::with_capacity(self.parameters), 0, false);
         for step in steps {
-            whole.iteration = whole.iteration.min(step.iteration);
-            whole.parameters.extend(step.parameters);
-            whole.released_by = step.released_by;
-            whole.in_group |= step.in_group;
+            (iteration, updates) = (iteration.min(step.iteration), updates.min(step.updates));
+            parameters.extend(step.parameters);
+            released_by = step.released_by;
+            in_group |= step.in_group;
         }
-        Ok(whole)
+        Ok(Step { iteration, updates, parameters, released_by, in_group })
     }
 }

@@ -7,7 +7,7 @@ use tributary_api::ps::server_message::Message;
 use tributary_api::ps::{Contribute, JoinGroup, LeaveGroup};
 
 use super::fabric::Sum;
-use super::job::{Output, Outputs};
+use super::output::{Output, Outputs};
 use crate::policy::Worker;
 
 /// The fewest whose gradients are worth a reduction: a single one's would only come with the others' zeros.

@@ -1,21 +1,23 @@
 //! A job's parameters, and what becomes of the gradients: without I/O and threads; of the clock it is only told.
 
+mod sums;
+mod updates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
+use tributary_api::ps::Step;
 use tributary_api::ps::server_message::Message;
-use tributary_api::ps::{PushPlain, Step};
 
 use super::checkpoint::Snapshot;
-use super::fabric::{GroupEvent, Sum};
 use super::group::Groups;
-use super::pending::{Held, Overdue, Pending, Update, Wait};
+use super::output::{Output, Outputs};
+use super::pending::{Held, Overdue, Pending};
 use super::spec::JobSpec;
 use super::stats::JobStats;
-use super::weights;
 use crate::optimizer::{Optimizer, OptimizerError};
-use crate::policy::{Action, Part, Policy, Worker};
+use crate::policy::{Action, Policy, Worker};
 use crate::values;
 
 /// Why a worker's message cannot be used. It concerns that worker alone.
@@ -51,29 +53,6 @@ pub(super) struct Job {
     pending: Pending,
     groups: Groups,
 }
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Output {
-    Send(Worker, Message),
-    /// Make a reduction among these hosts.
-    Open {
-        group: u64,
-        hosts: Vec<String>,
-    },
-    Expect {
-        group: u64,
-        round: u64,
-    },
-    Close {
-        group: u64,
-    },
-    /// This worker has not pushed what it had announced: it has to go.
-    Expel(Worker),
-}
-
-/// What is to be done, in its order.
-pub(super) type Outputs = Vec<Output>;
 
 /// One worker's gradient.
 pub(super) struct Gradient {
@@ -234,33 +213,6 @@ impl Job {
         self.settle(actions, worker, stats)
     }
 
-    /// Something has become of a reduction.
-    pub(super) fn fabric(&mut self, group: u64, event: GroupEvent, stats: &mut JobStats) -> Outputs {
-        let mut out = Outputs::new();
-        match event {
-            GroupEvent::Opened { job, token } => self.groups.opened(group, &job, &token, &mut out),
-            GroupEvent::Live => self.groups.live(group),
-            GroupEvent::Failed { reason } => self.give_up(group, &reason, &mut out, stats),
-            GroupEvent::Sum(sum) => self.sum(group, &sum, &mut out, stats),
-        }
-        out
-    }
-
-    /// A worker's host cannot take part in a reduction.
-    pub(super) fn fabric_failed(
-        &mut self,
-        worker: Worker,
-        group: u64,
-        reason: &str,
-        stats: &mut JobStats,
-    ) -> Outputs {
-        let mut out = Outputs::new();
-        if self.groups.is_member(worker, group) {
-            self.give_up(group, &format!("worker {worker}: {reason}"), &mut out, stats);
-        }
-        out
-    }
-
     /// To be called after each of the others, and when the [deadline](Self::deadline) is over: gives up what
     /// does not come, and makes the reductions fit the group.
     pub(super) fn conclude(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
@@ -313,108 +265,6 @@ impl Job {
         out.push(self.step(worker, cause));
     }
 
-    /// Makes an update, or puts it off until what its workers keep is here: as a sum, if they can take part
-    /// in one, or one by one.
-    fn apply(&mut self, mut parts: Vec<Part>, out: &mut Outputs, stats: &mut JobStats) {
-        let kept = |part: &&Part| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
-        let kept: BTreeSet<Worker> = parts.iter().filter(kept).map(|part| part.worker).collect();
-        let rate = self.spec.rate(self.policy.progress().slowest_epoch());
-        let mut wait = Wait::Pushes;
-        if !kept.is_empty() {
-            let scaled = weights::scale(&parts);
-            let own = |part: &&Part| kept.contains(&part.worker);
-            let granted: BTreeMap<_, _> = scaled.iter().filter(own).filter_map(weights::grant).collect();
-            let all = granted.len() == kept.len();
-            if all && let Some((group, round, zeros)) = self.groups.begin(&granted, out) {
-                (parts, wait) = (scaled, Wait::Sum { group, round });
-                stats.fabric_zeros += zeros as u64;
-            } else {
-                out.extend(kept.iter().map(|&worker| self.push_plain(worker)));
-            }
-        }
-        let held = |part: Part| Some((part, self.held.remove(&part.worker)?));
-        let parts = parts.into_iter().filter_map(held).collect();
-        let update = Update { parts, rate, wait, released: Vec::new(), until: None };
-        if kept.is_empty() {
-            self.update(update.parts, rate, None, stats);
-        } else {
-            self.pending.add(update);
-        }
-    }
-
-    fn push_plain(&self, worker: Worker) -> Output {
-        Output::Send(worker, Message::PushPlain(PushPlain { iteration: self.used(worker) }))
-    }
-
-    fn sum(&mut self, group: u64, sum: &Sum, out: &mut Outputs, stats: &mut JobStats) {
-        match self.groups.sum(group, sum, self.parameters.len(), out) {
-            None => {}
-            Some(Err(reason)) => self.give_up(group, &reason, out, stats),
-            Some(Ok(())) => {
-                if let Some(update) = self.pending.take_sum(group, sum.round) {
-                    stats.fabric_rounds += 1;
-                    self.update(update.parts, update.rate, Some(&sum.values), stats);
-                    update.released.into_iter().for_each(|(worker, cause)| self.release(worker, cause, out));
-                }
-            }
-        }
-    }
-
-    /// Goes on without a reduction.
-    fn give_up(&mut self, group: u64, reason: &str, out: &mut Outputs, stats: &mut JobStats) {
-        if self.groups.fail(group, self.policy.progress().slowest_epoch(), out) {
-            tracing::warn!(job = self.spec.name, group, reason, "the group goes on without the fabric");
-            self.fall_back(group, out, stats);
-        }
-    }
-
-    /// What would have come as a sum has to come one by one.
-    fn fall_back(&mut self, group: u64, out: &mut Outputs, stats: &mut JobStats) {
-        let (rounds, workers) = self.pending.fall_back(group);
-        stats.fabric_fallbacks += rounds;
-        out.extend(workers.into_iter().map(|worker| self.push_plain(worker)));
-    }
-
-    /// Makes the updates that have come together.
-    fn complete(&mut self, out: &mut Outputs, stats: &mut JobStats) {
-        for update in self.pending.take_complete() {
-            self.update(update.parts, update.rate, None, stats);
-            update.released.into_iter().for_each(|(worker, cause)| self.release(worker, cause, out));
-        }
-    }
-
-    /// One update, by the weighted mean of gradients; `sum` has what is not here of them.
-    fn update(&mut self, parts: Vec<(Part, Held)>, rate: f32, sum: Option<&[f32]>, stats: &mut JobStats) {
-        let total: f64 = parts.iter().map(|(part, _)| part.weight as f64).sum();
-        match (&parts[..], sum) {
-            ([], _) => return,
-            ([(_, Held { values: Some(values), .. })], None) => {
-                self.optimizer.update(&mut self.parameters, values, rate);
-            }
-            (parts, sum) => {
-                match sum {
-                    Some(sum) => {
-                        let share = |(mean, sum): (&mut f32, &f32)| *mean = sum / total as f32;
-                        self.mean.iter_mut().zip(sum).for_each(share);
-                    }
-                    None => self.mean.fill(0.0),
-                }
-                for (part, held) in parts {
-                    let share = (part.weight as f64 / total) as f32;
-                    let values = held.values.iter().flatten();
-                    self.mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value);
-                }
-                self.optimizer.update(&mut self.parameters, &self.mean, rate);
-            }
-        }
-        for (part, held) in parts {
-            *self.used.entry(part.worker).or_default() += 1;
-            // After the server went back to a checkpoint, workers may have seen more updates than it has.
-            stats.used(part.worker, self.updates.saturating_sub(held.pulled));
-        }
-        self.updates += 1;
-    }
-
     fn step(&self, worker: Worker, released_by: Worker) -> Output {
         let group = self.policy.group();
         let step = Step {
@@ -430,93 +280,4 @@ impl Job {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::num::{NonZeroU16, NonZeroU64};
-
-    use super::*;
-    use crate::server::spec::PolicyKind;
-
-    fn job(policy: PolicyKind, workers: u16) -> (Job, JobStats) {
-        let (workers, epoch) = (NonZeroU16::new(workers).unwrap(), NonZeroU64::new(10).unwrap());
-        let spec = JobSpec { decay: 1.0, ..JobSpec::new("test", workers, policy, epoch, 1.0) };
-        (Job::new(spec, 0, vec![0.0; 2]).unwrap(), JobStats::default())
-    }
-
-    /// The steps of what is to be done.
-    fn steps(outputs: &Outputs) -> Vec<(Worker, Step)> {
-        let step = |output: &Output| match output {
-            Output::Send(worker, Message::Step(step)) => Some((*worker, step.clone())),
-            _ => None,
-        };
-        outputs.iter().filter_map(step).collect()
-    }
-
-    fn workers(outputs: &Outputs) -> Vec<Worker> {
-        steps(outputs).iter().map(|(worker, _)| *worker).collect()
-    }
-
-    fn gradient(iteration: u64, values: [f32; 2]) -> Gradient {
-        Gradient { iteration, pulled: 0, values: Some(values.to_vec()) }
-    }
-
-    #[test]
-    fn training_starts_when_all_are_there_or_without_the_missing() {
-        let (mut job, mut stats) = job(PolicyKind::Bsp, 3);
-        assert!(job.join(2, None, &mut stats).is_empty() && job.join(0, None, &mut stats).is_empty());
-        assert_eq!(workers(&job.start(&mut stats)), [0, 2]);
-        assert_eq!(workers(&job.join(1, None, &mut stats)), [1]);
-    }
-
-    #[test]
-    fn a_round_is_one_update_by_the_mean() {
-        let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-        job.join(0, None, &mut stats);
-        assert_eq!(workers(&job.join(1, None, &mut stats)), [0, 1]);
-        assert!(job.push(1, gradient(0, [1.0, 3.0]), &mut stats).unwrap().is_empty());
-        let released = job.push(0, gradient(0, [3.0, 1.0]), &mut stats).unwrap();
-        assert_eq!(workers(&released), [0, 1]);
-        assert_eq!((job.parameters(), job.updates()), (&[-2.0, -2.0][..], 1));
-        assert_eq!((steps(&released)[1].1.iteration, steps(&released)[1].1.released_by), (1, 0));
-    }
-
-    #[test]
-    fn a_gradient_that_comes_again_changes_nothing() {
-        let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-        job.join(0, None, &mut stats);
-        job.join(1, None, &mut stats);
-        for _ in 0..3 {
-            assert!(job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap().is_empty());
-        }
-        job.push(1, gradient(0, [1.0; 2]), &mut stats).unwrap();
-        let again = job.push(1, gradient(0, [1.0; 2]), &mut stats).unwrap();
-        assert_eq!((workers(&again), steps(&again)[0].1.iteration), (vec![1], 1));
-        assert_eq!((job.parameters()[0], job.updates()), (-1.0, 1));
-        let ahead = job.push(1, gradient(5, [1.0; 2]), &mut stats);
-        assert_eq!(ahead, Err(Refusal::Iteration { expected: 1, got: 5 }));
-    }
-
-    #[test]
-    fn what_a_worker_leaves_behind_is_asked_for_again_or_used() {
-        let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-        job.join(0, None, &mut stats);
-        job.join(1, None, &mut stats);
-        job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap();
-        assert!(job.leave(0, &mut stats).is_empty());
-        assert_eq!(steps(&job.join(0, None, &mut stats))[0].1.iteration, 0, "its gradient was not used");
-        job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap();
-        assert_eq!(workers(&job.leave(1, &mut stats)), [0]);
-        assert_eq!(job.updates(), 1);
-    }
-
-    #[test]
-    fn a_restored_job_goes_on_where_the_snapshot_was() {
-        let (mut job, mut stats) = job(PolicyKind::Asp, 1);
-        job.join(0, None, &mut stats);
-        job.push(0, gradient(0, [1.0, 2.0]), &mut stats).unwrap();
-        let mut restored = Job::restore(job.spec.clone(), job.snapshot()).unwrap();
-        let steps = steps(&restored.join(0, None, &mut JobStats::default()));
-        assert_eq!((steps[0].1.iteration, steps[0].1.updates), (1, 1));
-        assert_eq!(restored.parameters(), [-1.0, -2.0]);
-        assert!(restored.check_range(0, 2).is_ok() && restored.check_range(1, 2).is_err());
-    }
-}
+mod tests;

@@ -1,9 +1,11 @@
 //! The server's side: jobs behind a gRPC service.
 
 mod checkpoint;
+mod command;
 mod fabric;
 mod group;
 mod job;
+mod output;
 mod pending;
 mod reductions;
 mod runner;
@@ -34,8 +36,9 @@ pub use spec::{JobSpec, PolicyKind, SpecError};
 pub use stats::{JobStats, WorkerStats};
 
 use crate::optimizer::OptimizerError;
+use command::Command;
 use job::Job;
-use runner::{Command, Runner};
+use runner::Runner;
 use session::{Served, Service};
 
 /// A session whose worker is silent this long is tried, and ended that much later: its worker has left.

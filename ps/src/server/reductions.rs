@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
+use super::command::Command;
 use super::fabric::{GroupFabric, GroupRequest, Reduction};
-use super::runner::Command;
 
 /// The reductions that are open.
 pub(super) struct Reductions {

@@ -1,5 +1,7 @@
 //! A job's thread: it owns the job, and everything that happens to the job comes to it as a command.
 
+mod workers;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -7,66 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use tokio::sync::{mpsc as replies, oneshot};
 use tonic::Status;
 use tributary_api::ps::ServerMessage;
 use tributary_api::ps::server_message::Message;
 
-use super::fabric::{GroupEvent, GroupFabric, GroupRequest};
-use super::job::{Gradient, Job, Output, Outputs, Refusal};
+use super::command::Command;
+use super::fabric::{GroupFabric, GroupRequest};
+use super::job::Job;
+use super::output::{Output, Outputs};
 use super::reductions::Reductions;
 use super::spec::JobSpec;
-use super::stats::{JobStats, WorkerStats};
+use super::stats::JobStats;
 use super::writer::Writer;
 use crate::policy::Worker;
-
-/// Where a session's answers go.
-pub(super) type Replies = replies::Sender<Result<ServerMessage, Status>>;
-
-/// Sent to when its command is done: the session takes no further message from its worker before. Dropped if
-/// the session is over.
-pub(super) type Taken = oneshot::Sender<()>;
-
-/// What happens to a job. Sessions have numbers, so that the end of an old one does not end the new one of
-/// the same worker.
-pub(super) enum Command {
-    Join {
-        worker: Worker,
-        session: u64,
-        first: u64,
-        initial: Vec<f32>,
-        host: Option<String>,
-        replies: Replies,
-    },
-    Push {
-        worker: Worker,
-        session: u64,
-        gradient: Gradient,
-        taken: Taken,
-    },
-    Urge {
-        worker: Worker,
-        session: u64,
-        taken: Taken,
-    },
-    FabricFailed {
-        worker: Worker,
-        session: u64,
-        group: u64,
-        reason: String,
-        taken: Taken,
-    },
-    Leave {
-        worker: Worker,
-        session: u64,
-    },
-    Fabric {
-        group: u64,
-        event: GroupEvent,
-    },
-    Parameters(oneshot::Sender<Vec<f32>>),
-    Stop,
-}
+use workers::Session;
 
 /// A job's thread from outside.
 pub(super) struct Runner {
@@ -96,26 +52,6 @@ impl Runner {
         let state = State { spec, job, sessions, reductions, stats: shared, gather_until, writer, saved };
         let thread = thread::Builder::new().name(name).spawn(move || state.run(&receiver))?;
         Ok(Self { commands, stats, thread })
-    }
-}
-
-/// A worker that is there.
-struct Session {
-    number: u64,
-    replies: Replies,
-    /// Since when it computes, or waits.
-    since: Instant,
-    waits: bool,
-}
-
-impl Session {
-    /// The worker need not wait any longer.
-    fn released(&mut self, stats: &mut WorkerStats) {
-        if std::mem::replace(&mut self.waits, false) {
-            let now = Instant::now();
-            stats.idle += now - self.since;
-            self.since = now;
-        }
     }
 }
 
@@ -204,44 +140,6 @@ impl State {
         self.sessions.get(&worker).is_some_and(|there| there.number == session)
     }
 
-    fn join(
-        &mut self,
-        worker: Worker,
-        number: u64,
-        first: u64,
-        initial: Vec<f32>,
-        host: Option<String>,
-        replies: Replies,
-    ) {
-        if let Err(refused) = self.accept(first, initial) {
-            self.lock().refused += 1;
-            tracing::warn!(job = self.spec.name, worker, refused, "a worker cannot join");
-            let _ = replies.try_send(Err(Status::failed_precondition(refused)));
-            return;
-        }
-        if let Some(old) = self.sessions.remove(&worker) {
-            let _ = old.replies.try_send(Err(Status::aborted("the same worker has opened another session")));
-            self.gone(worker);
-        }
-        self.sessions.insert(worker, Session { number, replies, since: Instant::now(), waits: true });
-        self.lock().worker(worker).connected = true;
-        tracing::info!(job = self.spec.name, worker, "a worker has joined");
-        self.with_job(|job, stats| job.join(worker, host, stats));
-        let gathering = self.job.as_ref().is_some_and(Job::is_gathering);
-        let until = self.gather_until.unwrap_or_else(|| Instant::now() + self.spec.gather_time());
-        self.gather_until = gathering.then_some(until);
-    }
-
-    /// Whether a worker's range is this job's, which the first worker decides.
-    fn accept(&mut self, first: u64, initial: Vec<f32>) -> Result<(), String> {
-        if let Some(job) = &self.job {
-            return job.check_range(first, initial.len() as u64).map_err(|refusal| refusal.to_string());
-        }
-        let job = Job::new(self.spec.clone(), first, initial).map_err(|error| error.to_string())?;
-        self.job = Some(job);
-        Ok(())
-    }
-
     fn start_without_missing(&mut self) {
         self.gather_until = None;
         let (there, of) = (self.sessions.len(), self.spec.workers);
@@ -252,44 +150,6 @@ impl State {
             "training starts without the workers that are missing"
         );
         self.with_job(|job, stats| job.start(stats));
-    }
-
-    fn push(&mut self, worker: Worker, gradient: Gradient) {
-        if let Some(session) = self.sessions.get_mut(&worker).filter(|session| !session.waits) {
-            let now = Instant::now();
-            let busy = now - session.since;
-            (session.since, session.waits) = (now, true);
-            self.lock().worker(worker).busy += busy;
-        }
-        let mut refused: Option<Refusal> = None;
-        self.with_job(|job, stats| match job.push(worker, gradient, stats) {
-            Ok(outputs) => outputs,
-            Err(refusal) => {
-                stats.refused += 1;
-                refused = Some(refusal);
-                Outputs::new()
-            }
-        });
-        if let Some(refusal) = refused {
-            tracing::warn!(job = self.spec.name, worker, %refusal, "a worker's session ends");
-            if let Some(session) = self.sessions.get(&worker) {
-                let _ = session.replies.try_send(Err(Status::invalid_argument(refusal.to_string())));
-            }
-            self.leave(worker);
-        }
-    }
-
-    fn leave(&mut self, worker: Worker) {
-        tracing::info!(job = self.spec.name, worker, "a worker has left");
-        self.sessions.remove(&worker);
-        self.gone(worker);
-        // It may not come back to do its last iterations again.
-        self.save();
-    }
-
-    fn gone(&mut self, worker: Worker) {
-        self.lock().worker(worker).connected = false;
-        self.with_job(|job, stats| job.leave(worker, stats));
     }
 
     /// Lets something happen to the job, and does what comes of it.
@@ -325,15 +185,6 @@ impl State {
         }
         drop(guard);
         gone.into_iter().for_each(|(worker, reason)| self.end(worker, reason));
-    }
-
-    /// Ends the session of a worker that the others must not wait for.
-    fn end(&mut self, worker: Worker, reason: &str) {
-        let Some(session) = self.sessions.get(&worker) else { return };
-        tracing::warn!(job = self.spec.name, worker, reason, "a worker's session ends");
-        // One that does not read sees only that its session is over.
-        let _ = session.replies.try_send(Err(Status::deadline_exceeded(reason)));
-        self.leave(worker);
     }
 
     /// Hands a snapshot to the writer if there is anything new.

@@ -14,8 +14,8 @@ use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
 use tributary_transport::{Names, Peer};
 
+use super::command::{Command, Taken};
 use super::job::Gradient;
-use super::runner::{Command, Taken};
 use super::spec::JobSpec;
 use super::stats::JobStats;
 use crate::policy::Worker;

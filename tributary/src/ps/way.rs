@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use tributary_client::{Agent, Segment, Training, TrainingOptions};
-use tributary_ps::client::{Client, ClientOptions};
+use tributary_ps::client::{Client, ClientOptions, Step};
 
 /// A worker's part in a job.
 pub(super) enum Way {
@@ -20,14 +20,21 @@ pub(super) struct Shared {
 /// What to compute the next gradient from.
 pub(super) struct Position {
     pub(super) iteration: u64,
+    pub(super) updates: u64,
     pub(super) parameters: Vec<f32>,
+}
+
+impl From<Step> for Position {
+    fn from(Step { iteration, updates, parameters, .. }: Step) -> Self {
+        Self { iteration, updates, parameters }
+    }
 }
 
 impl Way {
     /// Joins a job without an agent.
     pub(super) async fn by_itself(options: ClientOptions, initial: &[f32]) -> Result<(Self, Position)> {
         let (client, step) = Client::join(options, initial).await?;
-        Ok((Self::Itself(client), Position { iteration: step.iteration, parameters: step.parameters }))
+        Ok((Self::Itself(client), step.into()))
     }
 
     /// Joins a job through an agent.
@@ -40,31 +47,29 @@ impl Way {
         let bytes = size_of_val(initial);
         let (gradient, mut parameters) = (training.segment(bytes).await?, training.segment(bytes).await?);
         parameters.elements_mut::<f32>()?.copy_from_slice(initial);
-        let iteration = training.begin(&mut parameters).await?.iteration;
+        let step = training.begin(&mut parameters).await?;
         let shared = Shared { training, gradient, parameters };
-        let position = shared.position(iteration)?;
+        let position = shared.position(step)?;
         Ok((Self::Agent(Box::new(shared)), position))
     }
 
     /// Hands a gradient in and waits for the next step.
     pub(super) async fn push(&mut self, gradient: &[f32]) -> Result<Position> {
         match self {
-            Self::Itself(client) => {
-                let step = client.push(gradient).await?;
-                Ok(Position { iteration: step.iteration, parameters: step.parameters })
-            }
+            Self::Itself(client) => Ok(client.push(gradient).await?.into()),
             Self::Agent(shared) => {
                 let Shared { training, gradient: segment, parameters } = &mut **shared;
                 segment.elements_mut::<f32>()?.copy_from_slice(gradient);
-                let iteration = training.push(segment, parameters).await?.iteration;
-                shared.position(iteration)
+                let step = training.push(segment, parameters).await?;
+                shared.position(step)
             }
         }
     }
 }
 
 impl Shared {
-    fn position(&self, iteration: u64) -> Result<Position> {
-        Ok(Position { iteration, parameters: self.parameters.elements::<f32>()?.to_vec() })
+    fn position(&self, step: tributary_client::Step) -> Result<Position> {
+        let parameters = self.parameters.elements::<f32>()?.to_vec();
+        Ok(Position { iteration: step.iteration, updates: step.updates, parameters })
     }
 }

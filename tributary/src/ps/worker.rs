@@ -88,6 +88,8 @@ struct Report {
     iterations: u64,
     /// Gradients that it has computed: more than that if a server has gone back to its checkpoint.
     computed: u64,
+    /// Updates that the last parameters contain, all workers' gradients being in them.
+    updates: u64,
     /// On held-out images, 0 to 1.
     accuracy: f64,
     /// SHA-256 of the last parameters as little-endian f32.
@@ -138,6 +140,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         worker: args.worker,
         iterations: position.iteration,
         computed,
+        updates: position.updates,
         accuracy: Model::from_parameters(position.parameters)?.accuracy(&digits.held_out),
         parameters: hex::encode(hash.finalize()),
     })

@@ -1,0 +1,59 @@
+//! A session that is open, and what is heard meanwhile.
+
+use tokio::sync::{mpsc, watch};
+use tonic::{Status, Streaming};
+use tributary_api::ps::{ServerMessage, WorkerMessage};
+
+use super::ClientError;
+use super::groups::Groups;
+
+/// What can go wrong in one try.
+pub(super) enum Trouble {
+    /// It may be better next time.
+    Passing(String),
+    Lasting(ClientError),
+}
+
+pub(super) struct Session {
+    pub(super) messages: mpsc::Sender<WorkerMessage>,
+    pub(super) told: Streaming<ServerMessage>,
+    /// Whether the server has sent a step.
+    pub(super) good: bool,
+}
+
+/// What there was to listen to.
+pub(super) enum Heard {
+    Told(Box<Result<Option<ServerMessage>, Status>>),
+    Failure(u64, String),
+    Released,
+}
+
+/// Waits for the server, for the end of a part in a group, and for another server that lets the worker go. May be
+/// cancelled.
+pub(super) async fn hear(
+    session: &mut Option<Session>,
+    groups: &mut Groups,
+    released: &mut Option<&mut watch::Receiver<bool>>,
+) -> Heard {
+    let told = async {
+        match session {
+            Some(session) => session.told.message().await,
+            None => std::future::pending().await,
+        }
+    };
+    let elsewhere = async {
+        let known = match released {
+            Some(released) => released.wait_for(|released| *released).await.is_ok(),
+            None => false,
+        };
+        if !known {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        told = told => Heard::Told(Box::new(told)),
+        (group, reason) = groups.failure() => Heard::Failure(group, reason),
+        () = elsewhere => Heard::Released,
+    }
+}

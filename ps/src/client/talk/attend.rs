@@ -1,0 +1,95 @@
+//! What the server says, and what is done about it.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+use tributary_api::ps::server_message::Message as Told;
+use tributary_api::ps::worker_message::Message;
+use tributary_api::ps::{Contribute, FabricFailed, Step as StepMessage, Urge};
+
+use super::Talk;
+use crate::client::fabric::Contribution;
+use crate::client::session::{Heard, Trouble};
+use crate::client::{ClientError, Step};
+use crate::policy::Worker;
+use crate::values;
+
+impl Talk {
+    /// Does what the server asks for; its step, if it is one.
+    pub(super) async fn attend(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
+        let told = match heard {
+            Heard::Told(told) => told.map_err(|status| self.judge(status))?,
+            Heard::Failure(group, reason) => {
+                tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
+                self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
+                return Ok(None);
+            }
+            Heard::Released => {
+                self.send(Message::Urge(Urge {})).await;
+                return Ok(None);
+            }
+        };
+        let told = told.ok_or_else(|| Trouble::Passing("the server has ended the session".to_owned()))?;
+        match told.message {
+            Some(Told::Step(step)) => return self.accept(&step).map(Some),
+            Some(Told::JoinGroup(join)) => self.groups.join(join),
+            Some(Told::Contribute(contribute)) => self.contribute(&contribute).await,
+            Some(Told::PushPlain(plain)) => {
+                if self.waiting.as_ref().is_some_and(|waiting| waiting.iteration == plain.iteration) {
+                    self.push().await?;
+                }
+            }
+            Some(Told::LeaveGroup(leave)) => self.groups.leave(leave.group),
+            None => tracing::debug!(server = self.server(), "a message that this version does not know"),
+        }
+        Ok(None)
+    }
+
+    async fn contribute(&mut self, contribute: &Contribute) {
+        let Contribute { group, round, weight } = *contribute;
+        let contribution = match (NonZeroU32::new(weight), &self.waiting) {
+            (None, _) => Contribution::Zeros,
+            (Some(weight), Some(waiting)) => {
+                Contribution::Gradient { values: Arc::clone(&waiting.gradient), weight }
+            }
+            (Some(_), None) => {
+                self.groups.leave(group);
+                let reason = "a gradient was asked for where none waits".to_owned();
+                return self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
+            }
+        };
+        self.groups.contribute(group, round, contribution);
+    }
+
+    fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
+        let expected = self.length;
+        let parameters = values::decode(&step.parameters).filter(|values| values.len() == expected);
+        let Some(parameters) = parameters else {
+            let got = step.parameters.len() / size_of::<f32>();
+            return Err(Trouble::Lasting(ClientError::Step { server: self.server(), expected, got }));
+        };
+        (self.iteration, self.updates, self.group) = (step.iteration, step.updates, step.group);
+        if let Some(session) = &mut self.session {
+            session.good = true;
+        }
+        let released_by = Worker::try_from(step.released_by).unwrap_or(Worker::MAX);
+        let StepMessage { iteration, updates, in_group, .. } = *step;
+        Ok(Step { iteration, updates, parameters, released_by, in_group })
+    }
+
+    /// Whether a status is about this worker or about the way to the server.
+    pub(super) fn judge(&self, status: Status) -> Trouble {
+        match status.code() {
+            Code::InvalidArgument
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::ResourceExhausted
+            | Code::Aborted
+            | Code::Unimplemented => Trouble::Lasting(ClientError::Refused { server: self.server(), status }),
+            _ => Trouble::Passing(status.message().to_owned()),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What happens to a job.
+
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+use tributary_api::ps::ServerMessage;
+
+use super::fabric::GroupEvent;
+use super::job::Gradient;
+use crate::policy::Worker;
+
+/// Where a session's answers go.
+pub(super) type Replies = mpsc::Sender<Result<ServerMessage, Status>>;
+
+/// Sent to when its command is done: the session takes no further message from its worker before. Dropped if
+/// the session is over.
+pub(super) type Taken = oneshot::Sender<()>;
+
+/// What happens to a job. Sessions have numbers, so that the end of an old one does not end the new one of
+/// the same worker.
+pub(super) enum Command {
+    Join {
+        worker: Worker,
+        session: u64,
+        first: u64,
+        initial: Vec<f32>,
+        host: Option<String>,
+        replies: Replies,
+    },
+    Push {
+        worker: Worker,
+        session: u64,
+        gradient: Gradient,
+        taken: Taken,
+    },
+    Urge {
+        worker: Worker,
+        session: u64,
+        taken: Taken,
+    },
+    FabricFailed {
+        worker: Worker,
+        session: u64,
+        group: u64,
+        reason: String,
+        taken: Taken,
+    },
+    Leave {
+        worker: Worker,
+        session: u64,
+    },
+    Fabric {
+        group: u64,
+        event: GroupEvent,
+    },
+    Parameters(oneshot::Sender<Vec<f32>>),
+    Stop,
+}

@@ -1,0 +1,70 @@
+//! What becomes of sums that the fabric is to make.
+
+use super::Job;
+use crate::policy::Worker;
+use crate::server::fabric::{GroupEvent, Sum};
+use crate::server::output::Outputs;
+use crate::server::stats::JobStats;
+
+impl Job {
+    /// Something has become of a reduction.
+    pub(in crate::server) fn fabric(
+        &mut self,
+        group: u64,
+        event: GroupEvent,
+        stats: &mut JobStats,
+    ) -> Outputs {
+        let mut out = Outputs::new();
+        match event {
+            GroupEvent::Opened { job, token } => self.groups.opened(group, &job, &token, &mut out),
+            GroupEvent::Live => self.groups.live(group),
+            GroupEvent::Failed { reason } => self.give_up(group, &reason, &mut out, stats),
+            GroupEvent::Sum(sum) => self.sum(group, &sum, &mut out, stats),
+        }
+        out
+    }
+
+    /// A worker's host cannot take part in a reduction.
+    pub(in crate::server) fn fabric_failed(
+        &mut self,
+        worker: Worker,
+        group: u64,
+        reason: &str,
+        stats: &mut JobStats,
+    ) -> Outputs {
+        let mut out = Outputs::new();
+        if self.groups.is_member(worker, group) {
+            self.give_up(group, &format!("worker {worker}: {reason}"), &mut out, stats);
+        }
+        out
+    }
+
+    fn sum(&mut self, group: u64, sum: &Sum, out: &mut Outputs, stats: &mut JobStats) {
+        match self.groups.sum(group, sum, self.parameters.len(), out) {
+            None => {}
+            Some(Err(reason)) => self.give_up(group, &reason, out, stats),
+            Some(Ok(())) => {
+                if let Some(update) = self.pending.take_sum(group, sum.round) {
+                    stats.fabric_rounds += 1;
+                    self.update(update.parts, update.rate, Some(&sum.values), stats);
+                    update.released.into_iter().for_each(|(worker, cause)| self.release(worker, cause, out));
+                }
+            }
+        }
+    }
+
+    /// Goes on without a reduction.
+    pub(super) fn give_up(&mut self, group: u64, reason: &str, out: &mut Outputs, stats: &mut JobStats) {
+        if self.groups.fail(group, self.policy.progress().slowest_epoch(), out) {
+            tracing::warn!(job = self.spec.name, group, reason, "the group goes on without the fabric");
+            self.fall_back(group, out, stats);
+        }
+    }
+
+    /// What would have come as a sum has to come one by one.
+    pub(super) fn fall_back(&mut self, group: u64, out: &mut Outputs, stats: &mut JobStats) {
+        let (rounds, workers) = self.pending.fall_back(group);
+        stats.fabric_fallbacks += rounds;
+        out.extend(workers.into_iter().map(|worker| self.push_plain(worker)));
+    }
+}

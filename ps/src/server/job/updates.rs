@@ -1,0 +1,94 @@
+//! How gradients become updates: at once, or when all of them have come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_api::ps::PushPlain;
+use tributary_api::ps::server_message::Message;
+
+use super::Job;
+use crate::policy::{Part, Worker};
+use crate::server::output::{Output, Outputs};
+use crate::server::pending::{Held, Update, Wait};
+use crate::server::stats::JobStats;
+use crate::server::weights;
+
+impl Job {
+    /// Makes an update, or puts it off until what its workers keep is here: as a sum, if they can take part
+    /// in one, or one by one.
+    pub(super) fn apply(&mut self, mut parts: Vec<Part>, out: &mut Outputs, stats: &mut JobStats) {
+        let kept = |part: &&Part| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
+        let kept: BTreeSet<Worker> = parts.iter().filter(kept).map(|part| part.worker).collect();
+        let rate = self.spec.rate(self.policy.progress().slowest_epoch());
+        let mut wait = Wait::Pushes;
+        if !kept.is_empty() {
+            let scaled = weights::scale(&parts);
+            let own = |part: &&Part| kept.contains(&part.worker);
+            let granted: BTreeMap<_, _> = scaled.iter().filter(own).filter_map(weights::grant).collect();
+            let all = granted.len() == kept.len();
+            if all && let Some((group, round, zeros)) = self.groups.begin(&granted, out) {
+                (parts, wait) = (scaled, Wait::Sum { group, round });
+                stats.fabric_zeros += zeros as u64;
+            } else {
+                out.extend(kept.iter().map(|&worker| self.push_plain(worker)));
+            }
+        }
+        let held = |part: Part| Some((part, self.held.remove(&part.worker)?));
+        let parts = parts.into_iter().filter_map(held).collect();
+        let update = Update { parts, rate, wait, released: Vec::new(), until: None };
+        if kept.is_empty() {
+            self.update(update.parts, rate, None, stats);
+        } else {
+            self.pending.add(update);
+        }
+    }
+
+    pub(super) fn push_plain(&self, worker: Worker) -> Output {
+        Output::Send(worker, Message::PushPlain(PushPlain { iteration: self.used(worker) }))
+    }
+
+    /// Makes the updates that have come together.
+    pub(super) fn complete(&mut self, out: &mut Outputs, stats: &mut JobStats) {
+        for update in self.pending.take_complete() {
+            self.update(update.parts, update.rate, None, stats);
+            update.released.into_iter().for_each(|(worker, cause)| self.release(worker, cause, out));
+        }
+    }
+
+    /// One update, by the weighted mean of gradients; `sum` has what is not here of them.
+    pub(super) fn update(
+        &mut self,
+        parts: Vec<(Part, Held)>,
+        rate: f32,
+        sum: Option<&[f32]>,
+        stats: &mut JobStats,
+    ) {
+        let total: f64 = parts.iter().map(|(part, _)| part.weight as f64).sum();
+        match (&parts[..], sum) {
+            ([], _) => return,
+            ([(_, Held { values: Some(values), .. })], None) => {
+                self.optimizer.update(&mut self.parameters, values, rate);
+            }
+            (parts, sum) => {
+                match sum {
+                    Some(sum) => {
+                        let share = |(mean, sum): (&mut f32, &f32)| *mean = sum / total as f32;
+                        self.mean.iter_mut().zip(sum).for_each(share);
+                    }
+                    None => self.mean.fill(0.0),
+                }
+                for (part, held) in parts {
+                    let share = (part.weight as f64 / total) as f32;
+                    let values = held.values.iter().flatten();
+                    self.mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += share * value);
+                }
+                self.optimizer.update(&mut self.parameters, &self.mean, rate);
+            }
+        }
+        for (part, held) in parts {
+            *self.used.entry(part.worker).or_default() += 1;
+            // After the server went back to a checkpoint, workers may have seen more updates than it has.
+            stats.used(part.worker, self.updates.saturating_sub(held.pulled));
+        }
+        self.updates += 1;
+    }
+}

@@ -1,0 +1,119 @@
+//! The workers of a job: they come, push and go.
+
+use std::time::Instant;
+
+use tonic::Status;
+
+use super::State;
+use crate::policy::Worker;
+use crate::server::command::Replies;
+use crate::server::job::{Gradient, Job, Refusal};
+use crate::server::output::Outputs;
+use crate::server::stats::WorkerStats;
+
+/// A worker that is there.
+pub(super) struct Session {
+    pub(super) number: u64,
+    pub(super) replies: Replies,
+    /// Since when it computes, or waits.
+    since: Instant,
+    waits: bool,
+}
+
+impl Session {
+    /// The worker need not wait any longer.
+    pub(super) fn released(&mut self, stats: &mut WorkerStats) {
+        if std::mem::replace(&mut self.waits, false) {
+            let now = Instant::now();
+            stats.idle += now - self.since;
+            self.since = now;
+        }
+    }
+}
+
+impl State {
+    pub(super) fn join(
+        &mut self,
+        worker: Worker,
+        number: u64,
+        first: u64,
+        initial: Vec<f32>,
+        host: Option<String>,
+        replies: Replies,
+    ) {
+        if let Err(refused) = self.accept(first, initial) {
+            self.lock().refused += 1;
+            tracing::warn!(job = self.spec.name, worker, refused, "a worker cannot join");
+            let _ = replies.try_send(Err(Status::failed_precondition(refused)));
+            return;
+        }
+        if let Some(old) = self.sessions.remove(&worker) {
+            let _ = old.replies.try_send(Err(Status::aborted("the same worker has opened another session")));
+            self.gone(worker);
+        }
+        self.sessions.insert(worker, Session { number, replies, since: Instant::now(), waits: true });
+        self.lock().worker(worker).connected = true;
+        tracing::info!(job = self.spec.name, worker, "a worker has joined");
+        self.with_job(|job, stats| job.join(worker, host, stats));
+        let gathering = self.job.as_ref().is_some_and(Job::is_gathering);
+        let until = self.gather_until.unwrap_or_else(|| Instant::now() + self.spec.gather_time());
+        self.gather_until = gathering.then_some(until);
+    }
+
+    /// Whether a worker's range is this job's, which the first worker decides.
+    fn accept(&mut self, first: u64, initial: Vec<f32>) -> Result<(), String> {
+        if let Some(job) = &self.job {
+            return job.check_range(first, initial.len() as u64).map_err(|refusal| refusal.to_string());
+        }
+        let job = Job::new(self.spec.clone(), first, initial).map_err(|error| error.to_string())?;
+        self.job = Some(job);
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, worker: Worker, gradient: Gradient) {
+        if let Some(session) = self.sessions.get_mut(&worker).filter(|session| !session.waits) {
+            let now = Instant::now();
+            let busy = now - session.since;
+            (session.since, session.waits) = (now, true);
+            self.lock().worker(worker).busy += busy;
+        }
+        let mut refused: Option<Refusal> = None;
+        self.with_job(|job, stats| match job.push(worker, gradient, stats) {
+            Ok(outputs) => outputs,
+            Err(refusal) => {
+                stats.refused += 1;
+                refused = Some(refusal);
+                Outputs::new()
+            }
+        });
+        if let Some(refusal) = refused {
+            tracing::warn!(job = self.spec.name, worker, %refusal, "a worker's session ends");
+            if let Some(session) = self.sessions.get(&worker) {
+                let _ = session.replies.try_send(Err(Status::invalid_argument(refusal.to_string())));
+            }
+            self.leave(worker);
+        }
+    }
+
+    pub(super) fn leave(&mut self, worker: Worker) {
+        tracing::info!(job = self.spec.name, worker, "a worker has left");
+        self.sessions.remove(&worker);
+        self.gone(worker);
+        // It may not come back to do its last iterations again.
+        self.save();
+    }
+
+    fn gone(&mut self, worker: Worker) {
+        self.lock().worker(worker).connected = false;
+        self.with_job(|job, stats| job.leave(worker, stats));
+    }
+
+    /// Ends the session of a worker that the others must not wait for.
+    pub(super) fn end(&mut self, worker: Worker, reason: &str) {
+        let Some(session) = self.sessions.get(&worker) else { return };
+        tracing::warn!(job = self.spec.name, worker, reason, "a worker's session ends");
+        // One that does not read sees only that its session is over.
+        let _ = session.replies.try_send(Err(Status::deadline_exceeded(reason)));
+        self.leave(worker);
+    }
+}
