@@ -12,7 +12,7 @@ use tonic::transport::Server;
 use tributary_api::v1::controller_server::ControllerServer;
 use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
-use tributary_transport::incoming;
+use tributary_transport::{incoming, innermost};
 
 use crate::access::{Access, ControllerTls};
 use crate::book::Book;
@@ -114,7 +114,7 @@ impl Controller {
             });
         let server = tokio::spawn(async move {
             if let Err(error) = serving.await {
-                tracing::error!(%error, "the API is down");
+                tracing::error!(error = innermost(&error), "the API is down");
             }
         });
         tracing::info!(%api_addr, "controller is up");

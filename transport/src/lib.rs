@@ -24,3 +24,4 @@ pub use files::TlsFiles;
 pub use names::{Names, NotItsHost};
 pub use server::{ServerTls, incoming};
 pub use service::Service;
+pub use words::innermost;

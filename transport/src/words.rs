@@ -18,8 +18,9 @@ pub(crate) fn carried<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) 
     })
 }
 
-/// The innermost reason: what is around it says no more than that something went wrong.
-pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+/// The innermost reason: what is around it, tonic's "transport error" for one, says no more than that something
+/// went wrong.
+pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let last = std::iter::successors(Some(error), |error| (*error).source()).last();
     last.unwrap_or(error).to_string()
 }

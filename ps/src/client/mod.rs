@@ -106,7 +106,6 @@ pub enum ClientError {
         /// Which one.
         server: String,
         /// What it said.
-        #[source]
         status: Status,
     },
     /// A server was away for longer than the worker's patience.

@@ -50,7 +50,6 @@ pub enum CheckpointError {
         /// Which file.
         path: PathBuf,
         /// Why.
-        #[source]
         error: io::Error,
     },
     /// It is not what was written.
@@ -67,7 +66,6 @@ pub enum CheckpointError {
         /// Which file.
         path: PathBuf,
         /// Why.
-        #[source]
         error: postcard::Error,
     },
 }

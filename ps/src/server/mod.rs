@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Server;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
-use tributary_transport::{ServerTls, incoming};
+use tributary_transport::{ServerTls, incoming, innermost};
 
 pub use checkpoint::CheckpointError;
 pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
@@ -75,15 +75,14 @@ pub enum ServerError {
         /// The job.
         job: String,
         /// What does not fit.
-        #[source]
         error: OptimizerError,
     },
     /// No thread for a job.
     #[error("cannot start a job's thread: {0}")]
-    Thread(#[source] io::Error),
+    Thread(io::Error),
     /// The transport.
     #[error("the parameter server cannot go on: {0}")]
-    Transport(#[from] tonic::transport::Error),
+    Transport(String),
 }
 
 /// The jobs of one server.
@@ -144,7 +143,9 @@ impl ParameterServer {
                 }),
         );
         tokio::select! {
-            over = &mut serving => return over.unwrap_or(Ok(())).map_err(ServerError::Transport),
+            over = &mut serving => return over.unwrap_or(Ok(())).map_err(|error| {
+                ServerError::Transport(innermost(&error))
+            }),
             () = stop => {}
         }
         self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));

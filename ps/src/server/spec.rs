@@ -112,7 +112,6 @@ pub enum SpecError {
         /// The job.
         job: String,
         /// What is wrong.
-        #[source]
         error: OptimizerError,
     },
 }
