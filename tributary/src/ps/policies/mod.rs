@@ -37,7 +37,7 @@ pub(super) struct PoliciesArgs {
     step_time: Duration,
 
     /// How long each training goes on
-    #[arg(long, default_value = "15", value_parser = options::seconds)]
+    #[arg(long, default_value = "12", value_parser = options::seconds)]
     seconds: Duration,
 
     /// Trainings with each policy, from different initial weights; the table holds their means
