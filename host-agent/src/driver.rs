@@ -1,5 +1,6 @@
 //! The loop that every agent's thread runs, whatever its role.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -53,16 +54,6 @@ pub(crate) struct Driver<R: Role> {
     epoch: Instant,
 }
 
-/// What a look at the commands or at the port means for the loop.
-enum Round {
-    /// There was nothing more.
-    Drained,
-    /// There may be more: come back without waiting.
-    Unfinished,
-    /// The agent is to end, for this reason.
-    End(String),
-}
-
 impl<R: Role> Driver<R> {
     pub(crate) fn new(role: R, link: FrameLink, commands: Receiver<Command<R>>, poll: Poll) -> Self {
         Self { role, link, commands, poll, epoch: Instant::now() }
@@ -75,10 +66,10 @@ impl<R: Role> Driver<R> {
     pub(crate) fn run(&mut self) -> Result<String, AgentError> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         loop {
-            if let Round::End(reason) = self.take_commands() {
+            if let Some(reason) = self.take_commands() {
                 return Ok(reason);
             }
-            let frames = self.take_frames()?;
+            let any = self.take_frames()?;
             let now = self.now();
             if self.role.next_timeout().is_some_and(|due| due <= now) {
                 self.role.handle_timeout(now);
@@ -86,8 +77,11 @@ impl<R: Role> Driver<R> {
             self.role.transmit(now, &mut self.link)?;
             self.link.flush()?;
             self.role.report();
-            // A command that has come since the look at them ends the wait at once: its waker is an event.
-            if matches!(frames, Round::Drained) {
+            if any {
+                // As the embedded switch does, and for its reasons: others run, and may have sent something then.
+                thread::yield_now();
+            } else {
+                // A command that has come since the look at them ends the wait at once: its waker is an event.
                 self.wait(&mut events)?;
             }
         }
@@ -97,28 +91,30 @@ impl<R: Role> Driver<R> {
         Time::ZERO + self.epoch.elapsed()
     }
 
-    fn take_commands(&mut self) -> Round {
+    /// Does what handles want; the reason, if the agent is to end.
+    fn take_commands(&mut self) -> Option<String> {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::End(reason)) => return Round::End(reason),
+                Ok(Command::End(reason)) => return Some(reason),
                 // Nobody waits for the answer any more: then nobody misses it.
                 Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
                 Ok(Command::Role(command)) => self.role.handle_command(command),
-                Err(TryRecvError::Empty) => return Round::Drained,
-                Err(TryRecvError::Disconnected) => return Round::End("it was stopped".into()),
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => return Some("it was stopped".into()),
             }
         }
     }
 
-    fn take_frames(&mut self) -> Result<Round, AgentError> {
-        for _ in 0..FRAMES_PER_ROUND {
-            let Some(frame) = self.link.receive()? else { return Ok(Round::Drained) };
+    /// Takes the frames that are there, but for those that would be too many at once. Were there any?
+    fn take_frames(&mut self) -> Result<bool, AgentError> {
+        for taken in 0..FRAMES_PER_ROUND {
+            let Some(frame) = self.link.receive()? else { return Ok(taken > 0) };
             let now = Time::ZERO + self.epoch.elapsed();
             let verdict = link::parse(frame, |view| self.role.handle_frame(now, view));
             self.link.count(verdict);
             self.role.transmit(now, &mut self.link)?;
         }
-        Ok(Round::Unfinished)
+        Ok(true)
     }
 
     fn wait(&mut self, events: &mut Events) -> Result<(), AgentError> {

