@@ -2,19 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/labs.rs"]
+mod labs;
 mod support;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{json, refused, stderr, tributary};
-use tributary_lab::{Lab, LabError, LabOptions};
-use tributary_topology::Topology;
 
 /// Small, and over links that are as fast as this machine.
-const QUICK: [&str; 11] =
-    ["bench", "allreduce", "--rate", "1gbit", "--loss", "0,1%", "--size", "64KiB", "--rounds", "2", "--json"];
+const QUICK: [&str; 7] = ["bench", "allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
 
 const SHORT: [&str; 9] =
     ["bench", "simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
@@ -44,48 +45,38 @@ fn impossible_options_are_refused() {
     refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }
 
-/// Whether this process may make labs; says so where it may not.
-fn labs() -> bool {
-    let two = Topology::load(support::root().join("topologies/two-workers.toml")).unwrap();
-    let options = LabOptions { loss: 0.01, ..LabOptions::new(format!("probe-{}", std::process::id())) };
-    match Lab::up(&two, &options) {
-        Ok(lab) => {
-            lab.down().unwrap();
-            true
-        }
-        Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
-            eprintln!("SKIPPED, for want of a network: {error}");
-            false
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
 /// The row of a contender at a loss.
 fn row<'a>(report: &'a Value, contender: &str, loss: f64) -> &'a Value {
     let mut rows = report["rows"].as_array().unwrap().iter();
     rows.find(|row| row["contender"] == contender && row["loss"] == loss).unwrap()
 }
 
-/// Namespaces of labs that a process made for its measurements.
-fn networks_of(pid: u32) -> Vec<String> {
-    let mark = format!("bench-{pid}-");
-    let names = fs::read_dir("/run/netns").into_iter().flatten().map(|entry| entry.unwrap().file_name());
-    names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(&mark)).collect()
+fn start(options: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(QUICK)
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .current_dir(support::root())
+        .spawn()
+        .unwrap()
+}
+
+/// What the names of its labs begin with.
+fn labs_of(bench: &Child) -> String {
+    format!("bench-{}-", bench.id())
 }
 
 #[test]
 fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
-    if !labs() {
+    if !labs::can_be_made() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-    command.args(QUICK).args(["--contenders", "ours,server", "--out"]).arg(folder.path());
-    let child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir(support::root()).spawn().unwrap();
-    let pid = child.id();
-    let output = child.wait_with_output().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let bench = start(&["--rounds", "2", "--loss", "0,1%", "--contenders", "ours,server", "--out", out]);
+    let labs = labs_of(&bench);
+    let output = bench.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["topology"], &report["workers"]), (&"three-tier-8".into(), &8.into()));
@@ -103,12 +94,29 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
         // It needs fonts, which a machine without a desktop may not have.
         Err(_) => assert!(stderr(&output).contains("fonts-dejavu-core"), "{}", stderr(&output)),
     }
-    assert_eq!(networks_of(pid), Vec::<String>::new());
+    assert_eq!(labs::traces(&labs), Vec::<String>::new());
+}
+
+#[test]
+fn a_comparison_that_is_stopped_leaves_nothing() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let mut bench = start(&["--rounds", "100000", "--loss", "0", "--contenders", "ours,server"]);
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    // Both networks are up, and the next turn is under way.
+    assert!(lines.any(|line| line.unwrap().contains("round 2 of 100000: server alone")));
+    kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
+    let said = lines.map(Result::unwrap).last().unwrap_or_default();
+    let (labs, output) = (labs_of(&bench), bench.wait_with_output().unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted; nothing stays"), "{said}");
+    assert_eq!(labs::traces(&labs), Vec::<String>::new());
 }
 
 #[test]
 fn a_contender_that_is_not_installed_is_left_out_and_named() {
-    if !labs() {
+    if !labs::can_be_made() {
         return;
     }
     let options = ["--contenders", "ours,gloo", "--python", "/nonexistent/python", "--loss", "0"];

@@ -23,14 +23,14 @@ pub(crate) fn can_be_made() -> bool {
     false
 }
 
-/// Namespaces, files, sockets and processes that belong to the lab of that name.
+/// Namespaces, files, sockets and processes that belong to labs whose names begin like this.
 pub(crate) fn traces(lab: &str) -> Vec<String> {
     let named = |folder: &str| {
         let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(lab))
     };
     let mut traces: Vec<_> = named("/run/netns").chain(named("/run/tributary/lab")).collect();
-    let mark = format!("TRIBUTARY_LAB={lab}\0");
+    let mark = format!("TRIBUTARY_LAB={lab}");
     for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
         // Most have none, and some end meanwhile.
         let environment = fs::read(process.join("environ")).unwrap_or_default();
