@@ -9,25 +9,18 @@ use serde::{Deserialize, Serialize};
 use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats};
 use tributary_protocol::Timers;
 
-use crate::daemon::{self, DaemonArgs, SettingsFile, Stop};
-use crate::member::{Member, MemberArgs};
+use crate::daemon::{self, DaemonArgs, Stop};
+use crate::member::{Member, MemberSettings};
 use crate::metrics::{self, Page, labels};
 use crate::options::DEFAULT_SOCKET;
 
 /// The agent's options.
-#[derive(Debug, Args)]
-pub(crate) struct Settings {
-    #[command(flatten)]
-    member: MemberArgs,
-
-    #[command(flatten)]
-    own: AgentArgs,
-}
+pub(crate) type Settings = MemberSettings<AgentArgs>;
 
 /// The agent's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct AgentArgs {
+pub(crate) struct AgentArgs {
     /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -35,13 +28,6 @@ struct AgentArgs {
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
-}
-
-impl daemon::Settings for Settings {
-    fn merge(&self, file: SettingsFile) -> Result<Self> {
-        let (member, own) = file.split::<MemberArgs>();
-        Ok(Self { member: self.member.merge(member)?, own: own.merge(&self.own)? })
-    }
 }
 
 /// Runs the agent of this host until it is stopped.

@@ -12,7 +12,25 @@ use tributary_transport::{ClientTls, Remote, ServerTls};
 use crate::daemon::{Settings, SettingsFile, required};
 use crate::tls::ClientTlsArgs;
 
-/// The options of a member's daemon.
+/// All options of a member's daemon.
+#[derive(Debug, Args)]
+pub(crate) struct MemberSettings<Own: Args> {
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+
+    /// Those that only this daemon has.
+    #[command(flatten)]
+    pub(crate) own: Own,
+}
+
+impl<Own: Settings> Settings for MemberSettings<Own> {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (member, own) = file.split::<MemberArgs>();
+        Ok(Self { member: self.member.merge(member)?, own: self.own.merge(own)? })
+    }
+}
+
+/// The options that all members' daemons have.
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
     #[command(flatten)]

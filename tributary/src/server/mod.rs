@@ -15,27 +15,20 @@ use tributary_api::JobConfig;
 use tributary_host_agent::{JobError, JobMember, ServerAgent, serve_job};
 use tributary_ps::server::View;
 
-use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, WrongUse};
-use crate::member::{Member, MemberArgs};
+use crate::daemon::{self, DaemonArgs, Stop, WrongUse};
+use crate::member::{Member, MemberSettings};
 use crate::metrics::{self, Page};
 use crate::parameter_server::{self, Listening, Reductions};
 use crate::remote;
 pub(crate) use agents::Agents;
 
 /// The aggregation server's options.
-#[derive(Debug, Args)]
-pub(crate) struct Settings {
-    #[command(flatten)]
-    member: MemberArgs,
-
-    #[command(flatten)]
-    own: ServerArgs,
-}
+pub(crate) type Settings = MemberSettings<ServerArgs>;
 
 /// The aggregation server's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// A job to serve; may be given often
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -62,13 +55,6 @@ struct ServerArgs {
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
-}
-
-impl daemon::Settings for Settings {
-    fn merge(&self, file: SettingsFile) -> Result<Self> {
-        let (member, own) = file.split::<MemberArgs>();
-        Ok(Self { member: self.member.merge(member)?, own: own.merge(&self.own)? })
-    }
 }
 
 /// Serves jobs until they are over, and parameters until the server is stopped.
