@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
-use tributary_wire::{Header, Hop, ValuesView};
+use tributary_wire::{Header, Hop, ValuesView, values};
 
 /// The values of a slice as they travel: big-endian.
 pub(crate) type Values = Rc<[u8; VALUES_BYTES]>;
@@ -34,12 +34,10 @@ impl Packet {
     }
 }
 
-/// `values` as they travel.
-pub(crate) fn encode(values: &[i32; VALUES_PER_SLICE]) -> Values {
+/// A slice's values as they travel.
+pub(crate) fn encode(slice: &[i32; VALUES_PER_SLICE]) -> Values {
     let mut bytes = [0; VALUES_BYTES];
-    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        *to = value.to_be_bytes();
-    }
+    values::write(slice, &mut bytes);
     Rc::new(bytes)
 }
 

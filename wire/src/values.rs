@@ -21,8 +21,8 @@ impl<'a> ValuesView<'a> {
     }
 }
 
-/// Writes `values` big-endian into `out`, which must be four times as long.
-pub(crate) fn write(values: &[i32], out: &mut [u8]) {
+/// Writes values as they travel, big-endian; `out` has four bytes for each of them.
+pub fn write(values: &[i32], out: &mut [u8]) {
     let (words, _) = out.as_chunks_mut::<4>();
     for (word, value) in words.iter_mut().zip(values) {
         *word = value.to_be_bytes();

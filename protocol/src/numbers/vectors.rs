@@ -101,9 +101,7 @@ mod tests {
             values in prop::collection::vec(any::<i32>(), 256), power in -150i32..100, len in 0usize..=256,
         ) {
             let mut bytes = [0; VALUES_BYTES];
-            for (to, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(&values) {
-                *to = value.to_be_bytes();
-            }
+            tributary_wire::values::write(&values, &mut bytes);
             let unit = 2f64.powi(power);
             let mut out = vec![0.0; len];
             restore_all(ValuesView::new(&bytes), unit, &mut out);

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::{Rank, Seq, ValuesView};
+use tributary_wire::constants::VALUES_BYTES;
+use tributary_wire::{Rank, Seq, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
@@ -58,7 +58,7 @@ impl Reader {
     pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
         let position = self.operations.position(seq);
         let Some(operation) = self.operations.at(position) else { return };
-        write(&sum.values, &mut self.bytes);
+        values::write(&*sum.values, &mut *self.bytes);
         let values = ValuesView::new(&self.bytes);
         let failure = match operation.verify(position, (sum.operator, sum.tally), values, &self.memberships) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
@@ -77,11 +77,5 @@ impl Reader {
 
     pub(super) fn poll_event(&mut self) -> Option<OperationEvent> {
         self.events.pop_front()
-    }
-}
-
-fn write(values: &[i32; VALUES_PER_SLICE], bytes: &mut [u8; VALUES_BYTES]) {
-    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        *to = value.to_be_bytes();
     }
 }
