@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from pathlib import Path
@@ -99,8 +100,9 @@ class Bmv2Switch(ProgrammableSwitch):
         return [*command, "--grpc-server-addr", f"{self.address}:{P4RUNTIME_PORT}"]
 
     @classmethod
+    @functools.cache
     def _has_notifications(cls) -> bool:
-        """A BMv2 that was built without nanomsg does not know the option."""
+        """A BMv2 that was built without nanomsg does not know the option. Asked once, and not for each switch."""
         said = subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False)
         return "--notifications-addr" in said.stdout
 

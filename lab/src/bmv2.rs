@@ -3,6 +3,7 @@
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use tributary_wire::constants::CPU_PORT;
 
@@ -32,7 +33,7 @@ pub(crate) fn command(
     for interface in lab.interfaces(station)? {
         command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
     }
-    if has_notifications() {
+    if *HAS_NOTIFICATIONS {
         // Its default is in /tmp, the same for every switch of that id on the machine.
         let socket = lab.folder().join(format!("{station}.ipc"));
         command.arg(NOTIFICATIONS).arg(format!("ipc://{}", socket.display()));
@@ -41,8 +42,9 @@ pub(crate) fn command(
     Ok(command)
 }
 
-fn has_notifications() -> bool {
+/// Asked once, and not for each switch.
+static HAS_NOTIFICATIONS: LazyLock<bool> = LazyLock::new(|| {
     let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
     // One that cannot be started is found out when the switch is.
     help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(NOTIFICATIONS))
-}
+});
