@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tributary_api::agent::v1;
@@ -63,8 +64,7 @@ impl Agent {
             worker: worker.into(),
             servers,
             codec,
-            // 0 would be the agent's own patience.
-            patience_milliseconds: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1),
+            patience_milliseconds: patience.map_or(0, milliseconds),
         };
         let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();
         let event = events.message().await.map_err(ClientError::refused)?;
@@ -75,6 +75,11 @@ impl Agent {
             None => Err(ClientError::BadAnswer("it did not say that the training is open")),
         }
     }
+}
+
+/// At least one: 0 stands for the agent's own patience.
+fn milliseconds(patience: Duration) -> u64 {
+    u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 /// tonic's own words are only "transport error".

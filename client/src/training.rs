@@ -20,15 +20,15 @@ pub struct TrainingOptions {
     pub worker: u16,
     /// What gradients are encoded with: `none`, `casq-4-ef`, and so on.
     pub codec: String,
-    /// How long a server may be away before the worker gives up.
-    pub patience: Duration,
+    /// How long a server may be away before the worker gives up; none: as long as the agent thinks right.
+    pub patience: Option<Duration>,
 }
 
 impl TrainingOptions {
-    /// Without a token and a codec, and with a patience of five minutes.
+    /// Without a token and a codec, and with the agent's patience.
     pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
         let (job, token, codec) = (job.into(), Vec::new(), "none".to_owned());
-        Self { servers, job, token, worker, codec, patience: Duration::from_secs(300) }
+        Self { servers, job, token, worker, codec, patience: None }
     }
 }
 

@@ -156,7 +156,7 @@ async fn what_cannot_be_is_refused_with_the_reason() {
     assert!(code == Code::PermissionDenied && message.contains("token"), "{message}");
     let away = |options: &mut TrainingOptions| {
         options.servers = vec!["127.0.0.1:1".into()];
-        options.patience = Duration::from_millis(1);
+        options.patience = Some(Duration::from_millis(1));
     };
     let (code, message) = refusal(open(&away).await);
     assert!(code == Code::Unavailable && message.contains("127.0.0.1:1"), "{message}");

@@ -152,7 +152,7 @@ async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
         let options = TrainingOptions {
             token,
             codec: args.codec.to_string(),
-            patience: args.patience,
+            patience: Some(args.patience),
             ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
         };
         return Way::through(&Agent::connect(socket).await?, options, initial).await;
