@@ -42,10 +42,13 @@ pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring)
     Ok((socket, ring))
 }
 
-/// Makes the kernel put what it receives in a ring, which is mapped afterwards.
-pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req) -> Result<(), Errno> {
+/// Makes the kernel put what it receives in a ring, which is mapped afterwards, and leave `headroom` bytes free in
+/// front of each frame.
+pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom: usize) -> Result<(), Errno> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+    let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
 }
 
