@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use tributary_api::{MAX_JOB_NAME, v1};
-use tributary_planner::{Aggregation, Downlink, JobRequest};
+use tributary_planner::{Aggregation, Downlink, JobRequest, Member};
 use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
 use tributary_topology::{NodeKey, Topology};
 
@@ -53,7 +53,7 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
     };
     let bytes = request.gradient_bytes;
     Ok(JobRequest {
-        workers: if named.is_empty() { topology.workers() } else { named },
+        workers: Member::ranked(if named.is_empty() { topology.workers() } else { named }),
         server,
         aggregation: aggregation(request.aggregation)?,
         downlink: downlink(request.downlink)?,
@@ -125,7 +125,7 @@ mod tests {
         };
         let key = |name| topology.find(name).unwrap();
         let expected = JobRequest {
-            workers: vec![key("w2"), key("w0")],
+            workers: Member::ranked([key("w2"), key("w0")]),
             server: key("w1"),
             aggregation: Aggregation::Leaf,
             downlink: Downlink::Unicast,

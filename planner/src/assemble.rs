@@ -6,7 +6,7 @@ use tributary_wire::Hop;
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
 use crate::plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
-use crate::request::{Downlink, JobRequest};
+use crate::request::{Downlink, JobRequest, Member};
 use crate::roles::Merge;
 use crate::search::Choice;
 
@@ -19,7 +19,7 @@ impl Plan {
         comparison: Comparison,
         notes: Vec<String>,
     ) -> Self {
-        let workers = (0u16..).zip(&job.workers).zip(&choice.roles.stacks);
+        let workers = job.workers.iter().zip(&choice.roles.stacks);
         let switches = choice.roles.merges.iter();
         Self {
             topology: fabric.topology.name().to_owned(),
@@ -27,9 +27,7 @@ impl Plan {
             downlink: choice.downlink,
             window: job.window,
             gradient_bytes: job.gradient_bytes,
-            workers: workers
-                .map(|((rank, &worker), stack)| route(fabric, &choice, rank, worker, stack))
-                .collect(),
+            workers: workers.map(|(&worker, stack)| route(fabric, &choice, worker, stack)).collect(),
             server: ServerRole {
                 key: job.server,
                 name: fabric.name(job.server),
@@ -44,8 +42,9 @@ impl Plan {
     }
 }
 
-fn route(fabric: &Fabric<'_>, choice: &Choice, rank: u16, worker: NodeKey, up: &[Hop]) -> WorkerRoute {
-    let path = choice.tree.path(worker);
+fn route(fabric: &Fabric<'_>, choice: &Choice, worker: Member, up: &[Hop]) -> WorkerRoute {
+    let Member { rank, host } = worker;
+    let path = choice.tree.path(host);
     let mut down = Vec::new();
     for pair in path.windows(2).rev() {
         let [below, node] = [pair[0], pair[1]];
@@ -54,7 +53,7 @@ fn route(fabric: &Fabric<'_>, choice: &Choice, rank: u16, worker: NodeKey, up: &
         let entry = way_down.and_then(|via| Some((via.remote_port, up.iter().find(|hop| hop.node == id)?)));
         down.extend(entry.map(|(egress_port, hop)| Hop { egress_port, ..*hop }));
     }
-    WorkerRoute { key: worker, name: fabric.name(worker), rank, path, up: up.to_vec(), down }
+    WorkerRoute { key: host, name: fabric.name(host), rank, path, up: up.to_vec(), down }
 }
 
 fn role(fabric: &Fabric<'_>, choice: &Choice, switch: NodeKey, merge: &Merge) -> Option<SwitchRole> {

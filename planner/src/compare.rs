@@ -81,7 +81,7 @@ fn walk(job: &JobRequest, choice: &Choice) -> Vec<NodeKey> {
     let mut stack = vec![job.server];
     while let Some(node) = stack.pop() {
         stack.extend(choice.tree.children(node).iter().rev().map(|child| child.node));
-        if job.workers.contains(&node) {
+        if job.workers.iter().any(|worker| worker.host == node) {
             order.push(node);
         }
     }

@@ -1,7 +1,7 @@
 //! Why there is no plan.
 
 use thiserror::Error;
-use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 /// Why a job cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -15,9 +15,17 @@ pub enum PlanError {
     /// A job without workers.
     #[error("the job has no workers: name at least one host")]
     NoWorkers,
-    /// More workers than ranks.
-    #[error("the job has {0} workers: a job can have 65534 at most")]
-    TooManyWorkers(usize),
+    /// A rank that no worker can have.
+    #[error("rank {0} stands for everyone: a worker's rank is {most} at most", most = RANK_ALL - 1)]
+    BadRank(u16),
+    /// Two workers with one rank, or in the wrong order.
+    #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
+    RanksNotRising {
+        /// The rank that is not higher than the one before it.
+        rank: u16,
+        /// The one before it.
+        before: u16,
+    },
     /// A host has two places in the job.
     #[error("{0:?} is in the job twice: a host is one worker or the server")]
     DuplicateMember(String),

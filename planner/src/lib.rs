@@ -26,6 +26,6 @@ pub use compare::Comparison;
 pub use error::PlanError;
 pub use fabric::FabricState;
 pub use plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
-pub use request::{Aggregation, Downlink, JobRequest};
+pub use request::{Aggregation, Downlink, JobRequest, Member};
 pub use search::plan;
 pub use traffic::{LinkTraffic, Traffic};

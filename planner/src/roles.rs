@@ -10,7 +10,7 @@ use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 
-/// Workers, by rank, whose gradients travel as one packet.
+/// Workers, by their place in the request, whose gradients travel as one packet.
 type Stream = Vec<usize>;
 
 /// Why a switch where streams meet, and which was allowed to add them up, does not.
@@ -44,7 +44,7 @@ pub(crate) struct Merge {
 pub(crate) struct Roles {
     /// The switches.
     pub(crate) merges: BTreeMap<NodeKey, Merge>,
-    /// The hop stack of each worker for GRADIENT, by rank.
+    /// The hop stack of each worker for GRADIENT, in the request's order.
     pub(crate) stacks: Vec<Vec<Hop>>,
     /// Streams that arrive at the server. May be more than a hop entry can say; see `search`.
     pub(crate) server_fan_in: usize,
@@ -53,13 +53,13 @@ pub(crate) struct Roles {
 impl Roles {
     /// Lets every switch of the tree add up that may and can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        let ranks: BTreeMap<_, _> = job.workers.iter().enumerate().map(|(rank, &key)| (key, rank)).collect();
+        let places: BTreeMap<_, _> = job.hosts().into_iter().zip(0..).collect();
         let mut roles =
             Self { merges: BTreeMap::new(), stacks: vec![Vec::new(); job.workers.len()], server_fan_in: 0 };
         let mut sent: BTreeMap<NodeKey, Vec<Stream>> = BTreeMap::new();
         for &node in tree.bottom_up() {
-            if let Some(&rank) = ranks.get(&node) {
-                sent.insert(node, vec![vec![rank]]);
+            if let Some(&place) = places.get(&node) {
+                sent.insert(node, vec![vec![place]]);
                 continue;
             }
             let below = tree.children(node).iter();
@@ -118,7 +118,7 @@ impl Roles {
         for (n, stream) in streams.iter().enumerate() {
             let (aggregate, child, fan_in) = entry(narrow(n));
             let hop = Hop { node: fabric.topology[node].id, egress_port, aggregate, child, fan_in };
-            stream.iter().for_each(|&rank| self.stacks[rank].push(hop));
+            stream.iter().for_each(|&worker| self.stacks[worker].push(hop));
         }
     }
 }
@@ -130,7 +130,7 @@ fn narrow(count: usize) -> u8 {
 
 /// Whether there is something to add up, and the job wants it to be here.
 fn may_add_up(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> bool {
-    let is_worker = |key| job.workers.contains(&key);
+    let is_worker = |key| job.workers.iter().any(|worker| worker.host == key);
     streams > 1
         && match job.aggregation {
             Aggregation::Tree => true,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tributary_topology::{NodeKey, Topology};
+use tributary_topology::Topology;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 use crate::candidates::candidates;
@@ -12,7 +12,7 @@ use crate::error::PlanError;
 use crate::fabric::{Fabric, FabricState};
 use crate::notes;
 use crate::plan::Plan;
-use crate::request::{Aggregation, Downlink, JobRequest};
+use crate::request::{Aggregation, Downlink, JobRequest, Member};
 use crate::roles::Roles;
 use crate::traffic::Traffic;
 use crate::tree::Tree;
@@ -52,7 +52,7 @@ pub(crate) fn best(
 ) -> Result<Choice, PlanError> {
     let mut best: Option<Choice> = None;
     let mut refusal = None;
-    for tree in candidates(fabric, &job.workers, job.server) {
+    for tree in candidates(fabric, &job.hosts(), job.server) {
         let choice = Choice::on(tree, fabric, job);
         match accept(fabric, job, &choice) {
             Err(error) => refusal = refusal.or(Some(error)),
@@ -86,9 +86,9 @@ impl Choice {
 
 /// Whether hop stacks and entries can say what the tree needs.
 fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), PlanError> {
-    for (stack, &worker) in choice.roles.stacks.iter().zip(&job.workers) {
+    for (stack, worker) in choice.roles.stacks.iter().zip(&job.workers) {
         if stack.len() > usize::from(MAX_HOPS) {
-            return Err(PlanError::TooDeep { worker: fabric.name(worker), hops: stack.len() });
+            return Err(PlanError::TooDeep { worker: fabric.name(worker.host), hops: stack.len() });
         }
     }
     let children = choice.roles.server_fan_in;
@@ -100,7 +100,7 @@ fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), Pl
 
 fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     let mut members = HashSet::new();
-    for &key in job.workers.iter().chain([&job.server]) {
+    for key in job.hosts().into_iter().chain([job.server]) {
         let node = topology.get(key).ok_or(PlanError::NoSuchNode(key.index()))?;
         node.host().ok_or_else(|| PlanError::NotAHost(node.name.clone()))?;
         if !members.insert(key) {
@@ -110,8 +110,11 @@ fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     if job.workers.is_empty() {
         return Err(PlanError::NoWorkers);
     }
-    if job.workers.len() >= usize::from(RANK_ALL) {
-        return Err(PlanError::TooManyWorkers(job.workers.len()));
+    if let Some(pair) = job.workers.windows(2).find(|pair| pair[0].rank >= pair[1].rank) {
+        return Err(PlanError::RanksNotRising { rank: pair[1].rank, before: pair[0].rank });
+    }
+    if let Some(worker) = job.workers.iter().find(|worker| worker.rank == RANK_ALL) {
+        return Err(PlanError::BadRank(worker.rank));
     }
     if !job.window.is_power_of_two() {
         return Err(PlanError::BadWindow(job.window));
@@ -124,10 +127,10 @@ fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
 
 /// Names a worker that cannot reach the server: there are no candidates because of at least one.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
-    let alone = |worker: &NodeKey| candidates(fabric, &[*worker], job.server).is_empty();
-    let worker = job.workers.iter().find(|worker| alone(worker)).or(job.workers.first());
+    let alone = |worker: &&Member| candidates(fabric, &[worker.host], job.server).is_empty();
+    let worker = job.workers.iter().find(alone).or(job.workers.first());
     PlanError::Unreachable {
-        worker: worker.map(|&key| fabric.name(key)).unwrap_or_default(),
+        worker: worker.map(|worker| fabric.name(worker.host)).unwrap_or_default(),
         server: fabric.name(job.server),
     }
 }
@@ -146,7 +149,7 @@ mod tests {
 
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
-    use tributary_topology::Neighbour;
+    use tributary_topology::{Neighbour, NodeKey};
 
     use super::*;
     use crate::random;
@@ -164,9 +167,9 @@ mod tests {
                 }
                 n /= ways.len().max(1);
             }
-            Tree::new(job.server, &job.workers, &parents)
+            Tree::new(job.server, &job.hosts(), &parents)
         };
-        let fits = |tree: &Tree| tree.fits_plain_switches(fabric, &job.workers);
+        let fits = |tree: &Tree| tree.fits_plain_switches(fabric, &job.hosts());
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
     }
 

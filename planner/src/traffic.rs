@@ -145,7 +145,7 @@ impl Traffic {
         count.add_gradients(tree, roles, fabric);
         match downlink {
             Downlink::Multicast => count.add_multicast(tree, fabric),
-            Downlink::Unicast => count.add_unicast(tree, fabric, &job.workers),
+            Downlink::Unicast => count.add_unicast(tree, fabric, &job.hosts()),
         }
         let links: Vec<_> = count
             .carried

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, SwitchRole, plan};
+use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Member, Plan, SwitchRole, plan};
 use tributary_topology::Topology;
 use tributary_wire::Hop;
 
@@ -217,16 +217,22 @@ fn the_ring_is_the_best_that_these_links_allow() {
 }
 
 #[test]
-fn ranks_are_in_the_order_of_the_request() {
+fn ranks_stay_with_their_hosts() {
     let topology = shipped("three-tier-8.toml");
-    let mut job = job(&topology);
-    job.workers.reverse();
-    let plan = planned(&topology, &job);
-    let names: Vec<_> = plan.workers.iter().map(|worker| worker.name.as_str()).collect();
-    assert_eq!(names, ["w7", "w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
-    assert!(plan.workers.iter().zip(0..).all(|(worker, rank)| worker.rank == rank));
+    let mut hosts = topology.workers();
+    hosts.reverse();
+    let mut job = JobRequest { workers: Member::ranked(hosts), ..job(&topology) };
+    let ranks = |job: &JobRequest| -> Vec<_> {
+        let plan = planned(&topology, job);
+        plan.workers.into_iter().map(|worker| (worker.rank, worker.name)).collect()
+    };
+    let expected: Vec<_> = (0..8).map(|rank| (rank, format!("w{}", 7 - rank))).collect();
+    assert_eq!(ranks(&job), expected);
     // Children are numbered by port: who is which child does not depend on ranks.
-    assert_eq!(plan.workers[7].up[0].child, 0);
+    assert_eq!(planned(&topology, &job).workers[7].up[0].child, 0);
+
+    job.workers.remove(2);
+    assert_eq!(ranks(&job), [&expected[..2], &expected[3..]].concat());
 }
 
 #[test]
