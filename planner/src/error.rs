@@ -26,9 +26,20 @@ pub enum PlanError {
         /// The one before it.
         before: u16,
     },
-    /// A host has two places in the job.
-    #[error("{0:?} is in the job twice: a host is one worker or the server")]
-    DuplicateMember(String),
+    /// A host has two ranks.
+    #[error("{0:?} is in the job twice: a host has one rank")]
+    DuplicateWorker(String),
+    /// The server's host is a worker, too, and its switch cannot turn its gradients round.
+    #[error(
+        "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
+         and sends nothing back by the port that it came in by; choose another server"
+    )]
+    WorkerServesBehindPlainSwitch {
+        /// The host.
+        server: String,
+        /// The switch that it is linked to.
+        switch: String,
+    },
     /// A window that `seq mod S` cannot be masked out for.
     #[error("a window of {0} slices: use a power of two")]
     BadWindow(u32),

@@ -47,7 +47,8 @@ pub struct WorkerRoute {
     pub name: String,
     /// Its rank.
     pub rank: u16,
-    /// All nodes of its way, from itself to the server.
+    /// All nodes of its way, from itself to the server; where it is the server's host, from that to its
+    /// switch and back.
     #[serde(skip)]
     pub path: Vec<NodeKey>,
     /// Its hop stack for GRADIENT: the programmable switches of the way, then the server's entry.
@@ -92,7 +93,8 @@ pub struct SwitchRole {
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
-    /// Its ports towards the workers, in rising order.
+    /// Its ports towards the workers, in rising order. Where the server's host is a worker, the port towards
+    /// the server is one of them.
     pub down: Vec<TreePort>,
     /// What its admission table lets in.
     pub admission: Vec<Admission>,
@@ -122,7 +124,7 @@ pub struct TreePort {
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
-    /// Bit n: a hop entry may name child n. A switch that does not add up has only child 0.
+    /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not add up has only child 0.
     pub children: u64,
     /// Whether GRADIENT may come in here.
     pub gradient: bool,
@@ -137,7 +139,8 @@ pub struct Admission {
 /// How a switch passes a multicast RESULT on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResultGroup {
-    /// The ports of the multicast group, in rising order.
+    /// The ports of the multicast group, in rising order. The one that the RESULT comes in by is among them
+    /// where the server's host is a worker.
     pub ports: Vec<u16>,
     /// Whether it releases the slot.
     pub release: bool,

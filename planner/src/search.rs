@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use tributary_topology::Topology;
+use tributary_topology::{NodeKey, Topology};
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
+use crate::assemble::Parts;
 use crate::candidates::candidates;
 use crate::check;
 use crate::compare::Comparison;
@@ -39,7 +40,8 @@ pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Resul
     let choice = best(&fabric, job, fits)?;
     let comparison = Comparison::of(&fabric, job, &choice)?;
     let notes = notes::notes(&fabric, job, &choice, &comparison);
-    let plan = Plan::assemble(&fabric, job, choice, comparison, notes);
+    let Choice { tree, roles: Roles { stacks, .. }, downlink, traffic } = choice;
+    let plan = Plan::assemble(&fabric, job, Parts { tree, stacks, downlink, traffic, comparison, notes });
     check::rules(&plan).map_err(PlanError::Internal)?;
     Ok(plan)
 }
@@ -69,10 +71,11 @@ pub(crate) fn best(
 impl Choice {
     fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         let roles = Roles::on(&tree, fabric, job);
-        let plain = tree.bottom_up().iter().any(|&node| fabric.is_plain(node));
+        let plain = tree.bottom_up().iter().any(|&switch| fabric.is_plain(switch));
         // A plain switch knows no multicast groups of ours.
         let downlink = if plain { Downlink::Unicast } else { job.downlink };
-        let traffic = Traffic::on(&tree, &roles, fabric, job, downlink);
+        let adds_up = |switch| roles.merges.get(&switch).is_some_and(|merge| merge.aggregate);
+        let traffic = Traffic::on(&tree, adds_up, fabric, job.gradient_bytes, downlink);
         Self { tree, roles, downlink, traffic }
     }
 
@@ -99,13 +102,17 @@ fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), Pl
 }
 
 fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
-    let mut members = HashSet::new();
-    for key in job.hosts().into_iter().chain([job.server]) {
+    let hosts = job.hosts();
+    let mut workers = HashSet::new();
+    for (n, &key) in hosts.iter().chain([&job.server]).enumerate() {
         let node = topology.get(key).ok_or(PlanError::NoSuchNode(key.index()))?;
         node.host().ok_or_else(|| PlanError::NotAHost(node.name.clone()))?;
-        if !members.insert(key) {
-            return Err(PlanError::DuplicateMember(node.name.clone()));
+        if n < hosts.len() && !workers.insert(key) {
+            return Err(PlanError::DuplicateWorker(node.name.clone()));
         }
+    }
+    if workers.contains(&job.server) {
+        check_turning(topology, job.server)?;
     }
     if job.workers.is_empty() {
         return Err(PlanError::NoWorkers);
@@ -125,6 +132,19 @@ fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// The gradients of a worker on the server's host leave their first switch by the port that they came in
+/// by, and only our program does that.
+fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> {
+    let first = topology.neighbours(server).first().map(|via| &topology[via.node]);
+    match first.filter(|first| first.switch().is_some_and(|switch| !switch.programmable)) {
+        None => Ok(()),
+        Some(plain) => Err(PlanError::WorkerServesBehindPlainSwitch {
+            server: topology[server].name.clone(),
+            switch: plain.name.clone(),
+        }),
+    }
+}
+
 /// Names a worker that cannot reach the server: there are no candidates because of at least one.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
     let alone = |worker: &&Member| candidates(fabric, &[worker.host], job.server).is_empty();
@@ -137,7 +157,9 @@ fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
 
 /// The same job as a plain parameter server does it: nothing adds up, a result for every worker.
 pub(crate) fn parameter_server(fabric: &Fabric<'_>, job: &JobRequest) -> Result<Choice, PlanError> {
-    let plain = JobRequest { aggregation: Aggregation::None, downlink: Downlink::Unicast, ..job.clone() };
+    let mut plain = JobRequest { aggregation: Aggregation::None, downlink: Downlink::Unicast, ..job.clone() };
+    // What a worker on the server's own host gives it need not travel.
+    plain.workers.retain(|worker| worker.host != job.server);
     // It needs neither hop stacks nor slots, so that their limits do not bind it.
     best(fabric, &plain, |_, _, _| Ok(()))
 }
@@ -149,7 +171,7 @@ mod tests {
 
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
-    use tributary_topology::{Neighbour, NodeKey};
+    use tributary_topology::Neighbour;
 
     use super::*;
     use crate::random;
@@ -169,15 +191,18 @@ mod tests {
             }
             Tree::new(job.server, &job.hosts(), &parents)
         };
-        let fits = |tree: &Tree| tree.fits_plain_switches(fabric, &job.hosts());
+        let fits = |tree: &Tree| tree.fits_plain_switches(fabric);
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
     }
 
     /// Whether the choice is as good as the best of all trees; `None` where those are too many.
-    fn is_optimal(topology: &Topology, aggregation: Aggregation) -> Option<bool> {
+    fn is_optimal(topology: &Topology, aggregation: Aggregation, worker_serves: bool) -> Option<bool> {
         let state = FabricState::of(topology, 4096);
         let fabric = Fabric::new(topology, &state);
-        let job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
+        let mut job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
+        if worker_serves {
+            job.server = job.workers.first()?.host;
+        }
         let found = best(&fabric, &job, fits).ok()?;
         let every = all_trees(&fabric, &job).into_iter().map(|tree| Choice::on(tree, &fabric, &job));
         let seconds = every.filter(|choice| fits(&fabric, &job, choice).is_ok()).map(|c| c.traffic.seconds);
@@ -190,9 +215,13 @@ mod tests {
     fn the_choice_is_nearly_always_the_best_of_all_trees() {
         let mut runner = TestRunner::deterministic();
         let (mut judged, mut optimal) = (0, 0);
-        while judged < 400 {
+        while judged < 600 {
             let topology = random::topologies().new_tree(&mut runner).unwrap().current();
-            let results = [Aggregation::Tree, Aggregation::None].map(|a| is_optimal(&topology, a));
+            let results = [
+                is_optimal(&topology, Aggregation::Tree, false),
+                is_optimal(&topology, Aggregation::None, false),
+                is_optimal(&topology, Aggregation::Tree, true),
+            ];
             judged += results.iter().flatten().count();
             optimal += results.iter().flatten().filter(|optimal| **optimal).count();
         }

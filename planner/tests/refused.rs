@@ -37,14 +37,26 @@ fn members_that_make_no_job() {
     assert_eq!(refused(&|job| job.workers.clear()), PlanError::NoWorkers);
     assert_eq!(
         refused(&|job| job.workers.push(Member { rank: 3, host: key("w0") })),
-        PlanError::DuplicateMember("w0".into())
+        PlanError::DuplicateWorker("w0".into())
     );
-    assert_eq!(refused(&|job| job.server = key("w0")), PlanError::DuplicateMember("w0".into()));
     assert_eq!(refused(&|job| job.server = key("s0")), PlanError::NotAHost("s0".into()));
     assert_eq!(
         refused(&|job| job.workers.push(Member { rank: 3, host: NodeKey::new(99) })),
         PlanError::NoSuchNode(99)
     );
+}
+
+#[test]
+fn a_worker_behind_a_plain_switch_cannot_be_the_server() {
+    let text = "name = 'plain'\ndefaults = { rate = '1 Gbit/s' }
+        switch = [{ name = 'a' }, { name = 'b', programmable = false }]
+        host = [{ name = 'ps', role = 'server' }, { name = 'w0', role = 'worker' }, { name = 'w1', role = 'worker' }]
+        link = [{ ends = ['a', 'b'] }, { ends = ['a', 'ps'] }, { ends = ['a', 'w0'] }, { ends = ['b', 'w1'] }]";
+    let topology = Topology::parse(text, "plain.toml").unwrap();
+    let served_by = |name| planned(&topology, |job| job.server = topology.find(name).unwrap());
+    assert_eq!(served_by("w0").unwrap().server.name, "w0");
+    let error = PlanError::WorkerServesBehindPlainSwitch { server: "w1".into(), switch: "b".into() };
+    assert_eq!(served_by("w1").unwrap_err(), error);
 }
 
 #[test]

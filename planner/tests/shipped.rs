@@ -101,6 +101,31 @@ fn stacks_and_tables_of_three_tiers() {
 }
 
 #[test]
+fn a_worker_that_serves_is_a_child_where_its_sums_come_from() {
+    let topology = shipped("three-tier-8.toml");
+    let w0 = topology.find("w0").unwrap();
+    let mut job = JobRequest { server: w0, ..job(&topology) };
+    job.workers.truncate(4);
+    let plan = planned(&topology, &job);
+    let up: Vec<_> = plan.workers[0].up.iter().map(entry).collect();
+    assert_eq!(up, [(4, 2, true, 1, 3), (1002, 0, true, 0, 1)], "in and out by leaf0's port 2");
+    assert_eq!(plan.workers[0].down.iter().map(entry).collect::<Vec<_>>(), [(4, 2, true, 1, 3)]);
+    let up: Vec<_> = plan.workers[3].up.iter().map(entry).collect();
+    assert_eq!(up, [(5, 1, true, 1, 2), (2, 2, false, 0, 0), (4, 2, true, 0, 3), (1002, 0, true, 0, 1)]);
+
+    let leaf = switch(&plan, "leaf0");
+    let admitted: Vec<_> =
+        leaf.admission.iter().map(|a| (a.ingress_port, a.children, a.gradient, a.result)).collect();
+    assert_eq!(admitted, [(1, 0b001, true, false), (2, 0b010, true, true), (3, 0b100, true, false)]);
+    assert_eq!(leaf.egress_ports, [1, 2, 3]);
+    assert_eq!(leaf.result_group.as_ref().unwrap().ports, [1, 2, 3]);
+    assert_eq!((leaf.up.port, leaf.down[1].port, leaf.down[1].key), (2, 2, w0));
+    let link = plan.traffic.links.iter().find(|link| link.from == "w0").unwrap();
+    assert!(!link.towards_server && plan.traffic.out_of_server == link.bytes);
+    assert!(plan.notes[0].starts_with("w0 is the server and rank 0"), "{:?}", plan.notes);
+}
+
+#[test]
 fn only_leaves_add_up_where_only_they_may() {
     let plan = with(&shipped("three-tier-8.toml"), Aggregation::Leaf, Downlink::Multicast);
     for switch in &plan.switches {
