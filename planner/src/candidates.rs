@@ -42,7 +42,7 @@ type Way = (Neighbour, u64);
 /// The ways on from a node that a tree may use, by port: those that are alive and, where a plain switch is
 /// at either end, among those that ordinary frames take.
 fn ways(fabric: &Fabric<'_>, node: NodeKey) -> Vec<Way> {
-    if fabric.state.dead_nodes.contains(&node) {
+    if !fabric.is_live(node) {
         return Vec::new();
     }
     let ordinary = |via: &Neighbour| fabric.forwarding.ports(node).iter().any(|port| port.link == via.link);

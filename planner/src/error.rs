@@ -54,6 +54,16 @@ pub enum PlanError {
         /// The server.
         server: String,
     },
+    /// Whoever could serve reaches no worker.
+    #[error(
+        "no worker can reach a host that could serve the job ({}): start an agent or a server that is near one \
+         of them, or mend what is down",
+        if .candidates.is_empty() { "there is none".to_owned() } else { .candidates.join(", ") }
+    )]
+    NoServer {
+        /// The names of those that could serve.
+        candidates: Vec<String>,
+    },
     /// The way is longer than a packet's hop stack.
     #[error(
         "worker {worker:?} is {hops} hops from the server, and a packet carries {most} at most: choose a \

@@ -70,14 +70,14 @@ impl<'a> Fabric<'a> {
         self.state.free_slots.get(&switch).copied().unwrap_or(0)
     }
 
-    pub(crate) fn is_alive(&self, via: &Neighbour) -> bool {
-        !self.state.dead_nodes.contains(&via.node) && !self.state.dead_links.contains(&via.link)
+    pub(crate) fn is_live(&self, node: NodeKey) -> bool {
+        !self.state.dead_nodes.contains(&node)
     }
 
     /// What `node` is linked to and alive, by port.
     pub(crate) fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
         let mut all = self.topology.neighbours(node);
-        all.retain(|via| self.is_alive(via));
+        all.retain(|via| self.is_live(via.node) && !self.state.dead_links.contains(&via.link));
         all
     }
 

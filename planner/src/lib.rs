@@ -4,10 +4,13 @@
 //! trees (`candidates`), lets each switch on them add up where it can (`roles`), counts the bytes that
 //! each link will carry (`traffic`) and keeps the tree whose busiest link is done first. What comes out
 //! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
+//!
+//! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
 
 mod assemble;
 mod candidates;
 mod check;
+mod choose;
 mod compare;
 mod error;
 mod fabric;
@@ -22,6 +25,7 @@ mod search;
 mod traffic;
 mod tree;
 
+pub use choose::{Chosen, choose, reachable};
 pub use compare::Comparison;
 pub use error::PlanError;
 pub use fabric::FabricState;

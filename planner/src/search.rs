@@ -101,18 +101,29 @@ fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), Pl
     Ok(())
 }
 
-fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
-    let hosts = job.hosts();
-    let mut workers = HashSet::new();
-    for (n, &key) in hosts.iter().chain([&job.server]).enumerate() {
-        let node = topology.get(key).ok_or(PlanError::NoSuchNode(key.index()))?;
-        node.host().ok_or_else(|| PlanError::NotAHost(node.name.clone()))?;
-        if n < hosts.len() && !workers.insert(key) {
-            return Err(PlanError::DuplicateWorker(node.name.clone()));
-        }
-    }
-    if workers.contains(&job.server) {
+/// Whether the job, which is known to make sense, has a plan.
+pub(crate) fn is_plannable(fabric: &Fabric<'_>, job: &JobRequest) -> bool {
+    best(fabric, job, fits).is_ok()
+}
+
+/// Whether the request makes sense on this topology.
+pub(crate) fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
+    check_workers(topology, job)?;
+    check_host(topology, job.server)?;
+    if job.workers.iter().any(|worker| worker.host == job.server) {
         check_turning(topology, job.server)?;
+    }
+    Ok(())
+}
+
+/// The same, whoever serves.
+pub(crate) fn check_workers(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
+    let mut hosts = HashSet::new();
+    for worker in &job.workers {
+        check_host(topology, worker.host)?;
+        if !hosts.insert(worker.host) {
+            return Err(PlanError::DuplicateWorker(topology[worker.host].name.clone()));
+        }
     }
     if job.workers.is_empty() {
         return Err(PlanError::NoWorkers);
@@ -130,6 +141,11 @@ fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
         return Err(PlanError::EmptyGradient);
     }
     Ok(())
+}
+
+fn check_host(topology: &Topology, key: NodeKey) -> Result<(), PlanError> {
+    let node = topology.get(key).ok_or(PlanError::NoSuchNode(key.index()))?;
+    node.host().map(|_| ()).ok_or_else(|| PlanError::NotAHost(node.name.clone()))
 }
 
 /// The gradients of a worker on the server's host leave their first switch by the port that they came in
