@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tributary_topology::{Neighbour, NodeKey, Role, Topology};
 
 use crate::error::PlanError;
-use crate::fabric::{Fabric, FabricState};
+use crate::fabric::{Fabric, FabricState, carries};
 use crate::request::{JobRequest, Member};
 use crate::search::{check_workers, is_plannable};
 
@@ -153,9 +153,8 @@ impl<'a> Reach<'a> {
         }
         let mut onwards = self.neighbours(node).to_vec();
         if self.fabric.is_plain(node) {
-            let next = |to| self.fabric.forwarding.next(node, to).map(|via| via.link);
-            let fits = next(host) == Some(step.link) && next(server) != Some(step.link);
-            onwards.retain(|via| fits && next(server) == Some(via.link));
+            let ends = [host, server];
+            onwards.retain(|via| carries(&self.fabric.forwarding, node, ends, [step.link, via.link]));
         }
         onwards
     }

@@ -6,14 +6,17 @@
 //! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!
 //! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
+//! When something has come back, [`is_better`] says whether moving is worth a pause.
 
 mod assemble;
+mod better;
 mod candidates;
 mod check;
 mod choose;
 mod compare;
 mod error;
 mod fabric;
+mod loads;
 mod notes;
 mod plan;
 #[cfg(test)]
@@ -25,6 +28,7 @@ mod search;
 mod traffic;
 mod tree;
 
+pub use better::is_better;
 pub use choose::{Chosen, choose, reachable};
 pub use compare::Comparison;
 pub use error::PlanError;

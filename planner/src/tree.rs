@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, carries};
 
 /// An in-tree that leads every worker to the server. Children are in the order of the node's ports.
 ///
@@ -127,21 +127,15 @@ impl Tree {
         self.steps().map(|(_, up)| up.link).collect()
     }
 
-    /// Whether every plain switch of the tree forwards the job's frames, which it does by MAC address,
-    /// along the tree: up to the server and down to every worker. It never sends a frame back by the port
-    /// that it came in by.
+    /// Whether every plain switch of the tree forwards the job's frames along it, up to the server and down to
+    /// every worker.
     pub(crate) fn fits_plain_switches(&self, fabric: &Fabric<'_>) -> bool {
-        let fits = |worker: NodeKey| {
-            let way = self.way(worker);
-            way.windows(2).all(|steps| {
-                let [(_, below), (node, up)] = [steps[0], steps[1]];
-                let forwards = |to, by| fabric.forwarding.next(node, to).is_some_and(|via| via.link == by);
-                !fabric.is_plain(node)
-                    || (below.link != up.link
-                        && forwards(self.server, up.link)
-                        && forwards(worker, below.link))
+        self.leaves.keys().all(|&worker| {
+            self.way(worker).windows(2).all(|steps| {
+                let [(_, below), (switch, up)] = [steps[0], steps[1]];
+                let (ends, links) = ([worker, self.server], [below.link, up.link]);
+                !fabric.is_plain(switch) || carries(&fabric.forwarding, switch, ends, links)
             })
-        };
-        self.leaves.keys().all(|&worker| fits(worker))
+        })
     }
 }
