@@ -38,18 +38,26 @@ pub struct Comparison {
 
 impl Comparison {
     pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<Self, PlanError> {
-        let tree_seconds = choice.traffic.seconds;
         let plain = parameter_server(fabric, job)?.traffic;
-        let (ring_bytes, ring_seconds) = ring(fabric, job, choice);
-        Ok(Self {
+        let plain_bytes = plain.busiest_link().map_or(0, |link| link.bytes);
+        Ok(Self::with(choice.traffic.seconds, ring(fabric, job, choice), (plain_bytes, plain.seconds)))
+    }
+
+    /// Compares what the tree takes with bytes and seconds of the two others.
+    pub(crate) fn with(
+        tree_seconds: f64,
+        (ring_bytes, ring_seconds): (u64, f64),
+        (parameter_server_bytes, parameter_server_seconds): (u64, f64),
+    ) -> Self {
+        Self {
             tree_seconds,
             ring_seconds,
             ring_bytes,
-            parameter_server_seconds: plain.seconds,
-            parameter_server_bytes: plain.busiest_link().map_or(0, |link| link.bytes),
+            parameter_server_seconds,
+            parameter_server_bytes,
             speedup_over_ring: (ring_seconds > 0.0).then(|| ring_seconds / tree_seconds),
-            speedup_over_parameter_server: plain.seconds / tree_seconds,
-        })
+            speedup_over_parameter_server: parameter_server_seconds / tree_seconds,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod random;
 mod request;
 mod roles;
 mod search;
+mod stored;
 mod traffic;
 mod tree;
 
@@ -36,4 +37,5 @@ pub use fabric::FabricState;
 pub use plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
 pub use request::{Aggregation, Downlink, JobRequest, Member};
 pub use search::plan;
+pub use stored::{StoredPlan, StoredPlanError};
 pub use traffic::{LinkTraffic, Traffic};

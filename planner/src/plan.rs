@@ -1,7 +1,6 @@
 //! What a plan says.
 
-use serde::Serialize;
-use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
 use tributary_wire::{Hop, NodeId};
 
@@ -151,23 +150,31 @@ fn node_id<S: Serializer>(id: &NodeId, serializer: S) -> Result<S::Ok, S::Error>
 }
 
 fn hops<S: Serializer>(stack: &[Hop], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Entry {
-        node: u16,
-        egress_port: u16,
-        aggregate: bool,
-        child: u8,
-        fan_in: u8,
+    serializer.collect_seq(stack.iter().map(HopEntry::from))
+}
+
+/// A hop as it is shown and stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HopEntry {
+    node: u16,
+    egress_port: u16,
+    aggregate: bool,
+    child: u8,
+    fan_in: u8,
+}
+
+impl From<&Hop> for HopEntry {
+    fn from(hop: &Hop) -> Self {
+        let Hop { node, egress_port, aggregate, child, fan_in } = *hop;
+        Self { node: node.get(), egress_port, aggregate, child, fan_in }
     }
-    let mut list = serializer.serialize_seq(Some(stack.len()))?;
-    for hop in stack {
-        list.serialize_element(&Entry {
-            node: hop.node.get(),
-            egress_port: hop.egress_port,
-            aggregate: hop.aggregate,
-            child: hop.child,
-            fan_in: hop.fan_in,
-        })?;
+}
+
+impl HopEntry {
+    /// `None` for a node that no node can be.
+    pub(crate) fn hop(self) -> Option<Hop> {
+        let Self { node, egress_port, aggregate, child, fan_in } = self;
+        Some(Hop { node: NodeId::new(node)?, egress_port, aggregate, child, fan_in })
     }
-    list.end()
 }

@@ -1,10 +1,10 @@
 //! What is to be planned: a job.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 
 /// Which switches may add up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
     /// Every switch of the tree that can.
@@ -16,7 +16,7 @@ pub enum Aggregation {
 }
 
 /// How results travel to the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Downlink {
     /// One copy a link, by the job's multicast group on each switch.
