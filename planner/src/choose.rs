@@ -108,24 +108,55 @@ struct Reach<'a> {
     fabric: &'a Fabric<'a>,
     /// By node.
     neighbours: Vec<Vec<Neighbour>>,
+    /// By node: the number of the piece of the network that it is in.
+    pieces: Vec<usize>,
+    /// The pieces with plain switches, where a way is not for everyone.
+    with_plain: BTreeSet<usize>,
 }
 
 impl<'a> Reach<'a> {
     fn new(fabric: &'a Fabric<'a>) -> Self {
-        let neighbours = fabric.topology.nodes().map(|(node, _)| fabric.neighbours(node)).collect();
-        Self { fabric, neighbours }
+        let neighbours: Vec<_> = fabric.topology.nodes().map(|(node, _)| fabric.neighbours(node)).collect();
+        let pieces = vec![usize::MAX; neighbours.len()];
+        let mut reach = Self { fabric, neighbours, pieces, with_plain: BTreeSet::new() };
+        let alive = fabric.topology.nodes().map(|(node, _)| node).filter(|&node| fabric.is_live(node));
+        alive.for_each(|node| reach.spread(node));
+        reach
+    }
+
+    /// Gives everything that is linked to the node its number, unless it has another one already.
+    fn spread(&mut self, from: NodeKey) {
+        let mut queue = vec![from];
+        while let Some(node) = queue.pop() {
+            match self.pieces.get_mut(node.index()) {
+                Some(piece) if *piece == usize::MAX => *piece = from.index(),
+                _ => continue,
+            }
+            if self.fabric.is_plain(node) {
+                self.with_plain.insert(from.index());
+            }
+            queue.extend(self.neighbours(node).iter().map(|via| via.node));
+        }
     }
 
     fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.neighbours.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether there is a way from the host to the server that every plain switch on it takes, both there and
-    /// back. Such a switch has one way in and one way out for the two, so trying each node once is enough.
+    /// Whether the host can send to the server and get results back.
     fn has_way(&self, host: NodeKey, server: NodeKey) -> bool {
         if !self.is_live_host(host) || !self.is_live_host(server) {
             return false;
         }
+        let [piece, of_server] = [host, server].map(|key| self.pieces.get(key.index()));
+        let linked = piece == of_server && !self.neighbours(host).is_empty();
+        linked
+            && (piece.is_some_and(|piece| !self.with_plain.contains(piece)) || self.finds_way(host, server))
+    }
+
+    /// Whether there is a way that every plain switch on it takes, both there and back. Such a switch has one way
+    /// in and one way out for the two, so trying each node once is enough.
+    fn finds_way(&self, host: NodeKey, server: NodeKey) -> bool {
         let mut tried = vec![false; self.neighbours.len()];
         let mut queue = self.neighbours(host).to_vec();
         while let Some(step) = queue.pop() {

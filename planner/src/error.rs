@@ -54,10 +54,10 @@ pub enum PlanError {
         /// The server.
         server: String,
     },
-    /// Whoever could serve reaches no worker.
+    /// No worker reaches a host that could serve.
     #[error(
-        "no worker can reach a host that could serve the job ({}): start an agent or a server that is near one \
-         of them, or mend what is down",
+        "no worker of the job reaches a host that could serve it ({}): mend what is down, or start an agent or a \
+         server on a host that a worker reaches",
         if .candidates.is_empty() { "there is none".to_owned() } else { .candidates.join(", ") }
     )]
     NoServer {

@@ -166,7 +166,7 @@ fn nobody_is_left() {
     let mut fabric = Fabric::shipped("two-workers.toml");
     fabric.kill("leaf");
     let error = fabric.chosen().unwrap_err();
-    assert!(error.to_string().contains("could serve the job (ps, w0, w1)"), "{error}");
+    assert!(error.to_string().contains("could serve it (ps, w0, w1)"), "{error}");
     let none = choose(&fabric.topology, &fabric.state, &fabric.job, &[]).unwrap_err();
     assert_eq!(none, PlanError::NoServer { candidates: Vec::new() });
     let switch = choose(&fabric.topology, &fabric.state, &fabric.job, &[fabric.key("leaf")]);
