@@ -164,6 +164,21 @@ fn after_a_change_a_worker_asks_at_once_however_long_it_has_waited() {
 
 #[test]
 fn what_a_worker_holds_does_not_grow_with_generations() {
+    let members_come_and_go = |worker: &mut Worker, ids: std::ops::Range<u16>| {
+        ids.map(|id| {
+            worker.freeze();
+            let members: &[Rank] = if id % 2 == 0 { &[ME] } else { &[ME, OTHER] };
+            worker.change_generation(NOW, job(id), members).unwrap();
+            format!("{worker:?}").len()
+        })
+        .max()
+        .unwrap()
+    };
+    let mut idle = Worker::new(config(4)).unwrap();
+    let few = members_come_and_go(&mut idle, 6..20);
+    let many = members_come_and_go(&mut idle, 20..500);
+    assert!(many < few + 100, "{few} and {many} characters");
+
     let (mut worker, _) = under_way(4, 6);
     let mut change = |id: u16, members: &[Rank]| {
         worker.change_generation(NOW, job(id), members).unwrap();

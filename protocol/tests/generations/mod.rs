@@ -16,12 +16,17 @@ const STEPS: usize = 120_000;
 fn churns() -> impl Strategy<Value = Churn> {
     let rate = prop_oneof![Just(0.002), Just(0.01), Just(0.03)];
     let mostly = || prop_oneof![3 => Just(true), 1 => Just(false)];
-    (rate, mostly(), mostly(), any::<bool>()).prop_map(|(rate, members, servers, abandons)| Churn {
-        rate,
-        members,
-        servers,
-        abandons,
-    })
+    let talk = prop_oneof![Just(0.02), Just(0.1), Just(0.4)];
+    (rate, talk, any::<bool>(), mostly(), mostly(), any::<bool>()).prop_map(
+        |(rate, talk, impatient, members, servers, abandons)| Churn {
+            rate,
+            talk,
+            impatient,
+            members,
+            servers,
+            abandons,
+        },
+    )
 }
 
 fn jobs() -> impl Strategy<Value = Setup> {

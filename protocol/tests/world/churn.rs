@@ -5,7 +5,7 @@ use tributary_wire::Rank;
 
 use super::World;
 
-/// How many orders a host may have before it.
+/// How many orders a host, and how many news the controller may have before them.
 const BACKLOG: usize = 6;
 
 /// Something that the controller will hear of.
@@ -20,6 +20,11 @@ pub(super) enum News {
 pub(crate) struct Churn {
     /// Chance of an event, per step.
     pub(crate) rate: f64,
+    /// Chance that controller and members get on with their talk, per step: compared with packets they may be slow
+    /// or swift.
+    pub(crate) talk: f64,
+    /// Whether the controller takes members for dead that are only slow.
+    pub(crate) impatient: bool,
     /// Whether members leave, die and come back.
     pub(crate) members: bool,
     /// Whether servers die and move.
@@ -29,15 +34,17 @@ pub(crate) struct Churn {
 }
 
 impl Churn {
-    pub(crate) const NONE: Self = Self { rate: 0.0, members: false, servers: false, abandons: false };
+    pub(crate) const NONE: Self =
+        Self { rate: 0.0, talk: 0.0, impatient: false, members: false, servers: false, abandons: false };
 }
 
 impl World {
     /// Perhaps something happens.
     pub(super) fn churn(&mut self) {
         let churn = self.churn;
-        // Members may be some orders behind, but must not be ever more.
-        let overtaken = self.hosts.iter().any(|host| host.orders.len() > BACKLOG);
+        // The controller may be some news behind, and members some orders, but not ever more.
+        let overtaken =
+            self.news.len() > BACKLOG || self.hosts.iter().any(|host| host.orders.len() > BACKLOG);
         if churn.rate == 0.0 || overtaken || !self.rng.random_bool(churn.rate) {
             return;
         }
@@ -78,10 +85,11 @@ impl World {
 
     /// The controller hears of something, some time after it has happened.
     pub(super) fn hear(&mut self) {
-        match self.news.pop() {
+        let Some(at) = self.news.len().checked_sub(1) else { return };
+        match self.news.swap_remove(self.rng.random_range(0..=at)) {
             // It may have been missed, and removed, already; and have come back.
-            Some(News::Dead(rank)) if self.is_dead_member(rank) => self.controller.leaves(rank),
-            Some(News::ServerDead) if !self.servers.contains_key(&self.fabric.server) => {
+            News::Dead(rank) if self.is_dead_member(rank) => self.controller.leaves(rank),
+            News::ServerDead if !self.servers.contains_key(&self.fabric.server) => {
                 self.controller.server_died();
             }
             _ => {}

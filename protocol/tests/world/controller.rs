@@ -124,7 +124,7 @@ impl World {
         let silent: Vec<Rank> = attempt.members.iter().copied().filter(silent).collect();
         for rank in silent {
             let alive = self.hosts[usize::from(rank.get())].is_alive();
-            if !alive || (self.rng.random_bool(0.1) && self.can_lose(rank)) {
+            if !alive || (self.churn.impatient && self.rng.random_bool(0.1) && self.can_lose(rank)) {
                 self.controller.leaves(rank);
             }
         }

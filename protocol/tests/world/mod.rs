@@ -201,7 +201,11 @@ impl World {
         let members: Vec<String> = self.ledger.members().iter().map(member).collect();
         let server = self.servers.get(&self.fabric.server).map(Server::stats);
         let (controller, expect) = (&self.controller, self.to_expect.len());
-        format!("stuck: {members:#?}\n{controller:?}\n{server:?}; {expect} not expected")
+        format!(
+            "stuck: {members:#?}\n{controller:?} {:?}\n{server:?}; {expect} not expected, {} packets",
+            self.news,
+            self.network.len()
+        )
     }
 
     /// Runs where operations are meant to fail.
@@ -222,7 +226,10 @@ impl World {
 
     fn step(&mut self, faulty: bool) -> Result<(), String> {
         self.now = self.now + Duration::from_micros(10);
-        if self.network.is_empty() || self.rng.random_bool(0.05) {
+        if self.rng.random_bool(self.churn.talk) {
+            return self.talk();
+        }
+        if self.network.is_empty() || self.rng.random_bool(0.02) {
             return self.stir();
         }
         if faulty && self.rng.random_bool(self.faults.reboots) {
@@ -251,8 +258,30 @@ impl World {
         self.deliver(packet, faulty)
     }
 
-    /// Something happens that is no packet: the server is told of an operation, the controller and its members
-    /// talk, or a worker's process or its clock makes itself felt.
+    /// The controller and its members talk.
+    fn talk(&mut self) -> Result<(), String> {
+        let at = self.rng.random_range(0..self.hosts.len());
+        match self.rng.random_range(0..6) {
+            0 => {
+                if self.rng.random_bool(0.2) {
+                    self.hear();
+                }
+                self.control()
+            }
+            1..3 if !self.answers.is_empty() => {
+                let answer = self.answers.swap_remove(self.rng.random_range(0..self.answers.len()));
+                self.take_answer(answer)
+            }
+            _ => {
+                let Some(order) = self.hosts[at].orders.pop_front() else { return Ok(()) };
+                let answer = self.hosts[at].obey(self.now, order, self.bug)?;
+                self.answers.extend(answer);
+                self.drain(at)
+            }
+        }
+    }
+
+    /// The server is told of an operation, or a worker's process or its clock makes itself felt.
     fn stir(&mut self) -> Result<(), String> {
         if !self.to_expect.is_empty() && self.rng.random_bool(0.1) {
             let tensor = self.to_expect.pop().unwrap();
@@ -260,28 +289,14 @@ impl World {
             return self.take_read();
         }
         let at = self.rng.random_range(0..self.hosts.len());
-        match self.rng.random_range(0..8) {
-            0 if self.rng.random_bool(0.2) => self.hear(),
-            1 => self.control()?,
-            2 if !self.answers.is_empty() => {
-                let answer = self.answers.swap_remove(self.rng.random_range(0..self.answers.len()));
-                self.take_answer(answer)?;
-            }
-            3 => {
-                if let Some(order) = self.hosts[at].orders.pop_front() {
-                    let answer = self.hosts[at].obey(self.now, order, self.bug)?;
-                    self.answers.extend(answer);
-                }
-            }
-            4..6 if self.hosts[at].has_more() => self.hosts[at].start_next(),
-            _ => {
-                if let Some(worker) = &mut self.hosts[at].worker
-                    && let Some(deadline) = worker.poll_timeout()
-                {
-                    self.now = self.now.max(deadline);
-                    worker.handle_timeout(self.now);
-                }
-            }
+        let host = &mut self.hosts[at];
+        if host.has_more() && self.rng.random_bool(0.5) {
+            host.start_next();
+        } else if let Some(worker) = &mut host.worker
+            && let Some(deadline) = worker.poll_timeout()
+        {
+            self.now = self.now.max(deadline);
+            worker.handle_timeout(self.now);
         }
         self.drain(at)
     }
