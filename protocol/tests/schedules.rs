@@ -34,7 +34,7 @@ fn faults() -> impl Strategy<Value = Faults> {
     let loss = prop_oneof![Just(0.0), Just(0.05), Just(0.3)];
     let reboots = prop_oneof![Just(0.0), Just(0.01)];
     let damage = prop_oneof![3 => Just(0.0), 1 => Just(0.02)];
-    let late = prop_oneof![Just(0.0), Just(0.01)];
+    let late = prop_oneof![Just(0.0), Just(0.03)];
     (loss, prop_oneof![Just(0.0), Just(0.2)], late, reboots, damage).prop_map(
         |(loss, duplicates, late, reboots, damage)| {
             let damaged = Faults::NONE.damaged;

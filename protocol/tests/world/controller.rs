@@ -36,8 +36,8 @@ struct Attempt {
     members: Vec<Rank>,
     joiners: Vec<Rank>,
     new_server: bool,
-    /// The members were told to go on to the boundary.
-    proceeding: bool,
+    /// How many operations the members were told to finish first.
+    until: Option<u64>,
     standings: BTreeMap<Rank, Standing>,
     provided: Option<Provided>,
     age: u32,
@@ -71,16 +71,8 @@ impl Controller {
     fn begin(&mut self, members: Vec<Rank>, joiners: Vec<Rank>, new_server: bool) -> u32 {
         self.attempts += 1;
         let (id, standings) = (self.attempts, BTreeMap::new());
-        let attempt = Attempt {
-            id,
-            members,
-            joiners,
-            new_server,
-            proceeding: false,
-            standings,
-            provided: None,
-            age: 0,
-        };
+        let attempt =
+            Attempt { id, members, joiners, new_server, until: None, standings, provided: None, age: 0 };
         self.attempt = Some(attempt);
         id
     }
@@ -167,15 +159,20 @@ impl World {
         let together =
             first.is_some_and(|(idle, ..)| idle) && standings.all(|other| Some(place(other)) == first);
         if !attempt.joiners.is_empty() && !together && bug != Some(Bug::JoinInside) {
-            if attempt.proceeding {
+            if attempt.until.is_some() {
                 return Err(format!("members stop at different places: {:?}", attempt.standings));
             }
-            attempt.proceeding = true;
             let until = attempt.standings.values().map(|standing| standing.begun).max().unwrap_or_default();
+            attempt.until = Some(until);
             attempt.standings.clear();
             self.tell_all(&members, |_| Order::Proceed { attempt: id, until });
             self.see("members that proceed to a boundary");
             return Ok(());
+        }
+        if let (Some(until), Some((_, begun, _))) = (attempt.until, first)
+            && begun != until
+        {
+            return Err(format!("members have begun {begun} operations, not {until}"));
         }
         if !attempt.new_server {
             return self.carry_out();

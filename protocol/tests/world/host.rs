@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) orders: VecDeque<Order>,
     /// The attempt for which it proceeds.
     proceeding: Option<u32>,
+    /// Where it has told the controller that it stands, frozen.
+    told: Option<Standing>,
 }
 
 impl Host {
@@ -72,6 +74,7 @@ impl Host {
             abandoned: BTreeSet::new(),
             orders: VecDeque::new(),
             proceeding: None,
+            told: None,
         }
     }
 
@@ -79,7 +82,7 @@ impl Host {
     pub(crate) fn die(&mut self) {
         self.worker = None;
         self.orders.clear();
-        self.proceeding = None;
+        (self.proceeding, self.told) = (None, None);
     }
 
     /// Whether it has a worker, or will have one.
@@ -135,9 +138,10 @@ impl Host {
                 if bug != Some(Bug::NoFreeze) {
                     worker.freeze();
                 }
-                return Ok(Some(Answer::Prepared { attempt, rank: self.rank, standing: worker.standing() }));
+                return Ok(self.prepared(attempt));
             }
             Order::Proceed { attempt, until } => {
+                self.told = None;
                 worker.proceed(now, until);
                 self.proceeding = (until < u64::MAX).then_some(attempt);
             }
@@ -148,6 +152,9 @@ impl Host {
             }
             Order::Change { place, job, members } => {
                 self.proceeding = None;
+                if self.told.take().is_some_and(|told| told != worker.standing()) {
+                    return Err(format!("rank {} is not where it said that it stands", self.rank));
+                }
                 worker.change_generation(now, job, &members).map_err(|error| error.to_string())?;
                 self.place = place;
             }
@@ -159,9 +166,16 @@ impl Host {
 
     /// Says so once the worker has come to where it was to proceed to.
     pub(crate) fn proceeded(&mut self) -> Option<Answer> {
-        let worker = self.worker.as_ref().filter(|worker| worker.is_frozen())?;
+        self.worker.as_ref().filter(|worker| worker.is_frozen())?;
         let attempt = self.proceeding.take()?;
-        Some(Answer::Prepared { attempt, rank: self.rank, standing: worker.standing() })
+        self.prepared(attempt)
+    }
+
+    fn prepared(&mut self, attempt: u32) -> Option<Answer> {
+        let worker = self.worker.as_ref()?;
+        let standing = worker.standing();
+        self.told = worker.is_frozen().then(|| standing.clone());
+        Some(Answer::Prepared { attempt, rank: self.rank, standing })
     }
 
     /// Takes note of which operations have begun and how others have ended; `Err` when one has ended before.

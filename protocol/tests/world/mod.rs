@@ -248,8 +248,9 @@ impl World {
             self.late.push(packet);
             return Ok(());
         }
-        if !self.late.is_empty() && self.rng.random_bool(0.002) {
-            self.network.push(self.late.swap_remove(0));
+        if !self.late.is_empty() && self.rng.random_bool(0.02) {
+            let at = self.rng.random_range(0..self.late.len());
+            self.network.push(self.late.swap_remove(at));
         }
         while self.network.len() > 300 {
             let at = self.rng.random_range(0..self.network.len());
