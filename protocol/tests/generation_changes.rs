@@ -220,7 +220,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
     let (operation, error) = failure(&mut worker);
     let missing = Missing::Results { missing: 5, slices: 7, first: Seq(3), sent: 1 };
     assert_eq!(error, CollectiveError::Abandoned { tensor: "counts".to_owned(), missing });
-    assert_eq!(operation, OperationId(0));
+    assert_eq!((operation, worker.unfinished()), (OperationId(0), 2));
     assert!(error.to_string().contains("5 of its 7 slices have no result; slice 3 is the first"), "{error}");
 
     // The others count on what its bounds have announced.

@@ -61,6 +61,10 @@ impl<C> Operations<C> {
         None
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }

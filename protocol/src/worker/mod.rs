@@ -244,7 +244,13 @@ impl Worker {
 
     /// Whether every slice of every operation that was started is done.
     pub fn is_idle(&self) -> bool {
-        self.operations.is_empty() && self.waiting.is_empty()
+        self.unfinished() == 0
+    }
+
+    /// Operations that were started and are not done, those that were [given up](Self::abandon) included: this
+    /// worker holds the data of each, and it is for the caller to bound them.
+    pub fn unfinished(&self) -> usize {
+        self.operations.len() + self.waiting.len()
     }
 
     /// What was counted so far.

@@ -87,6 +87,15 @@ mod tests {
     }
 
     #[test]
+    fn a_new_way_may_be_longer_than_the_old_one() {
+        let mut pace = Pace::new(64);
+        pace.sample(MS, true);
+        pace.restart();
+        (0..40).for_each(|_| pace.sample(20 * MS, true));
+        assert_eq!(pace.limit(), 57);
+    }
+
+    #[test]
     fn never_leaves_a_small_window() {
         let mut pace = Pace::new(2);
         pace.sample(MS, true);
