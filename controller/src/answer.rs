@@ -1,12 +1,16 @@
 //! What the API tells about jobs and switches.
 
+use std::time::Duration;
+
 use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Plan;
 use tributary_topology::{NodeKey, Topology};
 
 use crate::jobs::{Job, Registry, State};
+use crate::manager::Manager;
 use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};
+use crate::switch::{Counters, Switch, SwitchHealth};
 
 /// The plan in short.
 pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
@@ -48,14 +52,31 @@ pub(crate) fn job(job: &Job) -> v1::Job {
     }
 }
 
+/// The counters of the switches that are `wanted`, in the topology's order.
+pub(crate) async fn all_counters(
+    manager: &Manager,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<v1::SwitchCounters> {
+    let read = manager.counters(wanted).await;
+    let book = manager.book();
+    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology, &book.jobs, *key, read);
+    read.iter().map(told).collect()
+}
+
+/// The managed switches, in the topology's order.
+pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
+    manager.switches().iter().map(|(key, one)| switch(&manager.topology, *key, one)).collect()
+}
+
 /// The counters of one switch: those of every job that still has its index, and of the ports that have a
 /// link.
-pub(crate) fn counters(
+fn counters(
     topology: &Topology,
     jobs: &Registry,
     switch: NodeKey,
-    cells: &[CounterCell],
+    counters: &Counters,
 ) -> v1::SwitchCounters {
+    let cells = counters.last.as_ref().map(|reading| &*reading.cells).unwrap_or_default();
     let linked: Vec<_> = topology.neighbours(switch).iter().map(|neighbour| neighbour.port).collect();
     let job_counter = |cell: &CounterCell| {
         let reason = cell.counter.strip_prefix(JOB_COUNTER_PREFIX)?;
@@ -72,7 +93,33 @@ pub(crate) fn counters(
         name: topology.get(switch).map(|node| node.name.clone()).unwrap_or_default(),
         jobs: cells.iter().filter_map(job_counter).collect(),
         ports: cells.iter().filter_map(port_counter).collect(),
+        unreachable: counters.stale.clone(),
+        age_milliseconds: counters.last.as_ref().map(|reading| milliseconds(reading.at.elapsed())),
     }
+}
+
+/// A switch, and whether it is there.
+fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
+    let health = switch.health().borrow().clone();
+    let (state, reason) = match &health {
+        SwitchHealth::Connecting { .. } => (v1::SwitchState::Connecting, ""),
+        SwitchHealth::Up { .. } => (v1::SwitchState::Up, ""),
+        SwitchHealth::Away { reason, .. } => (v1::SwitchState::Away, reason.as_str()),
+    };
+    v1::Switch {
+        name: switch.name().to_owned(),
+        node: topology.get(key).map(|node| node.id.get().into()).unwrap_or_default(),
+        address: switch.address().to_owned(),
+        state: state.into(),
+        state_milliseconds: milliseconds(health.since().elapsed()),
+        reason: reason.to_owned(),
+        runs_our_program: switch.runs_our_program(),
+        wanted_entries: switch.wanted_entries().try_into().unwrap_or(u32::MAX),
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// The last job that was given the index, if it uses the switch.

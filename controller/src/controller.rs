@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tributary_api::v1::controller_server::ControllerServer;
@@ -16,18 +16,19 @@ use tributary_transport::{incoming, innermost};
 
 use crate::access::{Access, ControllerTls};
 use crate::book::Book;
-use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::manager::{Manager, watch_loads};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::service::Service;
-use crate::switch::Switch;
+use crate::switch::{Common, Elections, Switch};
 
 /// A member whose host is silent this long is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
+const PACKETS_KEPT: usize = 1024;
 /// How long clients may take to hang up when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -47,7 +48,8 @@ pub struct ControllerConfig {
     /// With what the controller and its clients show each other who they are; without it everything is in plain
     /// text, and a host is whom it says it is.
     pub tls: Option<ControllerTls>,
-    /// How long a switch may take to answer before it counts as unreachable.
+    /// How long a switch may take to carry out one order, before it counts as away; and how long the start waits for
+    /// switches of which it is not known yet whether they are there.
     pub switch_patience: Duration,
 }
 
@@ -65,12 +67,12 @@ pub struct SwitchAddress {
 pub struct Controller;
 
 impl Controller {
-    /// Brings every switch into its state without jobs, whatever it held before, and serves the API. Must be
-    /// called in a tokio runtime.
+    /// Brings every switch that is there into its state without jobs, whatever it held before, and serves the API.
+    /// A switch that is not there, or refuses, is named in the log, is tried again and again, and keeps nobody from
+    /// working with the others; [`Observer::switches`] tells of it. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`]: a switch without an address or one that cannot be brought into its state, a pipeline
-    /// that is not ours, a port that is taken.
+    /// [`StartError`]: a switch without an address, a pipeline that is not ours, a port that is taken.
     pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
         let pipeline = Arc::new(Pipeline::load(&config.pipeline)?);
         let topology = Arc::new(config.topology);
@@ -96,11 +98,16 @@ impl Controller {
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
         let book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
-        let elections = Elections::now();
-        let switch = |target| Switch::start(target, pipeline.clone(), elections, config.switch_patience);
-        let switches = targets.into_iter().map(|(key, target)| (key, switch(target))).collect();
-        let manager = Arc::new(Manager::new(topology, book, switches));
-        manager.converge_all().await?;
+        let common = Common {
+            pipeline,
+            elections: Elections::now(),
+            patience: config.switch_patience,
+            packet_ins: broadcast::Sender::new(PACKETS_KEPT),
+        };
+        let switch = |(key, target)| (key, Switch::start(key, target, book.want(key), &common));
+        let switches = targets.into_iter().map(switch).collect();
+        let manager = Manager::start(topology, book, switches, common.packet_ins);
+        manager.first_contact(config.switch_patience).await;
         tokio::spawn(watch_loads(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
@@ -180,7 +187,9 @@ fn targets(
         let own = own.map(|address| SwitchAddress { address, device_id: node.id.get().into() });
         match addresses.get(&node.name).cloned().or(own) {
             Some(SwitchAddress { address, device_id }) => {
-                targets.insert(key, Target { name: node.name.clone(), address, device_id });
+                let target = Target { name: node.name.clone(), address, device_id };
+                target.check()?;
+                targets.insert(key, target);
             }
             None if switch.programmable => {
                 return Err(StartError::NoAddress { switch: node.name.clone() });

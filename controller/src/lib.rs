@@ -12,7 +12,6 @@ mod access;
 mod answer;
 mod book;
 mod controller;
-mod election;
 mod error;
 mod forwarding;
 mod ids;
@@ -31,7 +30,6 @@ mod tables;
 #[cfg(test)]
 mod testing;
 mod token;
-mod work;
 
 pub use access::ControllerTls;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};

@@ -7,11 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::Stream;
 use tributary_api::v1;
-use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
 
@@ -19,10 +18,7 @@ use crate::book::{Book, CreateError};
 use crate::error::SwitchError;
 use crate::jobs::{Attendance, JobError, JobKey};
 use crate::loads;
-use crate::switch::Switch;
-
-/// Between two attempts to withdraw tables from a switch that does not answer.
-const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
+use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
 
 /// The controller's book and its switches.
 #[derive(Debug)]
@@ -31,6 +27,7 @@ pub(crate) struct Manager {
     book: Mutex<Book>,
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
+    packet_ins: broadcast::Sender<PacketIn>,
     runtime: Handle,
 }
 
@@ -44,9 +41,41 @@ pub(crate) enum CreateFailure {
 }
 
 impl Manager {
-    /// Must be called in a tokio runtime, which then does what nobody waits for.
-    pub(crate) fn new(topology: Arc<Topology>, book: Book, switches: BTreeMap<NodeKey, Switch>) -> Self {
-        Self { topology, book: Mutex::new(book), switches, runtime: Handle::current() }
+    /// `packet_ins`: where the switches' packets come in. Must be called in a tokio runtime, which then does what
+    /// nobody waits for.
+    pub(crate) fn start(
+        topology: Arc<Topology>,
+        book: Book,
+        switches: BTreeMap<NodeKey, Switch>,
+        packet_ins: broadcast::Sender<PacketIn>,
+    ) -> Arc<Self> {
+        let (book, runtime) = (Mutex::new(book), Handle::current());
+        let manager = Arc::new(Self { topology, book, switches, packet_ins, runtime });
+        for (key, switch) in &manager.switches {
+            manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
+        }
+        manager
+    }
+
+    /// Waits until it is known of each switch whether it is there, but no longer than `patience`.
+    pub(crate) async fn first_contact(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut absent = Vec::new();
+        for switch in self.switches.values() {
+            let mut health = switch.health();
+            let decided = |health: &SwitchHealth| !matches!(health, SwitchHealth::Connecting { .. });
+            // Its health says what has become of it.
+            let _ = tokio::time::timeout_at(deadline, health.wait_for(decided)).await;
+            if !switch.health().borrow().is_up() {
+                absent.push(switch.name());
+            }
+        }
+        if !absent.is_empty() {
+            tracing::warn!(
+                switches = absent.join(", "),
+                "working without these switches until they are there"
+            );
+        }
     }
 
     /// The book, for a moment.
@@ -55,27 +84,24 @@ impl Manager {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings all switches into the state that they should be in.
-    pub(crate) async fn converge_all(&self) -> Result<(), SwitchError> {
-        self.converge(self.switches.keys().copied()).await
+    /// Orders that switches be brought into the state that they should be in now.
+    fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
+        // Orders are given while the book is locked, so that a switch's last one is the latest state.
+        let book = self.book();
+        let order = |key: NodeKey| {
+            let switch = self.switches.get(&key)?;
+            Some((key, switch.converge(book.want(key), book.to_withdraw(key))))
+        };
+        keys.into_iter().filter_map(order).collect()
     }
 
     /// Brings switches into the state that they should be in now; reports the first that fails, after all
-    /// have been tried.
+    /// have been tried. Those that fail get their state as soon as they can.
     async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
-        // Orders are given while the book is locked, so that a switch's last one is the latest state.
-        let orders: Vec<_> = {
-            let book = self.book();
-            let order = |key: NodeKey| {
-                let switch = self.switches.get(&key)?;
-                Some((key, book.to_withdraw(key), switch.converge(book.want(key))))
-            };
-            keys.into_iter().filter_map(order).collect()
-        };
         let mut result = Ok(());
-        for (key, over, order) in orders {
+        for (key, order) in self.order(keys) {
             match order.outcome().await {
-                Ok(_) => self.book().withdrawn(key, &over),
+                Ok(held) => self.book().withdrawn(key, &held.withdraws),
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -99,7 +125,7 @@ impl Manager {
             (key, switches.collect::<Vec<_>>())
         };
         for order in orders {
-            if let Err(error) = order.outcome().await {
+            if let Err(error) = order.await {
                 self.fail(key, &format!("its counters cannot be cleared: {error}"));
                 return Err(error.into());
             }
@@ -157,28 +183,23 @@ impl Manager {
     fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
         if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(reason)) {
             tracing::warn!(key, reason, "job failed");
-            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
+            // Nobody waits for it.
+            drop(self.order(self.switches_of(key)));
+            self.book().settle(key);
         }
     }
 
-    /// Ends a job and withdraws its tables; once more, if that failed before.
+    /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can; until then
+    /// the job's slots there are nobody's to have.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), SwitchError> {
         if let Some(job) = self.book().jobs.get_mut(key)
             && job.end()
         {
             tracing::info!(job = job.record.name, "ended");
         }
-        let withdrawn = self.withdraw(key).await;
-        if withdrawn.is_err() {
-            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
-        }
-        withdrawn
-    }
-
-    async fn withdraw(&self, key: JobKey) -> Result<(), SwitchError> {
-        let result = self.converge(self.switches_of(key)).await;
+        let withdrawn = self.converge(self.switches_of(key)).await;
         self.book().settle(key);
-        result
+        withdrawn
     }
 
     fn switches_of(&self, key: JobKey) -> Vec<NodeKey> {
@@ -187,36 +208,37 @@ impl Manager {
         switches.unwrap_or_default()
     }
 
-    /// All counters of the switches that are `wanted`, in the topology's order.
-    pub(crate) async fn counters(
-        &self,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<(NodeKey, Vec<CounterCell>)>, SwitchError> {
-        let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
-        let orders: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
-        let mut counters = Vec::new();
-        for (key, order) in orders {
-            counters.push((key, order.outcome().await?));
-        }
-        Ok(counters)
+    /// The managed switches, in the topology's order.
+    pub(crate) fn switches(&self) -> &BTreeMap<NodeKey, Switch> {
+        &self.switches
     }
 
-    /// Reads the counters of all ports, for the loads of the links. A switch that does not answer keeps the
-    /// loads that it had.
+    /// The packets that switches send to the controller from now on. Who reads too slowly loses the oldest.
+    #[allow(dead_code, reason = "for the probes of links, which are about to come")]
+    pub(crate) fn packet_ins(&self) -> broadcast::Receiver<PacketIn> {
+        self.packet_ins.subscribe()
+    }
+
+    /// All counters of the switches that are `wanted`, in the topology's order: as they are now, or as they were
+    /// read last where a switch does not answer at once.
+    pub(crate) async fn counters(&self, wanted: impl Fn(&str) -> bool) -> Vec<(NodeKey, Counters)> {
+        let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
+        let asked: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
+        let mut counters = Vec::new();
+        for (key, asked) in asked {
+            counters.push((key, asked.latest().await));
+        }
+        counters
+    }
+
+    /// Reads all counters, for the loads of the links, and so that the last reading of a switch that goes is not
+    /// an old one. A switch that does not answer keeps the loads that it had.
     async fn measure_loads(&self) {
-        let orders: Vec<_> =
-            self.switches.iter().map(|(key, switch)| (*key, switch.read_port_counters())).collect();
-        for (key, order) in orders {
-            match order.outcome().await {
-                Ok(cells) => self.book().loads.update(&self.topology, key, Instant::now(), &cells),
-                Err(error) => tracing::debug!(%error, "cannot measure what a switch's links carry"),
+        for (key, counters) in self.counters(|_| true).await {
+            if let Some(Reading { at, cells }) = counters.fresh() {
+                self.book().loads.update(&self.topology, key, *at, cells);
             }
         }
-    }
-
-    /// The switches that the controller manages, in the topology's order.
-    pub(crate) fn switch_names(&self) -> Vec<String> {
-        self.switches.values().map(|switch| switch.name().to_owned()).collect()
     }
 
     /// Whether `name` is a switch that the controller manages.
@@ -227,7 +249,7 @@ impl Manager {
     /// Fails every job that is alive and withdraws all tables of jobs.
     pub(crate) async fn stop(&self) -> Result<(), SwitchError> {
         self.fail_all();
-        self.converge_all().await
+        self.converge(self.switches.keys().copied()).await
     }
 
     /// Fails every job that is alive, and leaves the switches alone.
@@ -247,16 +269,16 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     }
 }
 
-/// Withdraws the tables of a job that is over, however long a switch does not answer: until then the job's
-/// slots there are nobody's to have. Ends with the controller.
-async fn withdraw_in_the_end(manager: Weak<Manager>, key: JobKey) {
-    while let Some(manager) = manager.upgrade() {
-        match manager.withdraw(key).await {
-            Ok(()) => return,
-            Err(error) => tracing::warn!(key, %error, "cannot withdraw a job's tables yet"),
-        }
-        drop(manager);
-        tokio::time::sleep(WITHDRAW_PAUSE).await;
+/// Frees what jobs that are over had in a switch, whenever their tables have gone from it. Ends with the controller.
+async fn free_withdrawn(
+    manager: Weak<Manager>,
+    key: NodeKey,
+    mut held: watch::Receiver<Option<Arc<Desired>>>,
+) {
+    while held.changed().await.is_ok() {
+        let newest = held.borrow_and_update().clone();
+        let (Some(manager), Some(newest)) = (manager.upgrade(), newest) else { return };
+        manager.book().withdrawn(key, &newest.withdraws);
     }
 }
 

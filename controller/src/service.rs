@@ -116,13 +116,15 @@ impl Controller for Service {
             return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
         }
         let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
-        let read = self.manager.counters(wanted).await.map_err(|error| switch_status(&error, ""))?;
-        let book = self.manager.book();
-        let switches = read
-            .into_iter()
-            .map(|(key, cells)| answer::counters(&self.manager.topology, &book.jobs, key, &cells))
-            .collect();
+        let switches = answer::all_counters(&self.manager, wanted).await;
         Ok(Response::new(v1::GetCountersResponse { switches }))
+    }
+
+    async fn list_switches(
+        &self,
+        _: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        Ok(Response::new(v1::ListSwitchesResponse { switches: answer::switches(&self.manager) }))
     }
 }
 

@@ -173,15 +173,7 @@ async fn more_jobs_than_slots_is_a_clear_error_and_ending_one_makes_room() {
 async fn a_job_without_a_switch_is_unavailable_and_its_slots_come_back_with_it() {
     let topology = shipped("two-workers.toml");
     let mut switches = Switches::start(&topology).await;
-    let patience = std::time::Duration::from_millis(300);
-    let config = common::config(topology);
-    let config = tributary_controller::ControllerConfig {
-        switches: switches.addresses(),
-        switch_patience: patience,
-        ..config
-    };
-    let controller = tributary_controller::Controller::start(config).await.unwrap();
-    let mut client = common::connect(&controller).await;
+    let (_controller, mut client) = start(topology, switches.addresses()).await;
     switches.stop("leaf").await;
     let big = |name: &str| v1::CreateJobRequest { window: 4096, ..job(name) };
     let (code, text) = refusal(create(&mut client, big("first")).await);

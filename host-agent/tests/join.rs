@@ -84,6 +84,13 @@ impl Controller for Script {
     ) -> Result<Response<v1::GetCountersResponse>, Status> {
         Err(Status::unimplemented("not an agent's call"))
     }
+
+    async fn list_switches(
+        &self,
+        _: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
 }
 
 /// Serves the script for as long as the test's runtime lives.

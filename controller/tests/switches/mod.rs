@@ -6,6 +6,8 @@
     reason = "tests may unwrap, and each uses its part"
 )]
 
+pub mod gate;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;

@@ -168,4 +168,11 @@ impl Controller for Service {
     ) -> Result<Response<v1::GetCountersResponse>, Status> {
         Err(Status::unimplemented("not an agent's call"))
     }
+
+    async fn list_switches(
+        &self,
+        _: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
 }

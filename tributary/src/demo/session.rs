@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
@@ -17,10 +17,10 @@ use super::DemoArgs;
 use super::fabric::Fabric;
 use super::members::Members;
 use super::report::{Bound, Bytes, Slots};
-use crate::remote;
+use crate::{remote, switches};
 
 const JOB: &str = "demo";
-/// Everything runs on this machine: a switch that is silent this long has a defect.
+/// A switch that takes longer for one order has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
@@ -69,6 +69,7 @@ impl Session {
             switch_patience: SWITCH_PATIENCE,
         })
         .await?;
+        all_there(&switches::remarks(&controller.observer().switches()))?;
         let api = controller.api_addr().to_string();
         let remote = Remote::controller(&api, None)?;
         let mut client = remote::connect(&remote).await?;
@@ -107,6 +108,9 @@ impl Session {
     pub(super) async fn finish(mut self) -> Result<Measured> {
         let counters =
             self.client.get_counters(v1::GetCountersRequest::default()).await?.into_inner().switches;
+        let stale = counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
+        let stale: Vec<_> = stale.map(|(name, reason)| format!("switch {name}: {reason}")).collect();
+        all_there(&stale)?;
         let measured = Measured {
             bytes: self.fabric.bytes(&self.topology, self.plan.server.key),
             retransmissions: self.members.retransmissions()?,
@@ -140,6 +144,11 @@ fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Do
     let job = JobRequest::of(topology, window, GRADIENT_BYTES).context("the topology has no server")?;
     let job = JobRequest { aggregation, downlink, ..job };
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
+}
+
+/// Everything runs on this machine, so a switch that is not there has a defect. `remarks`: what is said of any.
+fn all_there(remarks: &[String]) -> Result<()> {
+    if remarks.is_empty() { Ok(()) } else { bail!("{}", remarks.join("; ")) }
 }
 
 /// Slots that results have emptied.
