@@ -130,10 +130,19 @@ fn what_cannot_work_is_refused_clearly() {
     fs::write(network.token("nobody"), "00").unwrap();
     let reduce = |job: &str| network.allreduce_command("w0", job, &[]).output().unwrap();
     assert_refused(&reduce("nobody"), &["no controller at"]);
-    assert_refused(&network.controller_command().output().unwrap(), &["leaf"]);
 
-    let _switches = network.start_switches();
+    // Without its switch the controller works all the same, and every view says what is away.
     let _controller = Daemon::start(network.controller_command());
+    network.wait_for_switch("leaf", "away");
+    assert_eq!(network.ask(&["jobs", "list"])["switches_away"][0]["name"], "leaf");
+    let jobs = network.command(CONTROLLER, &["jobs", "list"]).args(network.controller()).output().unwrap();
+    let text = String::from_utf8(jobs.stdout).unwrap();
+    assert!(text.contains("switch leaf has been away for"), "{text}");
+    let create = ["jobs", "create", "early", "--token-out", &network.token("early")];
+    let create = network.command(CONTROLLER, &create).args(network.controller()).output().unwrap();
+    assert_refused(&create, &["switch leaf", "away for"]);
+    let _switches = network.start_switches();
+    network.wait_for_switch("leaf", "up");
     assert_refused(&reduce("nobody"), &["nobody"]);
     assert_refused(&network.controller_command().output().unwrap(), &["cannot listen", "29810"]);
     network.create_job("real");

@@ -203,6 +203,19 @@ impl Network {
             assert!(Instant::now() < deadline, "job {job} is {now}, not {state}: {reason}");
         }
     }
+
+    /// Waits until the controller says that a switch is in this state.
+    pub(crate) fn wait_for_switch(&self, switch: &str, state: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let counters = self.ask(&["counters", "--switch", switch]);
+            let now = &counters["switches"][0]["switch"];
+            if now["state"] == state {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {state}: {now}");
+        }
+    }
 }
 
 /// A running daemon; killed when this is dropped.

@@ -16,8 +16,11 @@ use super::work;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 
-/// How long an attempt may take until the switch has answered the claim to be its controller.
+/// How long an attempt may take until the switch has answered the claim to be its controller. Short, so that a
+/// machine that was off is found soon after it is on again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same for the first attempt, when the switch itself may have only just started, and many with it.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a switch is asked whether it is there, and how long its answer may take.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
@@ -58,7 +61,8 @@ impl Connector {
     }
 
     async fn claim(&mut self) -> Result<Session, SwitchError> {
-        let (target, deadline) = (self.target.clone(), Instant::now() + CONNECT_TIMEOUT);
+        let timeout = if self.health.is_decided() { CONNECT_TIMEOUT } else { FIRST_TIMEOUT };
+        let (target, deadline) = (self.target.clone(), Instant::now() + timeout);
         let mut session = Session::connect_once(target, self.elections.next(), deadline).await?;
         session.watch_silence(PROBE_INTERVAL, PROBE_PATIENCE);
         let mut mastership = session.mastership();

@@ -70,6 +70,11 @@ impl Reporter {
         self.health.subscribe()
     }
 
+    /// Whether any attempt to connect is over.
+    pub(super) fn is_decided(&self) -> bool {
+        !matches!(&*self.health.borrow(), SwitchHealth::Connecting { .. })
+    }
+
     pub(super) fn up(&self) {
         let before = self.health.send_replace(SwitchHealth::Up { since: Instant::now() });
         let switch = &self.switch;
