@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tributary_p4runtime::entry::CounterCell;
 
 use super::health::SwitchHealth;
+use crate::pipeline::JOB_COUNTER_PREFIX;
 
 /// A look at the counters waits this long for a switch, and then makes do with what was read before: every view
 /// answers within a second.
@@ -28,6 +29,17 @@ pub(super) struct Readings {
 pub(crate) struct Reading {
     pub(crate) at: Instant,
     pub(crate) cells: Arc<[CounterCell]>,
+}
+
+impl Reading {
+    /// The same after the counters of the job with this index were set to zero: what they were is another job's, and
+    /// the next one must not be told it as its own.
+    pub(super) fn without_job(&self, job_index: u16) -> Self {
+        let of_job = |cell: &CounterCell| {
+            cell.counter.starts_with(JOB_COUNTER_PREFIX) && cell.index == u64::from(job_index)
+        };
+        Self { at: self.at, cells: self.cells.iter().filter(|cell| !of_job(cell)).cloned().collect() }
+    }
 }
 
 /// The counters of a switch as far as they are known.
@@ -87,5 +99,54 @@ async fn away(health: &mut watch::Receiver<SwitchHealth>) -> String {
     match health.wait_for(|health| !health.is_up()).await {
         Ok(health) => health.reason().unwrap_or_default().to_owned(),
         Err(_) => "the controller has stopped".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(counter: &str, index: u64) -> CounterCell {
+        CounterCell { counter: counter.into(), index, packets: 5, bytes: 50 }
+    }
+
+    fn channels(health: SwitchHealth) -> (watch::Sender<Readings>, watch::Sender<SwitchHealth>) {
+        (watch::Sender::default(), watch::Sender::new(health))
+    }
+
+    fn reading() -> Reading {
+        Reading { at: Instant::now(), cells: [cell("job_received", 4), cell("port_egress", 4)].into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_does_not_answer_in_time_has_the_counters_it_had() {
+        let (readings, health) = channels(SwitchHealth::Up { since: Instant::now() });
+        readings.send_modify(|readings| {
+            readings.answered = 3;
+            readings.last = Some(reading());
+        });
+        let ask = |number| Asked::new(number, readings.subscribe(), health.subscribe());
+        assert!(ask(3).latest().await.fresh().is_some());
+        let begin = Instant::now();
+        let late = ask(4).latest().await;
+        assert!(begin.elapsed() < Duration::from_secs(1), "every view answers within a second");
+        assert_eq!(late.stale.as_deref(), Some("it has not answered within 0.8 s"));
+        assert!(late.fresh().is_none() && late.last.unwrap().at == begin);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_is_away_is_not_waited_for() {
+        let since = Instant::now();
+        let (readings, health) = channels(SwitchHealth::Away { since, reason: "refused".into() });
+        let counters = Asked::new(1, readings.subscribe(), health.subscribe()).latest().await;
+        assert_eq!((counters.stale.as_deref(), since.elapsed()), (Some("refused"), Duration::ZERO));
+        assert!(counters.last.is_none());
+    }
+
+    #[test]
+    fn what_was_cleared_is_nobodys() {
+        let left = reading().without_job(4);
+        assert_eq!(left.cells[..], [cell("port_egress", 4)]);
+        assert_eq!(reading().without_job(5).cells.len(), 2);
     }
 }

@@ -111,3 +111,93 @@ impl Patience {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIVEN: Duration = Duration::from_secs(10);
+
+    struct Channels {
+        health: watch::Sender<SwitchHealth>,
+        tried: watch::Sender<Option<Tried>>,
+    }
+
+    impl Channels {
+        fn new(health: SwitchHealth) -> Self {
+            Self { health: watch::Sender::new(health), tried: watch::Sender::new(None) }
+        }
+
+        fn order(&self, version: u64) -> Pending {
+            let patience = Patience::new("leaf", self.health.subscribe(), GIVEN);
+            Pending { version, tried: self.tried.subscribe(), patience }
+        }
+
+        fn done(&self, version: u64, outcome: Result<(), SwitchError>) {
+            let desired = Desired { version, state: SwitchState::default(), withdraws: Vec::new() };
+            self.tried.send_replace(Some(Tried { desired: Arc::new(desired), outcome }));
+        }
+    }
+
+    fn up() -> SwitchHealth {
+        SwitchHealth::Up { since: Instant::now() }
+    }
+
+    fn away() -> SwitchHealth {
+        SwitchHealth::Away { since: Instant::now(), reason: "refused".into() }
+    }
+
+    fn away_for(seconds: u64) -> SwitchError {
+        SwitchError::Away { switch: "leaf".into(), seconds, reason: "refused".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newer_state_answers_for_an_older_one_and_an_older_one_for_none() {
+        let channels = Channels::new(up());
+        channels.done(1, Ok(()));
+        let (second, third) = (channels.order(2), channels.order(3));
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            channels.done(3, Ok(()));
+        };
+        let (second, third, ()) = tokio::join!(second.outcome(), third.outcome(), work);
+        assert_eq!([second.unwrap().version, third.unwrap().version], [3, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_was_just_lost_is_waited_for_a_moment_and_one_that_is_long_away_is_not() {
+        let begin = Instant::now();
+        let channels = Channels::new(away());
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(2));
+        assert_eq!(begin.elapsed().as_secs(), 2);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let ordered = Instant::now();
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(62));
+        assert!(ordered.elapsed() < Duration::from_millis(5), "it is known already");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_comes_back_in_that_moment_has_never_been_away() {
+        let channels = Channels::new(away());
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            channels.health.send_replace(up());
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            channels.done(1, Ok(()));
+        };
+        let (outcome, ()) = tokio::join!(channels.order(1).outcome(), work);
+        assert_eq!(outcome.unwrap().version, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_is_there_has_its_time_and_no_more() {
+        let channels = Channels::new(up());
+        let begin = Instant::now();
+        let slow = SwitchError::Slow { switch: "leaf".into(), seconds: 10.0 };
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), slow);
+        assert_eq!(begin.elapsed().as_secs(), GIVEN.as_secs());
+        let order = channels.order(1);
+        drop(channels);
+        assert_eq!(order.outcome().await.unwrap_err(), SwitchError::Stopped { switch: "leaf".into() });
+    }
+}

@@ -117,6 +117,11 @@ impl Worker {
         }
         let clear = work::clear_counters(session, &connector.pipeline, job_index);
         let outcome = in_time(session, self.patience, clear).await;
+        if outcome.is_ok() {
+            self.readings.send_modify(|readings| {
+                readings.last = readings.last.take().map(|reading| reading.without_job(job_index));
+            });
+        }
         // Whoever gave the order may have lost interest.
         let _ = reply.send(outcome.clone());
         outcome
