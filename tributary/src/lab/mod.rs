@@ -3,6 +3,9 @@
 mod background;
 mod fabric;
 mod job;
+mod launch;
+mod list;
+mod operations;
 mod record;
 mod workers;
 
@@ -11,9 +14,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use serde_json::json;
 use tokio::runtime;
-use tributary_lab::{Lab, LabError};
+use tributary_lab::Lab;
 
 use crate::daemon::Stop;
 pub(crate) use fabric::{FabricArgs, up as up_fabric};
@@ -43,8 +45,21 @@ enum LabCommand {
     Run(RunArgs),
     /// End everything that runs in a lab and remove it, after a crash too
     Down(DownArgs),
-    /// Show the labs on this machine, also those that a crash left
-    List(ListArgs),
+    /// Show the labs on this machine, also those that a crash left, and what is killed, cut or slow in them
+    List(list::ListArgs),
+    /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
+    Kill(operations::StationArgs),
+    /// Start the daemon at a node again, as it was, and wait until it is ready
+    Start(operations::StationArgs),
+    /// Cut a link: what is sent over it vanishes, in both directions, and neither end notices
+    Cut(operations::CutArgs),
+    /// Make a link whole that was cut
+    Mend(operations::LinkArgs),
+    /// Let everything that runs at a node take as many times longer, also the commands of `run`
+    Slow(operations::SlowArgs),
+    /// What `slow` starts
+    #[command(hide = true)]
+    KeepSlow(operations::SlowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -88,13 +103,6 @@ struct DownArgs {
     name: String,
 }
 
-#[derive(Debug, Args)]
-struct ListArgs {
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    json: bool,
-}
-
 /// Does what the subcommand says.
 ///
 /// # Errors
@@ -106,7 +114,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Up(args) => up(args).await,
             LabCommand::Run(args) => run_command(args).await,
             LabCommand::Down(args) => Ok(Lab::clean(&args.name)?),
-            LabCommand::List(args) => list(args),
+            LabCommand::List(args) => list::run(args),
+            LabCommand::Kill(args) => operations::run_kill(args),
+            LabCommand::Start(args) => operations::run_start(args).await,
+            LabCommand::Cut(args) => operations::run_cut(args),
+            LabCommand::Mend(args) => operations::run_mend(args),
+            LabCommand::Slow(args) => operations::run_slow(args).await,
+            LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
         }
     })
 }
@@ -151,43 +165,15 @@ fn interrupted() -> anyhow::Error {
 /// What is wrong with a lab whose daemons do not all run, and what to do.
 fn broken(name: &str, ended: &[String]) -> String {
     format!(
-        "broken: the daemon of {} has ended, see its log; remove the lab with `tributary lab down {name}`, and \
-         make it anew",
-        ended.join(", ")
+        "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \
+         the lab with `tributary lab down {name}`, and make it anew",
+        ended.join(", "),
+        name_option(name),
+        ended.first().map_or("NODE", String::as_str),
     )
 }
 
-/// How a lab is, in one word, and whose daemons have ended.
-fn state(name: &str) -> Result<(&'static str, Vec<String>)> {
-    let lab = match Lab::open(name) {
-        Ok(lab) => lab,
-        // There is no such lab any more when it went away while it was looked at.
-        Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
-            return Ok(("unfinished", Vec::new()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let Ok(record) = Record::load(&lab) else { return Ok(("unfinished", Vec::new())) };
-    let ended = record.ended(&lab)?;
-    Ok((if ended.is_empty() { "up" } else { "broken" }, ended))
-}
-
-fn list(args: &ListArgs) -> Result<()> {
-    let labs = Lab::list()?;
-    let labs = labs.into_iter().map(|name| state(&name).map(|(state, ended)| (name, state, ended)));
-    let labs: Vec<_> = labs.collect::<Result<_>>()?;
-    if args.json {
-        let labs =
-            labs.iter().map(|(name, state, ended)| json!({ "name": name, "state": state, "ended": ended }));
-        println!("{}", json!({ "labs": labs.collect::<Vec<_>>() }));
-        return Ok(());
-    }
-    for (name, state, ended) in &labs {
-        let words = if ended.is_empty() { (*state).to_owned() } else { broken(name, ended) };
-        println!("{name}  {words}");
-    }
-    if labs.is_empty() {
-        println!("there are no labs");
-    }
-    Ok(())
+/// What a command about a lab needs in between, so that it is about this one.
+fn name_option(name: &str) -> String {
+    if name == DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }
