@@ -15,6 +15,7 @@ from mininet.node import Node
 
 from commands import run_together
 from daemon import Daemon, start_at
+from links import Links
 from network import CONTROLLER, Network
 from problem import Problem
 from switches import P4RUNTIME_PORT, ProgrammableSwitch
@@ -35,6 +36,7 @@ class Fabric:
         # Sockets, logs and the job's token; made by `start`.
         self.folder = Path()
         self.network = Network()
+        self.links = Links(topology, self.network)
         self._agents: list[Daemon] = []
         self._controller: Daemon | None = None
         self._server: Daemon | None = None
@@ -62,6 +64,28 @@ class Fabric:
         info(f"{CONTROLLER}\n*** Job {JOB}, server: {server}\n")
         self._create_job()
         self._tell_hosts()
+
+    def kill(self, name: str) -> None:
+        """Ends the daemon at a node at once, with SIGKILL."""
+        self._daemon(name).kill()
+
+    def start_again(self, name: str) -> None:
+        """Starts the daemon at a node as it was, and waits until it is ready."""
+        daemon = self._daemon(name)
+        daemon.start_again()
+        switches = {switch.name: switch for switch in self.network.mininet.switches}
+        switches.get(name, daemon).wait_until_ready()
+
+    def _daemon(self, name: str) -> Daemon:
+        """The daemon at a node: a switch's, a worker's agent, the aggregation server, the controller."""
+        daemons = {switch.name: switch.daemon for switch in self.network.mininet.switches}
+        daemons |= dict(zip(self.topology.workers, self._agents, strict=True))
+        daemons |= {self.topology.server: self._server, CONTROLLER: self._controller}
+        daemon = daemons.get(name)
+        if daemon is None:
+            running = ", ".join(node for node, daemon in daemons.items() if daemon is not None)
+            raise Problem(f"there is no daemon at {name!r}; there are those of {running}")
+        return daemon
 
     def _start(self, daemon: str, node: str, arguments: list[str]) -> Daemon:
         command = [str(self._binary), daemon, *arguments]
