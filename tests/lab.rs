@@ -235,6 +235,39 @@ fn a_slow_worker_is_right_and_nothing_of_it_stays() {
 }
 
 #[test]
+fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
+    let Some(name) = Name::new("chaos") else { return };
+    let hits = ["--only", "leaf,link", "--kills", "3", "--outage", "0.05..0.1"];
+    let chaos = ["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
+    // Whether a member is back in time, and with it the exit status, is the machine's affair, too.
+    let output = tributary(&[&chaos[..], &hits].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
+    assert!(report["checked"].as_u64().unwrap() > 0);
+    let kills = |kind: &str| report["by_kind"][kind]["kills"].as_u64().unwrap();
+    assert_eq!(kills("leaf") + kills("link"), 3);
+    // Nobody goes on without the only switch: all are hit, and come back.
+    assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
+    assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
+    name.is_gone();
+
+    let mut endless = start(&["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--kills", "1000"]);
+    let mark = format!("/run/tributary/lab/{}/fabric.json", name.0);
+    wait_until("the lab is up", || fs::exists(&mark).unwrap());
+    Command::new("kill").args(["-INT", &endless.id().to_string()]).status().unwrap();
+    assert_eq!(endless.wait().unwrap().code(), Some(1));
+    name.is_gone();
+}
+
+#[test]
+fn chaos_that_makes_no_sense_is_refused() {
+    refused(&["lab", "chaos", TWO_WORKERS, "--only", "middle"], 2, &["two-workers", "none of these"]);
+    refused(&["lab", "chaos", TWO_WORKERS, "--outage", "3..1"], 2, &["0.2..3"]);
+    refused(&["lab", "chaos", TWO_WORKERS, "--size", "1000"], 2, &["multiple of 8.0 KiB"]);
+    refused(&["lab", "chaos", "topologies/none.toml"], 1, &["topologies/none.toml"]);
+}
+
+#[test]
 fn a_lab_for_one_command_meets_losses_and_goes() {
     let Some(name) = Name::new("lossy") else { return };
     let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--no-rates", "--loss", "0.01", "--"];

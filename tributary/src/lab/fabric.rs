@@ -70,6 +70,11 @@ impl FabricArgs {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         Self { loss, no_rates: false, switch: Switches::Softswitch, aggregation, downlink, window: None }
     }
+
+    /// What the switches are, as the command line calls it.
+    pub(super) fn switch(&self) -> String {
+        self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// Makes the network and starts everything in it. If that fails or is stopped, nothing of it stays.

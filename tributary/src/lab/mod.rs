@@ -1,6 +1,7 @@
 //! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
 
 mod background;
+mod chaos;
 mod fabric;
 mod job;
 mod launch;
@@ -57,6 +58,23 @@ enum LabCommand {
     Mend(operations::LinkArgs),
     /// Let everything that runs at a node take as many times longer, also the commands of `run`
     Slow(operations::SlowArgs),
+    /// Break things at random while a training runs, and say what came of it
+    ///
+    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be the
+    /// sum over exactly those members that it says, and all members must have the same bits. Meanwhile switches, the
+    /// controller, agents, the server and training processes are killed and started again, and links cut and mended, one
+    /// after the other and sometimes two at once; the next one is hit when all members are in the job again.
+    ///
+    /// A pause belongs to one disturbance: the longest time between two sums, one after the other, of a member that was
+    /// not hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
+    /// is killed, or when it is cut off from the part of the network that most members are in (of parts with as many
+    /// members, the one that pauses least goes on). Of two disturbances at once each is given the longest pause of both.
+    /// How long a member that was hit takes to be back counts from the mending to its next sum. A member is stuck that
+    /// makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
+    Chaos(chaos::ChaosArgs),
+    /// The training process of `chaos`
+    #[command(hide = true)]
+    ChaosWorker(chaos::WorkerArgs),
     /// What `slow` starts
     #[command(hide = true)]
     KeepSlow(operations::SlowArgs),
@@ -120,6 +138,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Cut(args) => operations::run_cut(args),
             LabCommand::Mend(args) => operations::run_mend(args),
             LabCommand::Slow(args) => operations::run_slow(args).await,
+            LabCommand::Chaos(args) => chaos::run(args).await,
+            LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
             LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
         }
     })
