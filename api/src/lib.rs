@@ -10,7 +10,7 @@ mod config;
 mod convert;
 mod error;
 
-pub use config::{DownPath, Downlink, Endpoint, JobConfig, Role};
+pub use config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 pub use error::ConfigError;
 
 /// The most letters that a job's name may have.

@@ -40,7 +40,7 @@ impl Agent {
     /// [`ClientError::JobEnded`].
     pub async fn join(&self, job: &str, token: Vec<u8>) -> Result<Job, ClientError> {
         let mut client = self.client.clone();
-        let request = v1::OpenJobRequest { job: job.into(), token };
+        let request = v1::OpenJobRequest { job: job.into(), token, elastic: false };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         let event = events.message().await.map_err(ClientError::refused)?;
         match event.and_then(|event| event.event) {

@@ -118,6 +118,8 @@ impl Job {
             count: elements.len() as u64,
             weight: operation.weight,
             name: operation.name.into(),
+            deadline_milliseconds: 0,
+            regroup_generation: 0,
         };
         segment.lent = true;
         let answer = self.session.client.all_reduce(request).await;

@@ -45,6 +45,8 @@ pub(crate) fn job(job: &Job) -> v1::Job {
         reason: reason.to_owned(),
         waiting_for: job.waiting_for(),
         plan: Some(plan_summary(&job.record.plan)),
+        generation: 1,
+        last_change: String::new(),
     }
 }
 

@@ -27,6 +27,19 @@ pub(crate) struct Service {
 impl Controller for Service {
     type JoinStream = MemberEvents;
 
+    type AttendStream = tokio_stream::Empty<Result<v1::HostOrder, Status>>;
+
+    async fn attend(
+        &self,
+        _: Request<tonic::Streaming<v1::HostReport>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    async fn answer(&self, _: Request<v1::AnswerRequest>) -> Result<Response<v1::AnswerResponse>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
     async fn create_job(
         &self,
         request: Request<v1::CreateJobRequest>,

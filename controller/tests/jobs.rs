@@ -44,7 +44,7 @@ async fn a_job_from_its_creation_to_its_end() {
     assert_eq!(state(list(&mut client).await), v1::JobState::Running);
     assert_eq!((c0.job, c0.job, c0.window), (c1.job, cs.job, cs.window));
     assert_eq!(c0.downlink, Downlink::Unicast, "a plain switch cannot multicast");
-    let Role::Server { fan_in: 2, node, down } = cs.role else { panic!("{cs:?}") };
+    let Role::Server { fan_in: 2, node, down, .. } = cs.role else { panic!("{cs:?}") };
     for (rank, config) in [&c0, &c1].into_iter().enumerate() {
         let Role::Worker { rank: own, up } = &config.role else { panic!("{config:?}") };
         assert_eq!((usize::from(own.get()), up.len(), up[0].node), (rank, 1, node));

@@ -53,6 +53,9 @@ impl Membership {
             job: member.job.clone(),
             token: member.token.clone(),
             host: member.host.clone(),
+            role: v1::MemberRole::Unspecified.into(),
+            elastic: false,
+            resume_generation: 0,
         };
         let events =
             client.join(request).await.map_err(JoinError::refused("let this host join"))?.into_inner();

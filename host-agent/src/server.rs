@@ -98,7 +98,7 @@ pub(crate) struct ServerRole {
 
 impl ServerRole {
     fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
-        let JobRole::Server { node, fan_in, down } = &config.role else {
+        let JobRole::Server { node, fan_in, down, .. } = &config.role else {
             return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "server" });
         };
         let server = Server::new(ServerConfig {

@@ -34,8 +34,21 @@ fn check_token(token: &[u8]) -> Result<(), Status> {
 impl Controller for Script {
     type JoinStream = tokio_stream::Iter<std::vec::IntoIter<Result<v1::JobEvent, Status>>>;
 
+    type AttendStream = tokio_stream::Empty<Result<v1::HostOrder, Status>>;
+
+    async fn attend(
+        &self,
+        _: Request<tonic::Streaming<v1::HostReport>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    async fn answer(&self, _: Request<v1::AnswerRequest>) -> Result<Response<v1::AnswerResponse>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<Self::JoinStream>, Status> {
-        let v1::JoinRequest { job, token, host } = request.into_inner();
+        let v1::JoinRequest { job, token, host, .. } = request.into_inner();
         check_token(&token)?;
         self.heard.lock().unwrap().push(format!("{host} joins {job}"));
         let events: Vec<_> =

@@ -252,7 +252,7 @@ mod tests {
                     assert_eq!(format!("w{rank}"), *host);
                     up.push(stack);
                 }
-                Role::Server { fan_in, down, node } => {
+                Role::Server { fan_in, down, node, .. } => {
                     assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
                     // The server is the last hop of every stack, which its leaf and the root begin.
                     assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));

@@ -16,12 +16,15 @@ pub(crate) fn config(topology: &Topology, record: &JobRecord, host: &str) -> Opt
         name: record.name.clone(),
         job: record.job,
         window: plan.window,
+        generation: 1,
         start_seq: Seq::FIRST,
+        begun: 0,
         downlink: match plan.downlink {
             planner::Downlink::Multicast => Downlink::Multicast,
             planner::Downlink::Unicast => Downlink::Unicast,
         },
         ranks: plan.workers.iter().map(|worker| Rank::new(worker.rank)).collect(),
+        joined: Vec::new(),
         own: endpoint(topology, key)?,
         server: endpoint(topology, plan.server.key)?,
         multicast: multicast::job_address(record.job),
@@ -41,7 +44,7 @@ fn role(topology: &Topology, plan: &planner::Plan, host: NodeKey) -> Option<Role
         Some(DownPath { rank: Rank::new(worker.rank), worker: endpoint, hops: worker.down.clone() })
     };
     let down = plan.workers.iter().map(path).collect::<Option<_>>()?;
-    Some(Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down })
+    Some(Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over: None })
 }
 
 fn endpoint(topology: &Topology, host: NodeKey) -> Option<Endpoint> {

@@ -88,7 +88,7 @@ fn response(reduced: &Reduced) -> v1::AllReduceResponse {
         weight: run.weight,
         contributors: run.contributors,
     };
-    v1::AllReduceResponse { runs: reduced.runs.iter().map(run).collect() }
+    v1::AllReduceResponse { runs: reduced.runs.iter().map(run).collect(), regroup: None }
 }
 
 fn element_type(number: i32) -> Result<ElementType, Status> {

@@ -39,7 +39,7 @@ impl Agent for Service {
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let owner = owner(&request)?;
-        let v1::OpenJobRequest { job, token } = request.into_inner();
+        let v1::OpenJobRequest { job, token, .. } = request.into_inner();
         let member = self.jobs.attach(&job, &token).await?;
         let phases = member.phase();
         let session = self.sessions.open(Session::new(Part::Job(Reducing::new(member)), owner));
@@ -214,6 +214,8 @@ fn started(session: SessionId, host: &str, running: &Running) -> v1::Started {
         ranks: running.config.ranks.iter().map(|rank| rank.get().into()).collect(),
         window: running.config.window,
         host: host.into(),
+        generation: running.config.generation,
+        regroup: None,
     }
 }
 

@@ -111,6 +111,19 @@ fn check_token(token: &[u8]) -> Result<(), Status> {
 impl Controller for Service {
     type JoinStream = ReceiverStream<Result<v1::JobEvent, Status>>;
 
+    type AttendStream = tokio_stream::Empty<Result<v1::HostOrder, Status>>;
+
+    async fn attend(
+        &self,
+        _: Request<tonic::Streaming<v1::HostReport>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    async fn answer(&self, _: Request<v1::AnswerRequest>) -> Result<Response<v1::AnswerResponse>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<Self::JoinStream>, Status> {
         let v1::JoinRequest { token, host, .. } = request.into_inner();
         check_token(&token)?;

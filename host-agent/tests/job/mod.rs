@@ -26,6 +26,9 @@ pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobCo
         name: "star".into(),
         job: JobId::new(7).unwrap(),
         window: WINDOW,
+        generation: 1,
+        begun: 0,
+        joined: Vec::new(),
         start_seq: Seq::FIRST,
         downlink,
         ranks: (0..workers).map(|rank| Rank::new(rank.into())).collect(),
@@ -41,6 +44,6 @@ pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobCo
     let down = (0..workers)
         .map(|rank| DownPath { rank: Rank::new(rank.into()), worker: host(rank), hops: Vec::new() })
         .collect();
-    let server = member(SERVER_NUMBER, Role::Server { node, fan_in: workers, down });
+    let server = member(SERVER_NUMBER, Role::Server { node, fan_in: workers, down, take_over: None });
     ((0..workers).map(worker).collect(), server)
 }

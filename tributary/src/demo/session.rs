@@ -78,6 +78,8 @@ impl Session {
             downlink: v1::Downlink::from(args.downlink).into(),
             window: args.window,
             gradient_bytes: GRADIENT_BYTES,
+            rigid: false,
+            join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };
         let created = client.create_job(request).await.map_err(remote::refused)?;

@@ -59,6 +59,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         downlink: v1::Downlink::from(args.downlink).into(),
         window: args.window.unwrap_or_default(),
         gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
+        rigid: false,
+        join_deadline_milliseconds: 0,
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

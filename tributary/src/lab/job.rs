@@ -41,6 +41,8 @@ pub(super) async fn create(lab: &Lab, record: &Record) -> Result<()> {
         downlink: v1::Downlink::from(downlink).into(),
         window: window.unwrap_or_default(),
         gradient_bytes: 0,
+        rigid: false,
+        join_deadline_milliseconds: 0,
     };
     let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
     write_token(&record.token_file, &created.into_inner().token)

@@ -64,6 +64,8 @@ impl Wanted {
             workers: self.request.hosts.clone(),
             server: self.member.host.clone(),
             gradient_bytes: (self.request.length * size_of::<f32>()) as u64,
+            rigid: true,
+            join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };
         let created = client.create_job(request).await.map_err(refused).context("no job for a group")?;
