@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
+use tributary_api::MAX_MESSAGE_BYTES;
 use tributary_api::v1::controller_server::ControllerServer;
 use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
@@ -107,7 +108,10 @@ impl Controller {
         let serving = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(ControllerServer::new(Service { manager: manager.clone(), access }))
+            .add_service(
+                ControllerServer::new(Service { manager: manager.clone(), access })
+                    .max_decoding_message_size(MAX_MESSAGE_BYTES),
+            )
             .serve_with_incoming_shutdown(incoming(listener, tls), async move {
                 // It is dropped, too, when the controller is to stop.
                 let _ = stopped.await;

@@ -14,6 +14,7 @@
 //! no UDP checksum and are short, so neither concerns them. A frame that is longer than the interface's MTU
 //! was when the port was opened is dropped.
 
+mod ether_type;
 mod ring;
 mod send;
 mod socket;
@@ -27,6 +28,7 @@ use mio::{Interest, Registry, Token};
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
 use crate::{FramePort, check_length};
+pub use ether_type::EtherTypePort;
 use ring::Ring;
 use send::Outgoing;
 
