@@ -99,6 +99,7 @@ impl WorkerRole {
             members: config.ranks.clone(),
             window: config.window,
             start: config.start_seq,
+            begun: 0,
             timers,
         })?;
         Ok(Self {

@@ -24,6 +24,7 @@ fn config(window: u32) -> WorkerConfig {
         members: vec![ME],
         window,
         start: Seq::FIRST,
+        begun: 0,
         timers: Timers::default(),
     }
 }
@@ -104,7 +105,7 @@ fn operations_follow_one_another_without_a_pause() {
     let mut worker = Worker::new(config(8)).unwrap();
     worker.start_all_reduce(integers(2)).unwrap();
     worker.start_all_reduce(integers(1)).unwrap();
-    assert_eq!(worker.next_seq(), Seq(6));
+    assert_eq!(worker.standing().next, Seq(6));
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1, 4]);
 }

@@ -28,6 +28,12 @@ impl Pace {
         Self { window, limit: FLOOR.min(window), shortest: None, starting: true }
     }
 
+    /// The way has changed: what was short on the old one may be impossible on the new one.
+    pub(crate) fn restart(&mut self) {
+        self.shortest = None;
+        self.starting = true;
+    }
+
     /// Slices that may be in flight.
     pub(crate) fn limit(&self) -> u64 {
         self.limit as u64

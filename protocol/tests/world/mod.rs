@@ -96,6 +96,7 @@ impl World {
                 members: members.clone(),
                 window: setup.window,
                 start: setup.start,
+                begun: 0,
                 timers: Timers { gap: 3, ..Timers::default() },
             };
             Worker::new(config).unwrap()
