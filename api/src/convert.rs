@@ -201,11 +201,7 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
         Ok(Self {
             seq: Seq(message.seq),
             operator: if message.max { Operator::Max } else { Operator::Sum },
-            tally: Tally {
-                contributors: message.contributors,
-                weight: message.weight,
-                check: message.check,
-            },
+            tally: Tally { contributors: message.contributors, weight: message.weight, check: message.check },
             values,
         })
     }

@@ -63,15 +63,17 @@ fn take_over() -> impl Strategy<Value = TakeOver> {
 fn server(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
     let paths = vec((host(), vec(hop(), 0..=8)), ranks.len());
     let take_over = proptest::option::of(take_over());
-    (1..=u16::MAX, 1u8..=64, paths, take_over).prop_map(move |(node, fan_in, paths, take_over)| Role::Server {
-        take_over,
-        node: NodeId::new(node).unwrap(),
-        fan_in,
-        down: ranks
-            .iter()
-            .zip(paths)
-            .map(|(rank, (worker, hops))| DownPath { rank: Rank::new(*rank), worker, hops })
-            .collect(),
+    (1..=u16::MAX, 1u8..=64, paths, take_over).prop_map(move |(node, fan_in, paths, take_over)| {
+        Role::Server {
+            take_over,
+            node: NodeId::new(node).unwrap(),
+            fan_in,
+            down: ranks
+                .iter()
+                .zip(paths)
+                .map(|(rank, (worker, hops))| DownPath { rank: Rank::new(*rank), worker, hops })
+                .collect(),
+        }
     })
 }
 

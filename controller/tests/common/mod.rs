@@ -104,7 +104,12 @@ pub struct Member {
 
 impl Member {
     pub async fn join(client: &mut Client, job: &str, token: &[u8], host: &str) -> Result<Self, Status> {
-        let request = v1::JoinRequest { job: job.into(), token: token.to_vec(), host: host.into(), ..Default::default() };
+        let request = v1::JoinRequest {
+            job: job.into(),
+            token: token.to_vec(),
+            host: host.into(),
+            ..Default::default()
+        };
         let events = client.join(request).await?.into_inner();
         Ok(Self { host: host.into(), events })
     }

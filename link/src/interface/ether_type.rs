@@ -52,7 +52,9 @@ impl FramePort for EtherTypePort {
         check_length(frame)?;
         match send(&self.socket, frame, SendFlags::DONTWAIT) {
             // A full queue, an interface that is down, a frame longer than its MTU: it is lost, as on any link.
-            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INTR) => {
+                Ok(())
+            }
             Err(errno) => Err(self.failed("send", errno)),
         }
     }

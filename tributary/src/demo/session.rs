@@ -8,6 +8,7 @@ use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
+use tributary_host_agent::MemberRole;
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::Topology;
 use tributary_trainer::PARAMETERS;
@@ -85,12 +86,13 @@ impl Session {
         let created = client.create_job(request).await.map_err(remote::refused)?;
         let token = created.into_inner().token;
         let plan = plan(&topology, args.window, args.aggregation.into(), args.downlink.into())?;
-        let hosts = plan.workers.iter().map(|worker| worker.key).chain([plan.server.key]);
-        let hosts = hosts
-            .map(|host| {
+        let workers = plan.workers.iter().map(|worker| (worker.key, MemberRole::Worker));
+        let hosts = workers
+            .chain([(plan.server.key, MemberRole::Server)])
+            .map(|(host, role)| {
                 let name = topology[host].name.clone();
                 let port = fabric.take_host_port(host).with_context(|| format!("host {name} has no link"))?;
-                Ok((name, port))
+                Ok((name, role, port))
             })
             .collect::<Result<_>>()?;
         let members = Members::join(&remote, JOB, &token, hosts).await?;
