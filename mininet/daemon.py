@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -37,13 +38,37 @@ class Daemon:
     def __init__(self, node: Node, name: str, command: list[str], folder: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
+        self._node = node
+        self._command = command
         self._notify_path = folder / f"{name}.notify"
         # Where it tells systemd, as it thinks, that it is ready.
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(str(self._notify_path))
+        # Nothing is waited for on it but readiness, and an old word is taken out before.
+        self._notify.setblocking(False)
+        self.process = self._launch()
+
+    def _launch(self) -> subprocess.Popen:
         environment = dict(os.environ, NOTIFY_SOCKET=str(self._notify_path))
         with self.log.open("ab") as log:
-            self.process = start_at(node, command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+            return start_at(self._node, self._command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+    def start_again(self) -> None:
+        """Starts it as it was started before; it may not be ready yet."""
+        if not self.has_ended():
+            raise Problem(f"{self.name} runs already, as process {self.process.pid}")
+        # One that nobody waited for may have left its word.
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._notify.recv(4096)
+        self.process = self._launch()
+
+    def kill(self) -> None:
+        """Ends it at once, with SIGKILL."""
+        if self.has_ended():
+            raise Problem(f"{self.name} does not run: `start` starts it again")
+        self.process.kill()
+        self.process.wait()
 
     def wait_until_ready(self) -> None:
         """Waits for the daemon's own word."""

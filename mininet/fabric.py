@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from mininet.log import info
@@ -15,6 +16,7 @@ from mininet.node import Node
 
 from commands import run_together
 from daemon import Daemon, start_at
+from links import Links
 from network import CONTROLLER, Network
 from problem import Problem
 from switches import P4RUNTIME_PORT, ProgrammableSwitch
@@ -35,6 +37,7 @@ class Fabric:
         # Sockets, logs and the job's token; made by `start`.
         self.folder = Path()
         self.network = Network()
+        self.links = Links(topology, self.network)
         self._agents: list[Daemon] = []
         self._controller: Daemon | None = None
         self._server: Daemon | None = None
@@ -48,20 +51,47 @@ class Fabric:
         server = self.topology.server
         self.folder = Path(tempfile.mkdtemp(prefix="tributary-mininet-"))
         self.network.build(self.topology, self._kind, self._rate, self._binary, self.folder)
-        info("\n*** Switches and agents: ")
+        info("\n*** Switches: ")
         switches = self.network.mininet.switches
         for switch in switches:
             switch.start([])
-        self._agents = [self._start_agent(host) for host in self.topology.workers]
-        for waited in [*switches, *self._agents]:
-            waited.wait_until_ready()
-            info(f"{waited.name} ")
-        info("\n*** Controller: ")
+        self._wait_for(switches)
+        info("\n*** Controller and agents: ")
         self._controller = self._start("controller", CONTROLLER, self._controller_arguments())
-        self._controller.wait_until_ready()
-        info(f"{CONTROLLER}\n*** Job {JOB}, server: {server}\n")
+        # Ready is an agent that the controller has welcomed.
+        self._agents = [self._start_agent(host) for host in self.topology.workers]
+        self._wait_for([self._controller, *self._agents])
+        info(f"\n*** Job {JOB}, server: {server}\n")
         self._create_job()
         self._tell_hosts()
+
+    @staticmethod
+    def _wait_for(daemons: Iterable[Daemon | Node]) -> None:
+        for waited in daemons:
+            waited.wait_until_ready()
+            info(f"{waited.name} ")
+
+    def kill(self, name: str) -> None:
+        """Ends the daemon at a node at once, with SIGKILL."""
+        self._daemon(name).kill()
+
+    def start_again(self, name: str) -> None:
+        """Starts the daemon at a node as it was, and waits until it is ready."""
+        daemon = self._daemon(name)
+        daemon.start_again()
+        switches = {switch.name: switch for switch in self.network.mininet.switches}
+        switches.get(name, daemon).wait_until_ready()
+
+    def _daemon(self, name: str) -> Daemon:
+        """The daemon at a node: a switch's, a worker's agent, the aggregation server, the controller."""
+        daemons = {switch.name: switch.daemon for switch in self.network.mininet.switches}
+        daemons |= dict(zip(self.topology.workers, self._agents, strict=True))
+        daemons |= {self.topology.server: self._server, CONTROLLER: self._controller}
+        daemon = daemons.get(name)
+        if daemon is None:
+            running = ", ".join(node for node, daemon in daemons.items() if daemon is not None)
+            raise Problem(f"there is no daemon at {name!r}; there are those of {running}")
+        return daemon
 
     def _start(self, daemon: str, node: str, arguments: list[str]) -> Daemon:
         command = [str(self._binary), daemon, *arguments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 from mininet.cli import CLI
 from mininet.log import error, output
@@ -13,7 +14,7 @@ from report import allreduce_lines
 
 
 class Prompt(CLI):
-    """What Mininet's prompt can, and `allreduce`, `counters` and `jobs`."""
+    """What Mininet's prompt can, and `allreduce`, `counters`, `jobs`, and what makes things go wrong."""
 
     prompt = "mininet> "
 
@@ -38,6 +39,34 @@ class Prompt(CLI):
     def do_jobs(self, line: str) -> None:
         """The controller's jobs: jobs [list]"""
         self._ask("jobs", line or "list")
+
+    def do_kill(self, line: str) -> None:
+        """Ends the daemon at a node at once (SIGKILL): kill leaf0"""
+        self._one_by_one(line, "a node", self._fabric.kill, "{} is killed")
+
+    def do_start(self, line: str) -> None:
+        """Starts the daemon at a node again and waits until it is ready: start leaf0"""
+        self._one_by_one(line, "a node", self._fabric.start_again, "{} is ready")
+
+    def do_cut(self, line: str) -> None:
+        """What is sent over a link vanishes from now on, and neither end notices: cut leaf0-w1"""
+        self._one_by_one(line, "a link", self._fabric.links.cut, "link {} is cut")
+
+    def do_mend(self, line: str) -> None:
+        """Makes a link whole again: mend leaf0-w1"""
+        self._one_by_one(line, "a link", self._fabric.links.mend, "link {} is whole")
+
+    def _one_by_one(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
+        """Does it for each name in the line."""
+        names = line.split()
+        if not names:
+            error(f"*** Error: give {what}\n")
+        try:
+            for name in names:
+                do(name)
+                output(done.format(name) + "\n")
+        except Problem as problem:
+            error(f"*** Error: {problem}\n")
 
     def _ask(self, command: str, line: str) -> None:
         try:

@@ -49,8 +49,10 @@ class ProgrammableSwitch(Switch):
 
     def start(self, _controllers: list) -> None:
         """Starts the program; it may not be ready yet. Called by Mininet's prompt, too."""
-        if self.daemon is None or self.daemon.has_ended():
+        if self.daemon is None:
             self.daemon = Daemon(self, self.name, self.command(), self.folder)
+        elif self.daemon.has_ended():
+            self.daemon.start_again()
 
     def wait_until_ready(self) -> None:
         """Waits until the controller can talk to it."""

@@ -40,6 +40,36 @@ impl Name {
         assert!(down.status.success(), "{}", stderr(&down));
     }
 
+    /// Runs `tributary lab COMMAND --name … ARGUMENTS`, which must succeed.
+    fn lab(&self, command: &str, arguments: &[&str]) {
+        let output = tributary(&[&["lab", command, "--name", &self.0], arguments].concat());
+        assert!(output.status.success(), "{command} {arguments:?}: {}", stderr(&output));
+    }
+
+    /// Runs it; it must fail and say each of `words`.
+    fn lab_refuses(&self, command: &str, arguments: &[&str], words: &[&str]) {
+        refused(&[&["lab", command, "--name", &self.0], arguments].concat(), 1, words);
+    }
+
+    /// How the lab is.
+    fn listed(&self) -> Value {
+        json(&["lab", "list", &self.0, "--json"])["labs"][0].clone()
+    }
+
+    /// The process of the daemon at a station, and how that is.
+    fn daemon(&self, station: &str) -> (Option<u64>, String) {
+        let listed = self.listed();
+        let mut stations = listed["stations"].as_array().unwrap().iter();
+        let found = stations.find(|found| found["name"] == station).unwrap();
+        (found["process"].as_u64(), found["state"].as_str().unwrap().to_owned())
+    }
+
+    /// All workers reduce right.
+    fn reduces(&self) {
+        let reduced = self.run(&["tributary", "allreduce", "--json", "--check", "--size", "64KiB"]);
+        assert_eq!(reports(&reduced).len(), 2);
+    }
+
     fn is_gone(&self) {
         assert_eq!(labs::traces(&self.0), Vec::<String>::new());
         assert_eq!(left_shared_memory(), Vec::<String>::new());
@@ -132,6 +162,110 @@ fn a_daemon_that_has_died_is_noticed() {
     refused(&["lab", "run", "--name", &name.0, "--", "true"], 1, &["w0 has ended", "lab down"]);
     name.down();
     name.is_gone();
+}
+
+#[test]
+fn what_is_killed_starts_again_as_it_was() {
+    let Some(name) = Name::new("again") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    let stations = ["leaf", "w0", "controller"];
+    let before = ["leaf", "w0", "@controller"].map(|station| name.daemon(station));
+    assert!(before.iter().all(|(process, state)| process.is_some() && state == "up"), "{before:?}");
+    for station in stations {
+        name.lab("kill", &[station]);
+    }
+    let listed = name.listed();
+    assert_eq!(listed["killed"], serde_json::json!(["@controller", "leaf", "w0"]));
+    assert_eq!(listed["state"], "up", "nothing is wrong that nobody wanted");
+    name.lab_refuses("kill", &["leaf"], &["does not run", &format!("lab start --name {} leaf", name.0)]);
+    name.lab_refuses("kill", &["nobody"], &["no node \"nobody\"", "leaf, ps, w0, w1"]);
+    // A host is ready when the controller has welcomed it.
+    for station in ["leaf", "controller", "w0"] {
+        name.lab("start", &[station]);
+    }
+    name.lab_refuses("start", &["leaf"], &["runs already"]);
+    let after = ["leaf", "w0", "@controller"].map(|station| name.daemon(station));
+    for ((before, _), (after, state)) in before.iter().zip(&after) {
+        assert!(after.is_some() && after != before && state == "up");
+    }
+    name.reduces();
+    name.down();
+    name.is_gone();
+}
+
+#[test]
+fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
+    let Some(name) = Name::new("cut") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    name.lab("cut", &["w0:leaf"]);
+    name.lab("cut", &["leaf-w1", "--carrier"]);
+    name.lab_refuses("cut", &["leaf-w0"], &["cut already"]);
+    name.lab_refuses("cut", &["leaf-w2"], &["no link", "leaf-ps, leaf-w0, leaf-w1"]);
+    let cut = serde_json::json!([
+        { "link": "leaf-w0", "carrier": false },
+        { "link": "leaf-w1", "carrier": true },
+    ]);
+    assert_eq!(name.listed()["cut"], cut);
+    name.lab("mend", &["leaf-w0"]);
+    name.lab("mend", &["leaf-w1"]);
+    name.lab_refuses("mend", &["leaf-w0"], &["not cut"]);
+    assert_eq!(name.listed()["cut"], serde_json::json!([]));
+    name.reduces();
+    // What is still cut goes with the lab.
+    name.lab("cut", &["leaf-ps"]);
+    name.down();
+    name.is_gone();
+}
+
+#[test]
+fn a_slow_worker_is_right_and_nothing_of_it_stays() {
+    let Some(name) = Name::new("slow") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    name.lab("slow", &["w0", "3"]);
+    name.lab("slow", &["w0", "2.5"]);
+    assert_eq!(name.listed()["slow"], serde_json::json!([{ "node": "w0", "factor": 2.5 }]));
+    name.reduces();
+    name.lab("slow", &["w0", "1"]);
+    assert_eq!(name.listed()["slow"], serde_json::json!([]));
+    name.lab("slow", &["leaf", "2"]);
+    name.lab("kill", &["leaf"]);
+    name.down();
+    name.is_gone();
+    refused(&["lab", "slow", "w0", "0.5"], 2, &["bad factor 0.5", "1 (as fast as ever) to 100"]);
+    refused(&["lab", "slow", "--name", &name.0, "w0", "2"], 1, &["no lab"]);
+}
+
+#[test]
+fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
+    let Some(name) = Name::new("chaos") else { return };
+    let hits = ["--only", "leaf,link", "--kills", "3", "--outage", "0.05..0.1"];
+    let chaos = ["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
+    // Whether a member is back in time, and with it the exit status, is the machine's affair, too.
+    let output = tributary(&[&chaos[..], &hits].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
+    assert!(report["checked"].as_u64().unwrap() > 0);
+    let kills = |kind: &str| report["by_kind"][kind]["kills"].as_u64().unwrap();
+    assert_eq!(kills("leaf") + kills("link"), 3);
+    // Nobody goes on without the only switch: all are hit, and come back.
+    assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
+    assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
+    name.is_gone();
+
+    let mut endless = start(&["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--kills", "1000"]);
+    let mark = format!("/run/tributary/lab/{}/fabric.json", name.0);
+    wait_until("the lab is up", || fs::exists(&mark).unwrap());
+    Command::new("kill").args(["-INT", &endless.id().to_string()]).status().unwrap();
+    assert_eq!(endless.wait().unwrap().code(), Some(1));
+    name.is_gone();
+}
+
+#[test]
+fn chaos_that_makes_no_sense_is_refused() {
+    refused(&["lab", "chaos", TWO_WORKERS, "--only", "middle"], 2, &["two-workers", "none of these"]);
+    refused(&["lab", "chaos", TWO_WORKERS, "--outage", "3..1"], 2, &["0.2..3"]);
+    refused(&["lab", "chaos", TWO_WORKERS, "--size", "1000"], 2, &["multiple of 8.0 KiB"]);
+    refused(&["lab", "chaos", "topologies/none.toml"], 1, &["topologies/none.toml"]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn hosts_ping_talk_and_reduce_through_bmv2() {
 }
 
 #[test]
-fn in_the_prompt_switches_restart_hosts_reduce_and_nothing_stays() {
+fn in_the_prompt_things_go_wrong_and_right_again_hosts_reduce_and_nothing_stays() {
     if !can_run() {
         return;
     }
@@ -124,6 +124,17 @@ fn in_the_prompt_switches_restart_hosts_reduce_and_nothing_stays() {
                     allreduce --size 4KiB --check\n\
                     switch leaf stop\n\
                     switch leaf start\n\
+                    kill leaf w0 ps\n\
+                    kill leaf\n\
+                    kill w9\n\
+                    start w0 leaf\n\
+                    start leaf\n\
+                    cut w0:leaf\n\
+                    w0 ping -c 1 -W 1 w1\n\
+                    mend leaf-w0\n\
+                    mend leaf-w0\n\
+                    cut leaf-w9\n\
+                    w0 ping -c 1 -w 20 w1\n\
                     allreduce --size nonsense\n\
                     allreduce --size 8KiB --check\n\
                     w1 setsid sleep 1000 &\n\
@@ -135,6 +146,13 @@ fn in_the_prompt_switches_restart_hosts_reduce_and_nothing_stays() {
     for words in [
         "rank 0: 4096 bytes",
         "rank 1: 4096 bytes",
+        "*** Error: leaf does not run",
+        "*** Error: there is no daemon at 'w9'; there are those of leaf, w0, w1, ps, c0",
+        "*** Error: leaf runs already",
+        "1 packets transmitted, 0 received",
+        "*** Error: link leaf-w0 is not cut",
+        "*** Error: there is no link 'leaf-w9'",
+        "transmitted, 1 received",
         "*** Error: the command failed on w0: ",
         "rank 0: 8192 bytes",
         "rank 1: 8192 bytes",

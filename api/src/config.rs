@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally};
 
 /// All that a worker or a server needs to take part in one generation of a job.
 ///
@@ -16,12 +17,19 @@ pub struct JobConfig {
     pub job: JobId,
     /// Slices under way at once, S in DESIGN.md: a power of two.
     pub window: u32,
-    /// The first slice of the job.
+    /// Counts the versions of the job's structure, from 1.
+    pub generation: u32,
+    /// The member's first slice: the job's, or for one that joins later the beginning of the operation that it is in
+    /// from.
     pub start_seq: Seq,
+    /// Operations that the job had begun before that slice.
+    pub begun: u64,
     /// How results come to the workers.
     pub downlink: Downlink,
     /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
     pub ranks: Vec<Rank>,
+    /// Those of them that were not in the generation before, ascending; none in the first generation.
+    pub joined: Vec<Rank>,
     /// The member's own addresses: unicast.
     pub own: Endpoint,
     /// Where gradients go: unicast.
@@ -70,6 +78,8 @@ pub enum Role {
         fan_in: u8,
         /// The way to each worker: in the order of [`JobConfig::ranks`].
         down: Vec<DownPath>,
+        /// Where another server stopped and this one goes on; `None` for a job's first server, and for one that stays.
+        take_over: Option<TakeOver>,
     },
 }
 
@@ -83,4 +93,26 @@ pub struct DownPath {
     /// Hop stack, the server's switch first: at most
     /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries, possibly none.
     pub hops: Vec<Hop>,
+}
+
+/// Where a server goes on for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOver {
+    /// For each of the window's slots, in slot order, the slice that is to be finished next.
+    pub dues: Vec<Seq>,
+    /// Slices that some members have the results of, and others will ask for.
+    pub finished: Vec<FinishedSlice>,
+}
+
+/// A RESULT, as a member has verified it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedSlice {
+    /// Which slice.
+    pub seq: Seq,
+    /// How it was aggregated.
+    pub operator: Operator,
+    /// Its header's sums.
+    pub tally: Tally,
+    /// Its values.
+    pub values: Box<[i32; VALUES_PER_SLICE]>,
 }

@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally, ValuesView, values};
 
-use crate::config::{DownPath, Downlink, Endpoint, JobConfig, Role};
+use crate::config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 use crate::error::ConfigError;
 use crate::v1;
 
@@ -20,18 +20,25 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         if !message.window.is_power_of_two() {
             return Err(out_of_range("window", message.window, "must be a power of two"));
         }
-        let ranks = ranks(&message.ranks)?;
-        let role = role(message.role, &ranks)?;
+        let ranks = ranks(&message.ranks, "ranks")?;
+        let joined = joined(&message.joined, &ranks)?;
+        let role = role(message.role, message.take_over, &ranks, message.window)?;
+        if message.generation == 0 {
+            return Err(ConfigError::Missing { field: "generation" });
+        }
         Ok(Self {
             name: message.job,
             job: job_id(message.job_id)?,
             window: message.window,
+            generation: message.generation,
             start_seq: Seq(message.start_seq),
+            begun: message.begun,
             downlink: v1::Downlink::try_from(message.downlink)
                 .ok()
                 .and_then(|downlink| Downlink::try_from(downlink).ok())
                 .ok_or_else(|| out_of_range("downlink", message.downlink.cast_unsigned(), "unknown"))?,
             ranks,
+            joined,
             own: host(message.own.as_ref(), "own")?,
             server: host(message.server.as_ref(), "server")?,
             multicast: group(message.multicast.as_ref(), "multicast")?,
@@ -42,17 +49,18 @@ impl TryFrom<v1::JobConfig> for JobConfig {
 
 impl From<&JobConfig> for v1::JobConfig {
     fn from(config: &JobConfig) -> Self {
-        let role = match &config.role {
-            Role::Worker { rank, up } => v1::job_config::Role::Worker(v1::WorkerRole {
-                rank: rank.get().into(),
-                up: up.iter().map(v1::Hop::from).collect(),
-            }),
-            Role::Server { node, fan_in, down } => v1::job_config::Role::ServerRole(v1::ServerRole {
-                node: node.get().into(),
-                fan_in: (*fan_in).into(),
-                down: down.iter().map(v1::DownPath::from).collect(),
-            }),
+        let (role, take_over) = match &config.role {
+            Role::Worker { rank, up } => {
+                let up = up.iter().map(v1::Hop::from).collect();
+                (v1::job_config::Role::Worker(v1::WorkerRole { rank: rank.get().into(), up }), None)
+            }
+            Role::Server { node, fan_in, down, take_over } => {
+                let down = down.iter().map(v1::DownPath::from).collect();
+                let role = v1::ServerRole { node: node.get().into(), fan_in: (*fan_in).into(), down };
+                (v1::job_config::Role::ServerRole(role), take_over.as_ref().map(v1::TakeOver::from))
+            }
         };
+        let numbers = |ranks: &[Rank]| ranks.iter().map(|rank| rank.get().into()).collect();
         Self {
             job: config.name.clone(),
             job_id: config.job.get().into(),
@@ -60,11 +68,15 @@ impl From<&JobConfig> for v1::JobConfig {
             values_per_slice: VALUES_PER_SLICE as u32,
             start_seq: config.start_seq.0,
             downlink: v1::Downlink::from(config.downlink).into(),
-            ranks: config.ranks.iter().map(|rank| rank.get().into()).collect(),
+            ranks: numbers(&config.ranks),
             own: Some(config.own.into()),
             server: Some(config.server.into()),
             multicast: Some(config.multicast.into()),
             role: Some(role),
+            generation: config.generation,
+            begun: config.begun,
+            joined: numbers(&config.joined),
+            take_over,
         }
     }
 }
@@ -150,6 +162,51 @@ impl From<&DownPath> for v1::DownPath {
     }
 }
 
+impl From<&TakeOver> for v1::TakeOver {
+    fn from(take_over: &TakeOver) -> Self {
+        Self {
+            dues: take_over.dues.iter().map(|due| due.0).collect(),
+            finished: take_over.finished.iter().map(v1::FinishedSlice::from).collect(),
+        }
+    }
+}
+
+impl From<&FinishedSlice> for v1::FinishedSlice {
+    fn from(slice: &FinishedSlice) -> Self {
+        let mut bytes = [0; VALUES_BYTES];
+        values::write(&*slice.values, &mut bytes);
+        Self {
+            seq: slice.seq.0,
+            max: slice.operator == Operator::Max,
+            contributors: slice.tally.contributors,
+            weight: slice.tally.weight,
+            check: slice.tally.check,
+            values: bytes.to_vec(),
+        }
+    }
+}
+
+impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
+    type Error = ConfigError;
+
+    fn try_from(message: &v1::FinishedSlice) -> Result<Self, ConfigError> {
+        let bytes: &[u8; VALUES_BYTES] = message.values.as_slice().try_into().map_err(|_| {
+            let problem = format!("{} bytes, and a slice has {VALUES_BYTES}", message.values.len());
+            ConfigError::Inconsistent { field: "values", problem }
+        })?;
+        let mut values = Box::new([0; VALUES_PER_SLICE]);
+        for (value, sent) in values.iter_mut().zip(ValuesView::new(bytes).iter()) {
+            *value = sent;
+        }
+        Ok(Self {
+            seq: Seq(message.seq),
+            operator: if message.max { Operator::Max } else { Operator::Sum },
+            tally: Tally { contributors: message.contributors, weight: message.weight, check: message.check },
+            values,
+        })
+    }
+}
+
 impl TryFrom<&v1::DownPath> for DownPath {
     type Error = ConfigError;
 
@@ -162,10 +219,18 @@ impl TryFrom<&v1::DownPath> for DownPath {
     }
 }
 
-fn role(message: Option<v1::job_config::Role>, ranks: &[Rank]) -> Result<Role, ConfigError> {
+fn role(
+    message: Option<v1::job_config::Role>,
+    take_over: Option<v1::TakeOver>,
+    ranks: &[Rank],
+    window: u32,
+) -> Result<Role, ConfigError> {
     match message.ok_or(ConfigError::Missing { field: "role" })? {
         v1::job_config::Role::Worker(worker) => worker_role(&worker, ranks),
-        v1::job_config::Role::ServerRole(server) => server_role(&server, ranks),
+        v1::job_config::Role::ServerRole(server) => {
+            let take_over = take_over.map(|message| take_over_of(message, window)).transpose()?;
+            server_role(&server, take_over, ranks)
+        }
     }
 }
 
@@ -182,7 +247,11 @@ fn worker_role(message: &v1::WorkerRole, ranks: &[Rank]) -> Result<Role, ConfigE
     Ok(Role::Worker { rank, up })
 }
 
-fn server_role(message: &v1::ServerRole, ranks: &[Rank]) -> Result<Role, ConfigError> {
+fn server_role(
+    message: &v1::ServerRole,
+    take_over: Option<TakeOver>,
+    ranks: &[Rank],
+) -> Result<Role, ConfigError> {
     let fan_in = u8::try_from(message.fan_in)
         .ok()
         .filter(|fan_in| (1..=MAX_CHILDREN).contains(&usize::from(*fan_in)))
@@ -192,17 +261,43 @@ fn server_role(message: &v1::ServerRole, ranks: &[Rank]) -> Result<Role, ConfigE
         let problem = "must have one path for each rank of the job, in their order".into();
         return Err(ConfigError::Inconsistent { field: "server_role.down", problem });
     }
-    Ok(Role::Server { node: node_id(message.node)?, fan_in, down })
+    Ok(Role::Server { node: node_id(message.node)?, fan_in, down, take_over })
 }
 
-fn ranks(numbers: &[u32]) -> Result<Vec<Rank>, ConfigError> {
-    let ranks = numbers.iter().map(|number| rank(*number)).collect::<Result<Vec<_>, _>>()?;
-    if ranks.is_empty() {
-        return Err(ConfigError::Missing { field: "ranks" });
+fn take_over_of(message: v1::TakeOver, window: u32) -> Result<TakeOver, ConfigError> {
+    if message.dues.len() != window as usize {
+        let problem = format!("{} slots, and the window has {window}", message.dues.len());
+        return Err(ConfigError::Inconsistent { field: "take_over.dues", problem });
     }
+    Ok(TakeOver {
+        dues: message.dues.into_iter().map(Seq).collect(),
+        finished: message.finished.iter().map(FinishedSlice::try_from).collect::<Result<_, _>>()?,
+    })
+}
+
+fn ranks(numbers: &[u32], field: &'static str) -> Result<Vec<Rank>, ConfigError> {
+    if numbers.is_empty() {
+        return Err(ConfigError::Missing { field });
+    }
+    ascending(numbers, field)
+}
+
+fn joined(numbers: &[u32], ranks: &[Rank]) -> Result<Vec<Rank>, ConfigError> {
+    let joined = ascending(numbers, "joined")?;
+    match joined.iter().find(|rank| ranks.binary_search(rank).is_err()) {
+        Some(rank) => Err(ConfigError::Inconsistent {
+            field: "joined",
+            problem: format!("rank {rank} is not one of the job's"),
+        }),
+        None => Ok(joined),
+    }
+}
+
+fn ascending(numbers: &[u32], field: &'static str) -> Result<Vec<Rank>, ConfigError> {
+    let ranks = numbers.iter().map(|number| rank(*number)).collect::<Result<Vec<_>, _>>()?;
     match ranks.windows(2).find(|pair| pair[0] >= pair[1]) {
         Some(pair) => Err(ConfigError::Inconsistent {
-            field: "ranks",
+            field,
             problem: format!("must ascend, but {} comes before {}", pair[0], pair[1]),
         }),
         None => Ok(ranks),

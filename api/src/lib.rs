@@ -10,11 +10,16 @@ mod config;
 mod convert;
 mod error;
 
-pub use config::{DownPath, Downlink, Endpoint, JobConfig, Role};
+pub use config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 pub use error::ConfigError;
 
 /// The most letters that a job's name may have.
 pub const MAX_JOB_NAME: usize = 64;
+
+/// The largest message between the controller and a host, bytes: what a client has to accept of it, and the controller of
+/// its clients. gRPC's usual 4 MiB are too few where finished slices travel, in [`v1::TakeOver`] and [`v1::Provided`]: up
+/// to one for each slot of the window, of 1 KiB and a little more, so that this has room for a window of 32,768.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// The messages and the service as generated.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]

@@ -4,8 +4,14 @@ use std::net::Ipv4Addr;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
-use tributary_api::{ConfigError, DownPath, Downlink, Endpoint, JobConfig, Role, v1};
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+use tributary_api::{
+    ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1,
+};
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally};
+
+/// The window of every sample: a server that takes over is told about as many slots.
+const WINDOW: u32 = 4;
 
 fn host() -> impl Strategy<Value = Endpoint> {
     (any::<[u8; 5]>(), 1u8..224, any::<[u8; 3]>()).prop_map(|(mac, first, ip)| Endpoint {
@@ -38,16 +44,36 @@ fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
         .prop_map(|(rank, up)| Role::Worker { rank: Rank::new(rank), up })
 }
 
+fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
+    (any::<[u32; 4]>(), any::<bool>(), vec(any::<i32>(), VALUES_PER_SLICE)).prop_map(
+        |([seq, contributors, weight, check], max, values)| FinishedSlice {
+            seq: Seq(seq),
+            operator: if max { Operator::Max } else { Operator::Sum },
+            tally: Tally { contributors, weight, check },
+            values: values.try_into().unwrap(),
+        },
+    )
+}
+
+fn take_over() -> impl Strategy<Value = TakeOver> {
+    (vec(any::<u32>(), WINDOW as usize), vec(finished_slice(), 0..3))
+        .prop_map(|(dues, finished)| TakeOver { dues: dues.into_iter().map(Seq).collect(), finished })
+}
+
 fn server(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
     let paths = vec((host(), vec(hop(), 0..=8)), ranks.len());
-    (1..=u16::MAX, 1u8..=64, paths).prop_map(move |(node, fan_in, paths)| Role::Server {
-        node: NodeId::new(node).unwrap(),
-        fan_in,
-        down: ranks
-            .iter()
-            .zip(paths)
-            .map(|(rank, (worker, hops))| DownPath { rank: Rank::new(*rank), worker, hops })
-            .collect(),
+    let take_over = proptest::option::of(take_over());
+    (1..=u16::MAX, 1u8..=64, paths, take_over).prop_map(move |(node, fan_in, paths, take_over)| {
+        Role::Server {
+            take_over,
+            node: NodeId::new(node).unwrap(),
+            fan_in,
+            down: ranks
+                .iter()
+                .zip(paths)
+                .map(|(rank, (worker, hops))| DownPath { rank: Rank::new(*rank), worker, hops })
+                .collect(),
+        }
     })
 }
 
@@ -55,12 +81,16 @@ fn config() -> impl Strategy<Value = JobConfig> {
     btree_set(0..u16::MAX, 1..20).prop_flat_map(|ranks| {
         let ranks: Vec<u16> = ranks.into_iter().collect();
         let role = prop_oneof![worker(ranks.clone()).boxed(), server(ranks.clone()).boxed()];
-        let numbers = (1..=u16::MAX, 0u32..32, any::<u32>(), any::<bool>());
+        let joined = proptest::sample::subsequence(ranks.clone(), 0..=ranks.len());
+        let numbers = (1..=u16::MAX, (1..=u32::MAX, any::<u64>(), joined), any::<u32>(), any::<bool>());
         ("[a-z]{0,9}", numbers, host(), host(), group(), role).prop_map(
-            move |(name, (job, window, seq, multicast_down), own, server, multicast, role)| JobConfig {
+            move |(name, (job, version, seq, multicast_down), own, server, multicast, role)| JobConfig {
                 name,
                 job: JobId::new(job).unwrap(),
-                window: 1 << window,
+                window: WINDOW,
+                generation: version.0,
+                begun: version.1,
+                joined: version.2.into_iter().map(Rank::new).collect(),
                 start_seq: Seq(seq),
                 downlink: if multicast_down { Downlink::Multicast } else { Downlink::Unicast },
                 ranks: ranks.iter().copied().map(Rank::new).collect(),
@@ -114,7 +144,7 @@ proptest! {
 
     #[test]
     fn a_window_is_a_power_of_two(config in config(), window in any::<u32>()) {
-        let message = v1::JobConfig { window, ..v1::JobConfig::from(&config) };
+        let message = v1::JobConfig { window, take_over: None, ..v1::JobConfig::from(&config) };
         prop_assert_eq!(JobConfig::try_from(message).is_ok(), window.is_power_of_two());
     }
 }
@@ -135,6 +165,10 @@ fn sample() -> v1::JobConfig {
         server: Some(endpoint(9)),
         multicast: Some(group),
         role: Some(v1::job_config::Role::Worker(v1::WorkerRole { rank: 1, up: vec![hop] })),
+        generation: 1,
+        begun: 0,
+        joined: vec![],
+        take_over: None,
     }
 }
 
@@ -159,6 +193,8 @@ fn each_broken_promise_is_named() {
         (|c| c.own = c.multicast.clone(), "own is 01:00:5e:00:00:07, not a unicast address"),
         (|c| c.multicast = c.own.clone(), "multicast is 02:00:00:00:00:01, not a multicast address"),
         (|c| c.role = None, "role is missing"),
+        (|c| c.generation = 0, "generation is missing"),
+        (|c| c.joined = vec![2], "joined: rank 2 is not one of the job's"),
     ];
     for (break_it, expected) in cases {
         let mut config = sample();
@@ -174,5 +210,20 @@ fn each_broken_promise_is_named() {
     assert_eq!(
         refused(Some(v1::job_config::Role::ServerRole(server))),
         "server_role.down: must have one path for each rank of the job, in their order"
+    );
+    let refused = |take_over| {
+        let down = [0, 1].map(|rank| v1::DownPath { rank, worker: sample().own, hops: vec![] }).to_vec();
+        let role = Some(v1::job_config::Role::ServerRole(v1::ServerRole { node: 9, fan_in: 2, down }));
+        let config = v1::JobConfig { role, take_over: Some(take_over), ..sample() };
+        JobConfig::try_from(config).unwrap_err().to_string()
+    };
+    let slice = v1::FinishedSlice { values: vec![0; 4], ..v1::FinishedSlice::default() };
+    assert_eq!(
+        refused(v1::TakeOver { dues: vec![1; 3], finished: vec![] }),
+        "take_over.dues: 3 slots, and the window has 64"
+    );
+    assert_eq!(
+        refused(v1::TakeOver { dues: vec![1; 64], finished: vec![slice] }),
+        "values: 4 bytes, and a slice has 1024"
     );
 }

@@ -9,6 +9,7 @@ use tributary_api::agent::v1::training_event::Event as TrainingEvent;
 
 use crate::error::ClientError;
 use crate::job::Job;
+use crate::options::JoinOptions;
 use crate::session::Session;
 use crate::training::{Training, TrainingOptions};
 
@@ -39,15 +40,33 @@ impl Agent {
     /// [`ClientError::Refused`] with the agent's or the controller's reason, [`ClientError::JobFailed`],
     /// [`ClientError::JobEnded`].
     pub async fn join(&self, job: &str, token: Vec<u8>) -> Result<Job, ClientError> {
+        self.join_with(job, token, JoinOptions::default()).await
+    }
+
+    /// As [`join`](Self::join), in the way that `options` say. An elastic process comes into a job that is running, too,
+    /// also into one that it was lost from.
+    ///
+    /// # Errors
+    /// As of [`join`](Self::join).
+    pub async fn join_with(
+        &self,
+        job: &str,
+        token: Vec<u8>,
+        options: JoinOptions,
+    ) -> Result<Job, ClientError> {
+        let elastic = options.elastic;
         let mut client = self.client.clone();
-        let request = v1::OpenJobRequest { job: job.into(), token };
+        let request = v1::OpenJobRequest { job: job.into(), token, elastic };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
-        let event = events.message().await.map_err(ClientError::refused)?;
-        match event.and_then(|event| event.event) {
-            Some(Event::Started(started)) => Job::new(client, events, started),
-            Some(Event::Failed(failed)) => Err(ClientError::JobFailed(failed.reason)),
-            Some(Event::Ended(_)) => Err(ClientError::JobEnded),
-            None => Err(ClientError::BadAnswer("it did not say that the job has started")),
+        loop {
+            let event = events.message().await.map_err(ClientError::refused)?;
+            match event.and_then(|event| event.event) {
+                Some(Event::Started(started)) => return Job::new(client, events, options, started),
+                Some(Event::Waiting(waiting)) => options.observer.tell(waiting),
+                Some(Event::Failed(failed)) => return Err(ClientError::JobFailed(failed.reason)),
+                Some(Event::Ended(_)) => return Err(ClientError::JobEnded),
+                None => return Err(ClientError::BadAnswer("it did not say that the job has started")),
+            }
         }
     }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tributary_codec::{EncodeError, LanesError};
 
+use crate::regroup::Regroup;
+
 /// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
@@ -33,6 +35,12 @@ pub enum ClientError {
     /// The job was ended before this process could take part.
     #[error("the job has ended")]
     JobEnded,
+    /// Nothing was reduced, and the elements are untouched: members have joined, and all of them have to synchronise
+    /// first. Only in a job whose processes were all [elastic](crate::JoinOptions::elastic) when they joined it.
+    #[error(
+        "ranks {:?} have joined the job: every process has to synchronise its parameters before it reduces again", .0.joined
+    )]
+    Regroup(Regroup),
     /// The agent says what this version does not understand.
     #[error("the agent's answer makes no sense ({0}): do both have the same version?")]
     BadAnswer(&'static str),
@@ -74,8 +82,8 @@ pub enum ClientError {
     },
     /// A quantised sum is that of all members or none: a level says nothing without their number.
     #[error(
-        "{name} was summed over {contributors} of {members} members: quantised sums need all of them. Reduce again \
-         in a job of those that are left"
+        "{name} was summed over {contributors} of {members} members, since others have left meanwhile: quantised sums \
+         need all of them. Reduce again: the next one is that of those who are left"
     )]
     MembersMissing {
         /// The operation's name.

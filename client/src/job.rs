@@ -1,23 +1,32 @@
 use std::ops::Range;
+use std::pin::pin;
+use std::time::Duration;
 
-use tonic::Streaming;
 use tonic::transport::Channel;
+use tonic::{Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_client::AgentClient;
+use tributary_api::agent::v1::job_event::Event;
 
 use crate::element::Element;
 use crate::error::ClientError;
+use crate::options::JoinOptions;
+use crate::regroup::Regroup;
 use crate::segment::Segment;
 use crate::session::{self, Session};
 
-/// This process's part in a job. Dropping it without [`close`](Self::close) leaves the job, which fails.
+/// This process's part in a job. Dropping it without [`close`](Self::close) leaves the job, which goes on without this
+/// host, or fails if it is rigid.
 #[derive(Debug)]
 pub struct Job {
     session: Session,
     /// The sign of life: the agent takes its end for this process's.
-    _events: Streaming<v1::JobEvent>,
+    events: Streaming<v1::JobEvent>,
+    options: JoinOptions,
     rank: u32,
     ranks: Vec<u32>,
+    generation: u32,
+    pub(crate) regroup: Option<Regroup>,
     host: String,
 }
 
@@ -32,12 +41,28 @@ pub struct Operation<'a> {
     pub elements: Option<Range<usize>>,
     /// What this member's contribution is multiplied by. 0: it has nothing to give.
     pub weight: u32,
+    /// How long it may take until it fails; `None`: as the [`JoinOptions`](crate::JoinOptions) say, or as long as the job
+    /// lives. Best the same on all members: one that gives up contributes nothing to what is left of the operation.
+    pub deadline: Option<Duration>,
 }
 
 impl Operation<'_> {
     /// The sum of all elements of the segment.
     pub fn whole<T: Element>() -> Self {
-        Self { name: "unnamed", element_type: T::TYPE, elements: None, weight: 1 }
+        Self { name: "unnamed", element_type: T::TYPE, elements: None, weight: 1, deadline: None }
+    }
+}
+
+impl Operation<'_> {
+    fn elements_in(&self, segment: &Segment) -> Range<usize> {
+        let all = 0..segment.len() / bytes_of(self.element_type);
+        self.elements.clone().unwrap_or(all)
+    }
+
+    /// Where its elements are.
+    pub(crate) fn bytes_in(&self, segment: &Segment) -> Range<usize> {
+        let (Range { start, end }, size) = (self.elements_in(segment), bytes_of(self.element_type));
+        start.saturating_mul(size)..end.saturating_mul(size)
     }
 }
 
@@ -56,14 +81,16 @@ impl Job {
     pub(crate) fn new(
         client: AgentClient<Channel>,
         events: Streaming<v1::JobEvent>,
+        options: JoinOptions,
         started: v1::Started,
     ) -> Result<Self, ClientError> {
-        let v1::Started { session, rank, ranks, host, .. } = started;
+        let v1::Started { session, rank, ranks, host, generation, regroup, .. } = started;
         if !ranks.contains(&rank) {
             return Err(ClientError::BadAnswer("its own rank is not among the job's"));
         }
         let session = Session { client, id: session };
-        Ok(Self { session, _events: events, rank, ranks, host })
+        let regroup = regroup.map(Regroup::from);
+        Ok(Self { session, events, options, rank, ranks, generation, regroup, host })
     }
 
     /// This member's rank.
@@ -71,9 +98,15 @@ impl Job {
         self.rank
     }
 
-    /// Ranks of all members, ascending.
+    /// Ranks of all members, ascending: as of the end of the last all-reduce, or of the start.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
+    }
+
+    /// Which version of the job's structure that is: they count up from 1, by one for each time that a member goes or
+    /// comes, or that the tree changes.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// This host, as the topology names it.
@@ -101,15 +134,26 @@ impl Job {
     /// operations in the same order. Says what the result was summed over.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], when the contributions have no sum or the job is over. A call that is
-    /// broken off (its future dropped) leaves the segment unusable.
+    /// [`ClientError::Refused`], when the contributions have no sum, the job is over or goes on without this host, or the
+    /// deadline has passed. [`ClientError::Regroup`], once for each time that others have joined. A call that is broken
+    /// off (its future dropped) leaves the segment unusable.
     pub async fn all_reduce(
         &mut self,
         segment: &mut Segment,
         operation: Operation<'_>,
     ) -> Result<Vec<Run>, ClientError> {
+        self.reduce(segment, operation, 0).await
+    }
+
+    /// As [`all_reduce`](Self::all_reduce), which synchronises for the members who have joined in `regroup_generation`.
+    pub(crate) async fn reduce(
+        &mut self,
+        segment: &mut Segment,
+        operation: Operation<'_>,
+        regroup_generation: u32,
+    ) -> Result<Vec<Run>, ClientError> {
         let size = bytes_of(operation.element_type);
-        let elements = operation.elements.unwrap_or(0..segment.len() / size);
+        let elements = operation.elements_in(segment);
         let request = v1::AllReduceRequest {
             session: self.session.id.clone(),
             segment: segment.id,
@@ -118,12 +162,40 @@ impl Job {
             count: elements.len() as u64,
             weight: operation.weight,
             name: operation.name.into(),
+            deadline_milliseconds: operation.deadline.or(self.options.deadline).map_or(0, milliseconds),
+            regroup_generation,
         };
         segment.lent = true;
-        let answer = self.session.client.all_reduce(request).await;
-        let runs = session::answer(answer, &mut [segment])?.runs;
+        let answer = self.call(request).await;
+        let v1::AllReduceResponse { runs, regroup, generation, ranks } =
+            session::answer(answer, &mut [segment])?;
+        (self.generation, self.ranks) = (generation, ranks);
+        if let Some(regroup) = regroup.map(Regroup::from) {
+            self.regroup = Some(regroup.clone());
+            return Err(ClientError::Regroup(regroup));
+        }
         let run = |v1::Run { elements, weight, contributors }| Run { elements, weight, contributors };
         Ok(runs.into_iter().map(run).collect())
+    }
+
+    /// Waits for the answer, and tells what it is that is waited for.
+    async fn call(
+        &mut self,
+        request: v1::AllReduceRequest,
+    ) -> Result<Response<v1::AllReduceResponse>, Status> {
+        let Self { session, events, options, .. } = self;
+        let mut answer = pin!(session.client.all_reduce(request));
+        loop {
+            tokio::select! {
+                answer = &mut answer => return answer,
+                event = events.message() => match event {
+                    Ok(Some(v1::JobEvent { event: Some(Event::Waiting(waiting)) })) => options.observer.tell(waiting),
+                    // What there is to say about the job's end, the answer says.
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => return answer.await,
+                },
+            }
+        }
     }
 
     /// What the agent has counted for the job.
@@ -145,6 +217,11 @@ impl Job {
         self.session.client.close_job(request).await.map_err(ClientError::refused)?;
         Ok(())
     }
+}
+
+/// At least one: 0 stands for no deadline.
+fn milliseconds(deadline: Duration) -> u64 {
+    u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 fn bytes_of(element_type: v1::ElementType) -> usize {

@@ -13,7 +13,29 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Or it trains with a parameter server, which its host's agent talks to:
+//! A process that others may join while it is in, and that may itself join a job that is running, is *elastic*. When
+//! somebody has joined, all of them take over the parameters of one that was in before:
+//!
+//! ```no_run
+//! # async fn example(token: Vec<u8>, gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
+//! use tributary_client::{Agent, ClientError, JoinOptions, Operation};
+//! let agent = Agent::connect("/run/tributary/agent.sock").await?;
+//! let mut job = agent.join_with("training", token, JoinOptions::default().elastic()).await?;
+//! let (mut parameters, mut gradients) = (job.segment(4 << 20).await?, job.segment(4 << 20).await?);
+//! loop {
+//!     // Does nothing, unless this process has come later than others, or others have come.
+//!     job.synchronise(&mut parameters, Operation::whole::<f32>()).await?;
+//!     gradient(parameters.elements()?, gradients.elements_mut()?);
+//!     match job.all_reduce(&mut gradients, Operation::whole::<f32>()).await {
+//!         Ok(_) => {} // the optimiser's step
+//!         Err(ClientError::Regroup(_)) => continue,
+//!         Err(error) => return Err(error),
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! Or a process trains with a parameter server, which its host's agent talks to:
 //!
 //! ```no_run
 //! # async fn example(gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
@@ -35,7 +57,9 @@ mod agent;
 mod element;
 mod error;
 mod job;
+mod options;
 mod quantised;
+mod regroup;
 mod segment;
 mod session;
 mod training;
@@ -44,7 +68,9 @@ pub use agent::Agent;
 pub use element::Element;
 pub use error::ClientError;
 pub use job::{Job, Operation, Run};
+pub use options::{JoinOptions, Waiting};
 pub use quantised::{Quantised, Sent};
+pub use regroup::Regroup;
 pub use segment::Segment;
 pub use training::{Step, Training, TrainingOptions};
 pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};

@@ -58,15 +58,16 @@ impl Quantised {
         name: &str,
         gradient: &mut [f32],
     ) -> Result<Sent, ClientError> {
-        let (rank, members) = (job.rank(), job.ranks().len() as u32);
+        let rank = job.rank();
         let not_quantised = |error| ClientError::NotQuantised { rank, name: name.to_owned(), error };
         let owed = self.feedback.as_ref().map(|residual| residual.added_to(gradient));
         let wanted: &[f32] = owed.as_deref().unwrap_or(gradient);
-        let codebook = self.agree(job, name, wanted).await?.map_err(not_quantised)?;
+        let (codebook, members) = self.agree(job, name, wanted).await?;
+        let codebook = codebook.map_err(not_quantised)?;
 
         let lanes = Lanes::new(&codebook, members, wanted.len())?;
         let own = lanes.pack(wanted).map_err(not_quantised)?;
-        reduce(job, &mut self.lanes, name, &own).await?;
+        reduce(job, &mut self.lanes, name, &own, Some(members)).await?;
         let sums = self.lanes.elements::<i32>()?.get(..own.len()).unwrap_or_default();
         let sum = lanes.sum(sums)?;
 
@@ -77,36 +78,45 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Adds up sketches. A member that has none lets all others know, and fails after that like them.
+    /// Adds up sketches, of as many members as it says. A member that has none lets all others know, and fails after
+    /// that like them.
     async fn agree(
         &mut self,
         job: &mut Job,
         name: &str,
         gradient: &[f32],
-    ) -> Result<Result<Codebook, EncodeError>, ClientError> {
+    ) -> Result<(Result<Codebook, EncodeError>, u32), ClientError> {
         let (own, refused) = match self.codec.propose(gradient) {
             Ok(sketch) => (sketch.unwrap_or_else(Sketch::refusal), None),
             Err(error) => (Sketch::refusal(), Some(error)),
         };
-        reduce(job, &mut self.sketch, name, own.lanes()).await?;
+        let members = reduce(job, &mut self.sketch, name, own.lanes(), None).await?;
         if let Some(error) = refused {
-            return Ok(Err(error));
+            return Ok((Err(error), members));
         }
         let sum = Sketch::from_lanes(self.sketch.elements::<i32>()?.to_vec());
-        Ok(sum.and_then(|sum| Codebook::from_sketch(&sum)))
+        Ok((sum.and_then(|sum| Codebook::from_sketch(&sum)), members))
     }
 }
 
-/// The sum of all members' `values`, at the beginning of the segment.
-async fn reduce(job: &mut Job, segment: &mut Segment, name: &str, values: &[i32]) -> Result<(), ClientError> {
+/// The sum of all members' `values`, at the beginning of the segment. Says how many members that were, which all members
+/// see alike, while each hears in its own time that one has left; `members`: it has to be as many.
+async fn reduce(
+    job: &mut Job,
+    segment: &mut Segment,
+    name: &str,
+    values: &[i32],
+    members: Option<u32>,
+) -> Result<u32, ClientError> {
     let room = segment.len() / size_of::<i32>();
     let place = segment.elements_mut::<i32>()?.get_mut(..values.len());
     place.ok_or(ClientError::TooLong { values: values.len(), room })?.copy_from_slice(values);
     let operation = Operation { name, elements: Some(0..values.len()), ..Operation::whole::<i32>() };
     let runs = job.all_reduce(segment, operation).await?;
-    let members = job.ranks().len() as u32;
-    match runs.iter().map(|run| run.contributors).find(|contributors| *contributors != members) {
-        None => Ok(()),
+    let contributors = || runs.iter().map(|run| run.contributors);
+    let members = members.or(contributors().max()).unwrap_or_default();
+    match contributors().find(|contributors| *contributors != members) {
+        None => Ok(members),
         Some(contributors) => {
             Err(ClientError::MembersMissing { name: name.to_owned(), contributors, members })
         }

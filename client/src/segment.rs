@@ -100,6 +100,24 @@ impl Segment {
         Ok(bytemuck::cast_slice_mut(self.map.get_mut(..whole).unwrap_or_default()))
     }
 
+    /// All of it.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`].
+    pub(crate) fn bytes(&self) -> Result<&[u8], ClientError> {
+        self.check_own()?;
+        Ok(&self.map)
+    }
+
+    /// As [`bytes`](Self::bytes), to be written.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`].
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], ClientError> {
+        self.check_own()?;
+        Ok(&mut self.map)
+    }
+
     fn check_own(&self) -> Result<(), ClientError> {
         if self.lent { Err(ClientError::SegmentInUse) } else { Ok(()) }
     }

@@ -48,15 +48,19 @@ impl Access {
         request: &Request<T>,
         host: impl FnOnce(&T) -> &str,
     ) -> Result<(), Status> {
+        self.check_peer(request.extensions().get::<Peer>(), host(request.get_ref()))
+    }
+
+    /// As [`check_host`](Self::check_host), for a caller that says only later which host it acts for.
+    pub(crate) fn check_peer(&self, peer: Option<&Peer>, host: &str) -> Result<(), Status> {
         let Self::ByName { .. } = self else { return Ok(()) };
-        let host = host(request.get_ref());
-        names(request)?.check_host(host).map_err(|error| denied(request, &error.to_string()))
+        names(peer)?.check_host(host).map_err(|error| denied(peer, &error.to_string()))
     }
 
     /// The caller creates a job whose aggregation server is `server`.
     pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<(), Status> {
         let Self::ByName { operators } = self else { return Ok(()) };
-        let names = names(request)?;
+        let names = names(peer_of(request))?;
         let serves = server.host().is_some_and(|host| host.role == Some(Role::Server));
         let creators = operators.iter().chain(serves.then_some(&server.name));
         if creators.clone().any(|creator| names.contains(creator)) {
@@ -64,7 +68,7 @@ impl Access {
         }
         let (creators, server) = (creators.cloned().collect::<Names>(), &server.name);
         Err(denied(
-            request,
+            peer_of(request),
             &format!(
                 "the certificate that was shown is for {names}, and a job that {server:?} serves is created with one \
                  for {creators} only"
@@ -75,19 +79,23 @@ impl Access {
     /// Whether the caller may end a job without its token.
     pub(crate) fn is_operator<T>(&self, request: &Request<T>) -> bool {
         let Self::ByName { operators } = self else { return false };
-        names(request).is_ok_and(|names| operators.iter().any(|operator| names.contains(operator)))
+        names(peer_of(request)).is_ok_and(|names| operators.iter().any(|operator| names.contains(operator)))
     }
 }
 
+fn peer_of<T>(request: &Request<T>) -> Option<&Peer> {
+    request.extensions().get()
+}
+
 /// The names in the caller's certificate.
-fn names<T>(request: &Request<T>) -> Result<&Names, Status> {
-    let names = request.extensions().get::<Peer>().and_then(Peer::names);
+fn names(peer: Option<&Peer>) -> Result<&Names, Status> {
+    let names = peer.and_then(Peer::names);
     names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
 }
 
 /// Says so in the log, too: whoever tries to pass for another one is the controller's business as well.
-fn denied<T>(request: &Request<T>, reason: &str) -> Status {
-    let address = request.extensions().get::<Peer>().map(|peer| peer.address().to_string());
+fn denied(peer: Option<&Peer>, reason: &str) -> Status {
+    let address = peer.map(|peer| peer.address().to_string());
     tracing::warn!(address, reason, "denied a request");
     Status::permission_denied(reason)
 }

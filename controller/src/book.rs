@@ -1,19 +1,31 @@
 //! What the controller knows and decides: jobs, and who owns which slots, ids and indices. No I/O.
 
+mod fabric;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, Plan, PlanError};
+use tokio::time::Instant;
+use tributary_planner::{self as planner, Aggregation, JobRequest, Plan, PlanError};
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::JobId;
 
+use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
-use crate::jobs::{Job, JobError, JobKey, JobRecord, Registry, Resources, add_job, config};
+use crate::jobs::{
+    Beginning, Generation, Job, JobError, JobKey, JobRecord, Registry, Stage, Step, Surroundings, Target,
+    Terms, add_job, next_step,
+};
+use crate::journal::Kept;
+use crate::liveness::Cabling;
 use crate::loads::Loads;
+use crate::progress::Progress;
 use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
+pub(crate) use fabric::Health;
 
 /// Why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -54,7 +66,20 @@ pub(crate) struct Book {
     pub(crate) jobs: Registry,
     /// As measured.
     pub(crate) loads: Loads,
+    /// What of the fabric is dead.
+    pub(crate) health: Health,
+    /// The daemons that attend.
+    pub(crate) hosts: Hosts,
+    /// What cables are known to do.
+    pub(crate) cabling: Cabling,
+    /// What training processes are known to do.
+    pub(crate) progress: Progress,
+    /// The jobs are the next controller's to look after.
+    hung_up: bool,
 }
+
+/// One generation of one job.
+pub(crate) type GenerationKey = (JobKey, u32);
 
 impl Book {
     /// The book of a controller that has no jobs. `base`: every switch that it manages; `slots`: how many
@@ -77,34 +102,90 @@ impl Book {
             job_indices,
             jobs: Registry::default(),
             loads: Loads::default(),
+            health: Health::new(Instant::now()),
+            hosts: Hosts::default(),
+            cabling: Cabling::new(&topology),
+            progress: Progress::default(),
+            hung_up: false,
             topology,
         }
     }
 
     /// Plans a job, and gives it what it needs.
-    pub(crate) fn create(&mut self, name: &str, request: &JobRequest) -> Result<JobKey, CreateError> {
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        request: &JobRequest,
+        terms: Terms,
+    ) -> Result<JobKey, CreateError> {
         self.jobs.check_name_free(name)?;
-        let plan = self.plan(name, request)?;
-        let resources = self.allocate(name, &plan)?;
-        let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && job.record.job == id);
-        let (Some(job), Some(job_index)) = (self.ids.next(in_use), self.indices.take()) else {
-            self.release(&resources);
+        let plan = self.plan_new(name, request)?;
+        let switches = self.allocate(name, &plan)?;
+        let (Some(job), Some(job_index)) = (self.next_id(), self.indices.take()) else {
+            self.release(&switches);
             return Err(CreateError::TooManyJobs(self.job_indices));
         };
-        let resources = Resources { job_index: Some(job_index), ..resources };
-        let token = Token::random();
-        let record = JobRecord { name: name.to_owned(), token, plan, job, job_index, resources };
-        Ok(self.jobs.add(record)?)
+        let first = Generation {
+            number: 1,
+            job,
+            plan,
+            joined: Vec::new(),
+            beginning: Beginning::OF_JOB,
+            switches,
+            stage: Stage::Reserved,
+        };
+        let record = JobRecord {
+            name: name.to_owned(),
+            token: Token::random(),
+            request: request.clone(),
+            terms,
+            job_index,
+            holds_index: true,
+            generations: vec![first],
+            current: 1,
+            issued: 1,
+            last_change: String::new(),
+        };
+        Ok(self.jobs.add(record, Instant::now())?)
     }
 
-    fn plan(&self, name: &str, request: &JobRequest) -> Result<Plan, CreateError> {
+    /// Takes up a job that an earlier controller has written down, with what it holds.
+    ///
+    /// # Errors
+    /// What it holds is not there any more: fewer slots, or fewer jobs, than there were.
+    pub(crate) fn take_up(&mut self, kept: Kept, now: Instant) -> Result<(), String> {
+        let record = kept.record?;
+        let (index, held) = (record.job_index, record.generation().switches.clone());
+        if !self.indices.claim(index) {
+            return Err(format!("its counters' place {index} is not free"));
+        }
+        for (switch, block) in &held {
+            let Some(block) = block else { continue };
+            let map = self.slots.get_mut(switch);
+            if !map.is_some_and(|map| map.claim(block.base, block.size)) {
+                return Err(format!("its slots on {} are not there any more", self.topology[*switch].name));
+            }
+        }
+        self.jobs.take_up(kept.key, record, (kept.has_started, kept.elastic), now);
+        Ok(())
+    }
+
+    /// A data-plane id that no slot remembers.
+    fn next_id(&mut self) -> Option<JobId> {
+        let holds = |job: &Job, id| job.record.generations.iter().any(|generation| generation.job == id);
+        let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && holds(job, id));
+        self.ids.next(in_use)
+    }
+
+    /// Plans a job that is to be created: where switches could aggregate for it and none has the slots, it is refused.
+    fn plan_new(&self, name: &str, request: &JobRequest) -> Result<Plan, CreateError> {
         let plan = planner::plan(&self.topology, &self.fabric(SlotMap::largest_block), request)?;
-        let adds_up = |plan: &Plan| plan.switches.iter().any(|role| role.aggregate);
-        if request.aggregation == Aggregation::None || adds_up(&plan) {
+        let aggregates = |plan: &Plan| plan.switches.iter().any(|role| role.aggregate);
+        if request.aggregation == Aggregation::None || aggregates(&plan) {
             return Ok(plan);
         }
         let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
-        if !adds_up(&ideal) {
+        if !aggregates(&ideal) {
             return Ok(plan);
         }
         let short = |role: &planner::SwitchRole| {
@@ -115,32 +196,66 @@ impl Book {
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
-    /// The state of the fabric as the planner takes it.
-    fn fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
-        let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
-        // Whether a switch is alive shows when it is written to.
-        let mut state = FabricState { free_slots, ..FabricState::of(&self.topology, 0) };
-        // A load in the topology file is one to be counted on, even where it is not there now.
-        for (direction, load) in &mut state.load {
-            *load = self.loads.of(*direction).max(*load);
+    /// Gives a job what its next generation needs, beside what the present one has, and lets its tables belong in the
+    /// switches. The first generation has it since the job was created.
+    pub(crate) fn install(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
+        let no_job = || JobError::NoSuchJob(key.to_string());
+        let job = self.jobs.get(key).ok_or_else(no_job)?;
+        let present = job.record.generation();
+        let is_as_planned = present.stage == Stage::Reserved
+            && present.plan.server.key == target.server
+            && !self.health.breaks(&present.plan);
+        let number = if is_as_planned { present.number } else { self.reserve(key, target)? };
+        let job = self.jobs.get_mut(key).ok_or_else(no_job)?;
+        job.installing();
+        if let Some(generation) = job.record.numbered(number) {
+            generation.stage = Stage::Installed;
         }
-        state
+        Ok(number)
     }
 
-    fn allocate(&mut self, name: &str, plan: &Plan) -> Result<Resources, CreateError> {
-        let mut resources = Resources::default();
+    fn reserve(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
+        let record = self.jobs.get(key).map(|job| &job.record);
+        let record = record.ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
+        let (name, number) = (record.name.clone(), record.issued + 1);
+        let request =
+            JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
+        // One that finds no slots goes on without aggregation: slower, and alive.
+        let plan = planner::plan(&self.topology, &self.fabric(SlotMap::largest_block), &request)?;
+        let switches = self.allocate(&name, &plan)?;
+        let Some(job) = self.next_id() else {
+            self.release(&switches);
+            return Err(CreateError::TooManyJobs(self.job_indices));
+        };
+        let joined = target.joined.clone();
+        let beginning = Beginning::OF_JOB;
+        let stage = Stage::Reserved;
+        let generation = Generation { number, job, plan, joined, beginning, switches, stage };
+        if let Some(job) = self.jobs.get_mut(key) {
+            job.record.issued = number;
+            job.record.generations.push(generation);
+        }
+        Ok(number)
+    }
+
+    fn allocate(
+        &mut self,
+        name: &str,
+        plan: &Plan,
+    ) -> Result<BTreeMap<NodeKey, Option<SlotBlock>>, CreateError> {
+        let mut switches = BTreeMap::new();
         for role in plan.switches.iter().filter(|role| role.programmable) {
             let block = role.aggregate.then(|| self.allocate_on(role.key, plan.window)).transpose();
             match block {
-                Ok(block) => resources.switches.insert(role.key, block),
+                Ok(block) => switches.insert(role.key, block),
                 Err(error) => {
-                    self.release(&resources);
+                    self.release(&switches);
                     let switches = vec![format!("{}: {error}", role.name)];
                     return Err(CreateError::NoSlots { job: name.to_owned(), switches });
                 }
             };
         }
-        Ok(resources)
+        Ok(switches)
     }
 
     fn allocate_on(&mut self, switch: NodeKey, size: u32) -> Result<SlotBlock, NoSlots> {
@@ -148,8 +263,8 @@ impl Book {
         Ok(SlotBlock { base, size })
     }
 
-    fn release(&mut self, resources: &Resources) {
-        for (switch, block) in &resources.switches {
+    fn release(&mut self, switches: &BTreeMap<NodeKey, Option<SlotBlock>>) {
+        for (switch, block) in switches {
             if let (Some(map), Some(block)) = (self.slots.get_mut(switch), block) {
                 map.release(block.base);
             }
@@ -159,23 +274,28 @@ impl Book {
     /// What `switch` should hold now.
     pub(crate) fn want(&self, switch: NodeKey) -> SwitchState {
         let mut state = self.base.get(&switch).cloned().unwrap_or_default();
-        for (_, job) in self.jobs.iter().filter(|(_, job)| job.needs_tables()) {
+        for (_, job) in self.jobs.iter() {
             add_job(&mut state, switch, &job.record);
         }
         state
     }
 
-    /// Jobs that are over and may still have tables in `switch`.
-    pub(crate) fn to_withdraw(&self, switch: NodeKey) -> Vec<JobKey> {
-        let lingers = |job: &Job| !job.is_alive() && job.record.resources.switches.contains_key(&switch);
-        self.jobs.iter().filter(|(_, job)| lingers(job)).map(|(key, _)| key).collect()
+    /// Generations that are over and may still have tables in `switch`.
+    pub(crate) fn to_withdraw(&self, switch: NodeKey) -> Vec<GenerationKey> {
+        let lingers = |one: &&Generation| one.stage == Stage::Retired && one.switches.contains_key(&switch);
+        let of_job = |(key, job): (JobKey, &Job)| {
+            let numbers = job.record.generations.iter().filter(lingers).map(|one| one.number);
+            numbers.map(|number| (key, number)).collect::<Vec<_>>()
+        };
+        self.jobs.iter().flat_map(of_job).collect()
     }
 
-    /// The tables of `jobs`, all of them over, are gone from `switch`: their slots there are free.
-    pub(crate) fn withdrawn(&mut self, switch: NodeKey, jobs: &[JobKey]) {
-        for key in jobs {
-            let Some(job) = self.jobs.get_mut(*key).filter(|job| !job.is_alive()) else { continue };
-            let block = job.record.resources.switches.remove(&switch).flatten();
+    /// The tables of these generations, all of them over, are gone from `switch`: their slots there are free.
+    pub(crate) fn withdrawn(&mut self, switch: NodeKey, generations: &[GenerationKey]) {
+        for (key, number) in generations {
+            let Some(job) = self.jobs.get_mut(*key) else { continue };
+            let over = job.record.numbered(*number).filter(|one| one.stage == Stage::Retired);
+            let block = over.and_then(|generation| generation.switches.remove(&switch)).flatten();
             if let (Some(map), Some(block)) = (self.slots.get_mut(&switch), block) {
                 map.release(block.base);
             }
@@ -183,21 +303,61 @@ impl Book {
         }
     }
 
-    /// Takes back the job index of a job that is over and gone from all switches.
+    /// Forgets the generations of a job that are gone from all switches, and takes back its index when all are.
     pub(crate) fn settle(&mut self, key: JobKey) {
-        let Some(job) = self.jobs.get_mut(key).filter(|job| !job.is_alive()) else { return };
-        if job.record.resources.switches.is_empty()
-            && let Some(index) = job.record.resources.job_index.take()
-        {
-            self.indices.give_back(index);
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let alive = job.is_alive();
+        let record = &mut job.record;
+        let current = record.current;
+        let lingers = |one: &Generation| {
+            one.number == current || one.stage != Stage::Retired || !one.switches.is_empty()
+        };
+        record.generations.retain(lingers);
+        let all_gone = record.generations.iter().all(|generation| generation.switches.is_empty());
+        if !alive && all_gone && std::mem::take(&mut record.holds_index) {
+            self.indices.give_back(record.job_index);
         }
     }
 
-    /// The tables of a job are installed: its members are told. `false` when it is over already.
-    pub(crate) fn start(&mut self, key: JobKey) -> bool {
-        let topology = &self.topology;
-        let config = |record: &JobRecord, host: &str| Some((&config(topology, record, host)?).into());
-        self.jobs.get_mut(key).is_some_and(|job| job.start(config))
+    /// The switches that have, or may have, tables of the job.
+    pub(crate) fn switches_of(&self, key: JobKey) -> Vec<NodeKey> {
+        let generations = self.jobs.get(key).map(|job| job.record.generations.iter());
+        let mut keys: Vec<NodeKey> =
+            generations.into_iter().flatten().flat_map(|one| one.switches.keys().copied()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// What is to be done about a job.
+    pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
+        let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
+        let fabric = self.fabric(SlotMap::largest_block);
+        next_step(
+            job,
+            &Surroundings {
+                topology: &self.topology,
+                fabric: &fabric,
+                changed: self.health.changed(),
+                attending: &|host| self.hosts.attends(host),
+                serving: &|host| self.hosts.serves(host),
+                now,
+            },
+        )
+    }
+
+    /// Leaves every job that is alive to the next controller.
+    pub(crate) fn hang_up(&mut self) {
+        self.hung_up = true;
+        self.hosts = Hosts::default();
+        self.jobs.hang_up();
+    }
+
+    /// Something that any job may depend on has changed: all are looked at.
+    pub(crate) fn look_at_all(&self) {
+        for (_, job) in self.jobs.iter().filter(|(_, job)| job.is_alive()) {
+            job.look.send_replace(());
+        }
     }
 }
 

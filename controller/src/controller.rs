@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tonic::transport::Server;
+use tributary_api::MAX_MESSAGE_BYTES;
 use tributary_api::v1::controller_server::ControllerServer;
 use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
@@ -16,18 +19,23 @@ use tributary_transport::{incoming, innermost};
 
 use crate::access::{Access, ControllerTls};
 use crate::book::Book;
-use crate::election::Elections;
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
+use crate::jobs::JobKey;
+use crate::journal::{Journal, Kept};
+use crate::liveness;
 use crate::manager::{Manager, watch_loads};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::service::Service;
-use crate::switch::Switch;
+use crate::steward;
+use crate::switch::{Common, Elections, Switch};
 
 /// A member whose host is silent this long is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
+const PACKETS_KEPT: usize = 1024;
 /// How long clients may take to hang up when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -47,8 +55,11 @@ pub struct ControllerConfig {
     /// With what the controller and its clients show each other who they are; without it everything is in plain
     /// text, and a host is whom it says it is.
     pub tls: Option<ControllerTls>,
-    /// How long a switch may take to answer before it counts as unreachable.
+    /// How long a switch may take to carry out one order, before it counts as away; and how long the start waits for
+    /// switches of which it is not known yet whether they are there.
     pub switch_patience: Duration,
+    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
+    pub state: Option<PathBuf>,
 }
 
 /// Where a switch listens for P4Runtime.
@@ -65,12 +76,13 @@ pub struct SwitchAddress {
 pub struct Controller;
 
 impl Controller {
-    /// Brings every switch into its state without jobs, whatever it held before, and serves the API. Must be
-    /// called in a tokio runtime.
+    /// Brings every switch that is there into its state without jobs, whatever it held before, and serves the API.
+    /// A switch that is not there, or refuses, is named in the log, is tried again and again, and keeps nobody from
+    /// working with the others; [`Observer::switches`] tells of it. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`]: a switch without an address or one that cannot be brought into its state, a pipeline
-    /// that is not ours, a port that is taken.
+    /// [`StartError`]: a switch without an address, a pipeline that is not ours, a port that is taken, a journal that
+    /// cannot be used.
     pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
         let pipeline = Arc::new(Pipeline::load(&config.pipeline)?);
         let topology = Arc::new(config.topology);
@@ -95,19 +107,31 @@ impl Controller {
 
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
-        let book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
-        let elections = Elections::now();
-        let switch = |target| Switch::start(target, pipeline.clone(), elections, config.switch_patience);
-        let switches = targets.into_iter().map(|(key, target)| (key, switch(target))).collect();
-        let manager = Arc::new(Manager::new(topology, book, switches));
-        manager.converge_all().await?;
+        let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
+        let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
+        let taken_up = take_up(&mut book, journal.load(&topology)?);
+        let common = Common {
+            pipeline,
+            elections: Elections::now(),
+            patience: config.switch_patience,
+            packet_ins: broadcast::Sender::new(PACKETS_KEPT),
+        };
+        let switch = |(key, target)| (key, Switch::start(key, target, book.want(key), &common));
+        let switches = targets.into_iter().map(switch).collect();
+        let manager = Manager::start(topology, journal, book, switches, common.packet_ins);
+        manager.first_contact(config.switch_patience).await;
+        liveness::watch(&manager);
+        taken_up.into_iter().for_each(|key| steward::employ(&manager, key));
         tokio::spawn(watch_loads(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(ControllerServer::new(Service { manager: manager.clone(), access }))
+            .add_service(
+                ControllerServer::new(Service { manager: manager.clone(), access })
+                    .max_decoding_message_size(MAX_MESSAGE_BYTES),
+            )
             .serve_with_incoming_shutdown(incoming(listener, tls), async move {
                 // It is dropped, too, when the controller is to stop.
                 let _ = stopped.await;
@@ -122,8 +146,9 @@ impl Controller {
     }
 }
 
-/// A controller at work. Dropping it fails the jobs that are alive and stops it, but leaves their tables;
-/// [`RunningController::shutdown`] withdraws them, too.
+/// A controller at work. Where jobs are written down, stopping it leaves them and their tables to the next controller.
+/// Otherwise dropping it fails the jobs that are alive and leaves their tables; [`RunningController::shutdown`]
+/// withdraws them, too.
 #[derive(Debug)]
 pub struct RunningController {
     api_addr: SocketAddr,
@@ -143,13 +168,14 @@ impl RunningController {
         self.api_addr
     }
 
-    /// Fails the jobs that are alive, withdraws their tables, and stops. Ordinary forwarding stays.
+    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops. Ordinary forwarding stays.
     ///
     /// # Errors
     /// [`SwitchError`]: a switch whose tables could not be withdrawn; the controller has stopped
     /// nevertheless, and the next one will withdraw them.
     pub async fn shutdown(mut self) -> Result<(), SwitchError> {
-        let withdrawn = self.manager.stop().await;
+        let withdrawn = if self.manager.journal.is_kept() { Ok(()) } else { self.manager.stop().await };
+        self.manager.hang_up();
         self.stop = None;
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
             self.server.abort();
@@ -161,8 +187,31 @@ impl RunningController {
 impl Drop for RunningController {
     fn drop(&mut self) {
         // Members' streams end by this, and only then can the server stop gracefully.
-        self.manager.fail_all();
+        if !self.manager.journal.is_kept() {
+            self.manager.fail_all();
+        }
+        self.manager.hang_up();
     }
+}
+
+/// Takes up the jobs that an earlier controller has written down; those that do not fit any more stay on disk, for a
+/// controller that has the right topology, and are named.
+fn take_up(book: &mut Book, kept: Vec<Kept>) -> Vec<JobKey> {
+    let now = Instant::now();
+    let mut taken_up = Vec::new();
+    for kept in kept {
+        let (key, job) = (kept.key, kept.name.clone());
+        match book.take_up(kept, now) {
+            Ok(()) => {
+                tracing::info!(job, key, "taken up from an earlier controller");
+                taken_up.push(key);
+            }
+            Err(reason) => {
+                tracing::error!(job, key, reason, "cannot be taken up: it is left on disk as it is");
+            }
+        }
+    }
+    taken_up
 }
 
 /// The switches to manage, in the topology's order.
@@ -180,7 +229,9 @@ fn targets(
         let own = own.map(|address| SwitchAddress { address, device_id: node.id.get().into() });
         match addresses.get(&node.name).cloned().or(own) {
             Some(SwitchAddress { address, device_id }) => {
-                targets.insert(key, Target { name: node.name.clone(), address, device_id });
+                let target = Target { name: node.name.clone(), address, device_id };
+                target.check()?;
+                targets.insert(key, target);
             }
             None if switch.programmable => {
                 return Err(StartError::NoAddress { switch: node.name.clone() });

@@ -5,6 +5,7 @@ use thiserror::Error;
 use tributary_p4runtime::SessionError;
 use tributary_p4runtime::entry::EntryError;
 
+use crate::journal::JournalError;
 use crate::pipeline::PipelineError;
 
 /// Why the controller does not start.
@@ -29,9 +30,12 @@ pub enum StartError {
         /// The switch.
         switch: String,
     },
-    /// A switch cannot be brought into its state.
+    /// A switch's address is none.
     #[error(transparent)]
-    Switch(#[from] SwitchError),
+    Address(#[from] SessionError),
+    /// The jobs of an earlier controller cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// A host could act as an operator.
     #[error("host {0:?} has an operator's name: rename the host, or let other names be operators'")]
     OperatorIsHost(String),
@@ -76,6 +80,30 @@ pub enum SwitchError {
         switch: String,
         /// Each change, with its table and key, and the switch's words.
         refusals: Vec<Refusal>,
+    },
+    /// There is no session with the switch. What it is to hold it gets when it is back.
+    #[error("switch {switch}: away for {seconds} s: {reason}")]
+    Away {
+        /// The switch.
+        switch: String,
+        /// For how long.
+        seconds: u64,
+        /// Why, as the last attempt to connect has ended.
+        reason: String,
+    },
+    /// The switch is there, but has not done in time what it was ordered.
+    #[error("switch {switch}: has not carried out an order within {seconds} s")]
+    Slow {
+        /// The switch.
+        switch: String,
+        /// How long it was waited for.
+        seconds: f64,
+    },
+    /// More orders wait for the switch than it can have carried out in time.
+    #[error("switch {switch}: too many orders wait for it: try again later")]
+    Busy {
+        /// The switch.
+        switch: String,
     },
     /// The controller has stopped.
     #[error("switch {switch}: the controller has stopped")]

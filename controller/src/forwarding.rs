@@ -1,7 +1,7 @@
 //! What every switch holds without any job: who it is, and how ordinary frames travel.
 
 use tributary_topology::{Forwarding, NodeKey, Topology};
-use tributary_wire::MacAddr;
+use tributary_wire::{MacAddr, probe};
 
 use crate::state::SwitchState;
 use crate::tables::multicast::BROADCAST_GROUP;
@@ -19,6 +19,7 @@ pub(crate) fn base_state(topology: &Topology, tree: &Forwarding, switch: NodeKey
         }
     }
     state.put_group(BROADCAST_GROUP, tree.ports(switch).iter().map(|neighbour| neighbour.port));
+    state.put(mac_forward::entry(probe::DESTINATION, mac_forward::Action::ToController));
     state.put(mac_forward::entry(MacAddr::broadcast(), mac_forward::Action::Broadcast(BROADCAST_GROUP)));
     state
 }

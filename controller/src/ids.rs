@@ -50,6 +50,12 @@ impl JobIndices {
         self.free.pop_front()
     }
 
+    /// Takes this one, for a job that had it under an earlier controller; `false` when it is not free.
+    pub(crate) fn claim(&mut self, index: u16) -> bool {
+        let place = self.free.iter().position(|free| *free == index);
+        place.is_some_and(|place| self.free.remove(place).is_some())
+    }
+
     /// Gives back one that was taken.
     pub(crate) fn give_back(&mut self, index: u16) {
         if !self.free.contains(&index) {

@@ -10,31 +10,36 @@
 
 mod access;
 mod answer;
+mod attendance;
 mod book;
 mod controller;
-mod election;
 mod error;
 mod forwarding;
+mod hosts;
 mod ids;
 mod jobs;
+mod journal;
+mod liveness;
 mod loads;
 mod manager;
 mod observer;
 mod pipeline;
+mod progress;
 mod reconcile;
 mod request;
 mod service;
 mod slots;
 mod state;
+mod steward;
 mod switch;
 mod tables;
 #[cfg(test)]
 mod testing;
 mod token;
-mod work;
 
 pub use access::ControllerTls;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
+pub use journal::JournalError;
 pub use observer::Observer;
 pub use pipeline::{PipelineError, PipelineSource, built_in_slots};

@@ -7,30 +7,31 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::Stream;
 use tributary_api::v1;
-use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
 
 use crate::book::{Book, CreateError};
 use crate::error::SwitchError;
-use crate::jobs::{Attendance, JobError, JobKey};
+use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
+use crate::journal::{Journal, JournalError};
 use crate::loads;
-use crate::switch::Switch;
-
-/// Between two attempts to withdraw tables from a switch that does not answer.
-const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
+use crate::steward;
+use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
 
 /// The controller's book and its switches.
 #[derive(Debug)]
 pub(crate) struct Manager {
     pub(crate) topology: Arc<Topology>,
+    /// Where jobs are written down.
+    pub(crate) journal: Journal,
     book: Mutex<Book>,
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
+    packet_ins: broadcast::Sender<PacketIn>,
     runtime: Handle,
 }
 
@@ -41,12 +42,47 @@ pub(crate) enum CreateFailure {
     Refused(#[from] CreateError),
     #[error(transparent)]
     Switch(#[from] SwitchError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
 }
 
 impl Manager {
-    /// Must be called in a tokio runtime, which then does what nobody waits for.
-    pub(crate) fn new(topology: Arc<Topology>, book: Book, switches: BTreeMap<NodeKey, Switch>) -> Self {
-        Self { topology, book: Mutex::new(book), switches, runtime: Handle::current() }
+    /// `packet_ins`: where the switches' packets come in. Must be called in a tokio runtime, which then does what
+    /// nobody waits for.
+    pub(crate) fn start(
+        topology: Arc<Topology>,
+        journal: Journal,
+        book: Book,
+        switches: BTreeMap<NodeKey, Switch>,
+        packet_ins: broadcast::Sender<PacketIn>,
+    ) -> Arc<Self> {
+        let (book, runtime) = (Mutex::new(book), Handle::current());
+        let manager = Arc::new(Self { topology, journal, book, switches, packet_ins, runtime });
+        for (key, switch) in &manager.switches {
+            manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
+        }
+        manager
+    }
+
+    /// Waits until it is known of each switch whether it is there, but no longer than `patience`.
+    pub(crate) async fn first_contact(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut absent = Vec::new();
+        for switch in self.switches.values() {
+            let mut health = switch.health();
+            let decided = |health: &SwitchHealth| !matches!(health, SwitchHealth::Connecting { .. });
+            // Its health says what has become of it.
+            let _ = tokio::time::timeout_at(deadline, health.wait_for(decided)).await;
+            if !switch.health().borrow().is_up() {
+                absent.push(switch.name());
+            }
+        }
+        if !absent.is_empty() {
+            tracing::warn!(
+                switches = absent.join(", "),
+                "working without these switches until they are there"
+            );
+        }
     }
 
     /// The book, for a moment.
@@ -55,27 +91,24 @@ impl Manager {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings all switches into the state that they should be in.
-    pub(crate) async fn converge_all(&self) -> Result<(), SwitchError> {
-        self.converge(self.switches.keys().copied()).await
+    /// Orders that switches be brought into the state that they should be in now.
+    fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
+        // Orders are given while the book is locked, so that a switch's last one is the latest state.
+        let book = self.book();
+        let order = |key: NodeKey| {
+            let switch = self.switches.get(&key)?;
+            Some((key, switch.converge(book.want(key), book.to_withdraw(key))))
+        };
+        keys.into_iter().filter_map(order).collect()
     }
 
     /// Brings switches into the state that they should be in now; reports the first that fails, after all
-    /// have been tried.
-    async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
-        // Orders are given while the book is locked, so that a switch's last one is the latest state.
-        let orders: Vec<_> = {
-            let book = self.book();
-            let order = |key: NodeKey| {
-                let switch = self.switches.get(&key)?;
-                Some((key, book.to_withdraw(key), switch.converge(book.want(key))))
-            };
-            keys.into_iter().filter_map(order).collect()
-        };
+    /// have been tried. Those that fail get their state as soon as they can.
+    pub(crate) async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
         let mut result = Ok(());
-        for (key, over, order) in orders {
+        for (key, order) in self.order(keys) {
             match order.outcome().await {
-                Ok(_) => self.book().withdrawn(key, &over),
+                Ok(held) => self.book().withdrawn(key, &held.withdraws),
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -87,56 +120,95 @@ impl Manager {
         self: &Arc<Self>,
         name: &str,
         request: &JobRequest,
+        terms: Terms,
     ) -> Result<JobKey, CreateFailure> {
         let (key, orders) = {
             let mut book = self.book();
-            let key = book.create(name, request)?;
-            let record = book.jobs.get(key).map(|job| job.record.clone());
-            let switches = record.iter().flat_map(|record| {
-                let held = record.resources.switches.keys().filter_map(|key| self.switches.get(key));
-                held.map(|switch| switch.clear_counters(record.job_index))
-            });
-            (key, switches.collect::<Vec<_>>())
+            let key = book.create(name, request, terms)?;
+            let held = book.switches_of(key);
+            let index = book.jobs.get(key).map(|job| job.record.job_index).unwrap_or_default();
+            let switches = held.iter().filter_map(|key| self.switches.get(key));
+            (key, switches.map(|switch| switch.clear_counters(index)).collect::<Vec<_>>())
         };
         for order in orders {
-            if let Err(error) = order.outcome().await {
+            if let Err(error) = order.await {
                 self.fail(key, &format!("its counters cannot be cleared: {error}"));
                 return Err(error.into());
             }
         }
+        if let Err(error) = self.keep(key) {
+            self.fail(key, &error.to_string());
+            return Err(error.into());
+        }
         tracing::info!(job = name, "created");
+        steward::employ(self, key);
         Ok(key)
     }
 
-    /// Takes part in a job. The last member to join sets it going.
+    /// Writes a job down as it is now.
+    fn keep(&self, key: JobKey) -> Result<(), JournalError> {
+        self.book().jobs.get(key).map_or(Ok(()), |job| self.journal.keep(&self.topology, key, job))
+    }
+
+    /// Takes part in a job, or comes back to it.
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &str,
         token: &[u8],
-        host: &str,
+        joining: &Joining<'_>,
     ) -> Result<MemberEvents, JobError> {
         let mut book = self.book();
         let key = book.jobs.authorize(name, token)?;
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
-        let (events, attendance) = book.jobs.get_mut(key).ok_or_else(no_such_job)?.join(host)?;
-        tracing::info!(job = name, host, "joined");
-        if attendance == Attendance::Complete {
-            self.runtime.spawn(self.clone().install(key));
-        }
-        Ok(MemberEvents { events, manager: self.clone(), job: key, host: host.to_owned() })
+        let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
+        let Joined { place, session, events } = job.join(&self.topology, joining)?;
+        tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
+        Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
     }
 
-    async fn install(self: Arc<Self>, key: JobKey) {
-        match self.converge(self.switches_of(key)).await {
-            Ok(()) => {
-                let started = self.book().start(key);
-                tracing::info!(key, started, "tables installed");
-            }
-            Err(error) => self.fail(key, &format!("its tables cannot be installed: {error}")),
-        }
+    /// What a member answers to a change of its job.
+    pub(crate) fn answer(
+        &self,
+        name: &str,
+        token: &[u8],
+        host: &str,
+        place: impl Fn(&Place) -> bool,
+        answer: (u32, v1::answer_request::Answer),
+    ) -> Result<(), JobError> {
+        let book = self.book();
+        let key = book.jobs.authorize(name, token)?;
+        let job = book.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+        let places = job.places_of(host)?;
+        let Some(place) = places.into_iter().find(|one| place(one)) else {
+            return Err(JobError::NotAsked(name.to_owned()));
+        };
+        let (generation, answer) = answer;
+        let taken = job.answer(Answered { place, generation, answer });
+        if taken { Ok(()) } else { Err(JobError::NotAsked(name.to_owned())) }
     }
 
-    /// A member says that something is wrong, or goes: the job fails.
+    /// A member goes: the job goes on without it, unless it is rigid.
+    pub(crate) fn leave(
+        &self,
+        name: &str,
+        token: &[u8],
+        host: &str,
+        reason: &str,
+        is_meant: impl Fn(&Place) -> bool,
+    ) -> Result<(), JobError> {
+        let mut book = self.book();
+        let key = book.jobs.authorize(name, token)?;
+        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+        // Workers come before servers: a host that says nothing else means its training process.
+        let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
+        if let Some(place) = place {
+            tracing::info!(job = name, host, %place, reason, "left");
+            job.depart(&place, None);
+        }
+        Ok(())
+    }
+
+    /// A member says that something is wrong: the job fails.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         name: &str,
@@ -147,76 +219,121 @@ impl Manager {
         let key = {
             let book = self.book();
             let key = book.jobs.authorize(name, token)?;
-            book.jobs.get(key).map_or(Ok(()), |job| job.check_member(host))?;
+            book.jobs.get(key).map_or(Ok(()), |job| job.places_of(host).map(drop))?;
             key
         };
         self.fail(key, &format!("host {host:?} {what}"));
         Ok(())
     }
 
-    fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
-        if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(reason)) {
-            tracing::warn!(key, reason, "job failed");
-            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
+    /// The stream of a member has broken.
+    fn lose(&self, key: JobKey, place: &Place, session: SessionId) {
+        if let Some(job) = self.book().jobs.get_mut(key) {
+            job.lose(place, session, Instant::now());
         }
     }
 
-    /// Ends a job and withdraws its tables; once more, if that failed before.
+    /// Asks a host to join a job as its server.
+    pub(crate) fn invite(&self, key: JobKey, host: &str) {
+        let mut book = self.book();
+        let Some(job) = book.jobs.get_mut(key) else { return };
+        job.invite(host);
+        let (name, token) = (job.record.name.clone(), job.record.token.to_bytes());
+        let told = book.hosts.order_to_serve(host, &name, token);
+        tracing::info!(job = name, host, told, "asked to serve");
+    }
+
+    /// What wakes the one who looks after a job.
+    pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
+        self.book().jobs.get(key).map(|job| job.look.subscribe())
+    }
+
+    pub(crate) fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
+        if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(reason)) {
+            tracing::warn!(key, reason, "job failed");
+            self.withdraw(key);
+        }
+    }
+
+    /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can; until then
+    /// the job's slots there are nobody's to have.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), SwitchError> {
         if let Some(job) = self.book().jobs.get_mut(key)
             && job.end()
         {
             tracing::info!(job = job.record.name, "ended");
         }
-        let withdrawn = self.withdraw(key).await;
-        if withdrawn.is_err() {
-            self.runtime.spawn(withdraw_in_the_end(Arc::downgrade(self), key));
-        }
+        let switches = self.book().switches_of(key);
+        let withdrawn = self.converge(switches).await;
+        self.settle(key);
         withdrawn
     }
 
-    async fn withdraw(&self, key: JobKey) -> Result<(), SwitchError> {
-        let result = self.converge(self.switches_of(key)).await;
-        self.book().settle(key);
-        result
-    }
-
-    fn switches_of(&self, key: JobKey) -> Vec<NodeKey> {
-        let book = self.book();
-        let switches = book.jobs.get(key).map(|job| job.record.resources.switches.keys().copied().collect());
-        switches.unwrap_or_default()
-    }
-
-    /// All counters of the switches that are `wanted`, in the topology's order.
-    pub(crate) async fn counters(
-        &self,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<(NodeKey, Vec<CounterCell>)>, SwitchError> {
-        let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
-        let orders: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
-        let mut counters = Vec::new();
-        for (key, order) in orders {
-            counters.push((key, order.outcome().await?));
+    /// The members have changed over: what the generations before had in the switches goes.
+    pub(crate) fn retire_others(&self, key: JobKey) {
+        if let Some(job) = self.book().jobs.get_mut(key) {
+            job.retire_others();
         }
-        Ok(counters)
+        self.withdraw(key);
     }
 
-    /// Reads the counters of all ports, for the loads of the links. A switch that does not answer keeps the
-    /// loads that it had.
+    /// A change does not come about: what was prepared for it goes, and members that had stopped go on.
+    pub(crate) fn call_off(&self, key: JobKey, number: u32) {
+        if let Some(job) = self.book().jobs.get_mut(key) {
+            job.call_off(&self.topology, number);
+        }
+        self.withdraw(key);
+    }
+
+    /// Orders that what is over of a job be withdrawn from the switches. Nobody waits for it: its slots on each are
+    /// free when it is done there.
+    fn withdraw(&self, key: JobKey) {
+        let switches = self.book().switches_of(key);
+        drop(self.order(switches));
+        self.settle(key);
+    }
+
+    /// Forgets what is gone of a job, here and on disk.
+    fn settle(&self, key: JobKey) {
+        let mut book = self.book();
+        book.settle(key);
+        if let Some(job) = book.jobs.get(key)
+            && let Err(error) = self.journal.keep(&self.topology, key, job)
+        {
+            tracing::error!(key, %error, "what is on disk of a job is older than the job");
+        }
+    }
+
+    /// The managed switches, in the topology's order.
+    pub(crate) fn switches(&self) -> &BTreeMap<NodeKey, Switch> {
+        &self.switches
+    }
+
+    /// The packets that switches send to the controller from now on. Who reads too slowly loses the oldest.
+    pub(crate) fn packet_ins(&self) -> broadcast::Receiver<PacketIn> {
+        self.packet_ins.subscribe()
+    }
+
+    /// All counters of the switches that are `wanted`, in the topology's order: as they are now, or as they were
+    /// read last where a switch does not answer at once.
+    pub(crate) async fn counters(&self, wanted: impl Fn(&str) -> bool) -> Vec<(NodeKey, Counters)> {
+        let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
+        let asked: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
+        let mut counters = Vec::new();
+        for (key, asked) in asked {
+            counters.push((key, asked.latest().await));
+        }
+        counters
+    }
+
+    /// Reads all counters, for the loads of the links, and so that the last reading of a switch that goes is not
+    /// an old one. A switch that does not answer keeps the loads that it had.
     async fn measure_loads(&self) {
-        let orders: Vec<_> =
-            self.switches.iter().map(|(key, switch)| (*key, switch.read_port_counters())).collect();
-        for (key, order) in orders {
-            match order.outcome().await {
-                Ok(cells) => self.book().loads.update(&self.topology, key, Instant::now(), &cells),
-                Err(error) => tracing::debug!(%error, "cannot measure what a switch's links carry"),
+        for (key, counters) in self.counters(|_| true).await {
+            if let Some(Reading { at, cells }) = counters.fresh() {
+                self.book().loads.update(&self.topology, key, *at, cells);
             }
         }
-    }
-
-    /// The switches that the controller manages, in the topology's order.
-    pub(crate) fn switch_names(&self) -> Vec<String> {
-        self.switches.values().map(|switch| switch.name().to_owned()).collect()
     }
 
     /// Whether `name` is a switch that the controller manages.
@@ -227,12 +344,17 @@ impl Manager {
     /// Fails every job that is alive and withdraws all tables of jobs.
     pub(crate) async fn stop(&self) -> Result<(), SwitchError> {
         self.fail_all();
-        self.converge_all().await
+        self.converge(self.switches.keys().copied()).await
     }
 
     /// Fails every job that is alive, and leaves the switches alone.
     pub(crate) fn fail_all(&self) {
         self.book().jobs.fail_all("the controller was shut down");
+    }
+
+    /// Leaves every job that is alive to the next controller.
+    pub(crate) fn hang_up(&self) {
+        self.book().hang_up();
     }
 }
 
@@ -247,26 +369,27 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     }
 }
 
-/// Withdraws the tables of a job that is over, however long a switch does not answer: until then the job's
-/// slots there are nobody's to have. Ends with the controller.
-async fn withdraw_in_the_end(manager: Weak<Manager>, key: JobKey) {
-    while let Some(manager) = manager.upgrade() {
-        match manager.withdraw(key).await {
-            Ok(()) => return,
-            Err(error) => tracing::warn!(key, %error, "cannot withdraw a job's tables yet"),
-        }
-        drop(manager);
-        tokio::time::sleep(WITHDRAW_PAUSE).await;
+/// Frees what jobs that are over had in a switch, whenever their tables have gone from it. Ends with the controller.
+async fn free_withdrawn(
+    manager: Weak<Manager>,
+    key: NodeKey,
+    mut held: watch::Receiver<Option<Arc<Desired>>>,
+) {
+    while held.changed().await.is_ok() {
+        let newest = held.borrow_and_update().clone();
+        let (Some(manager), Some(newest)) = (manager.upgrade(), newest) else { return };
+        manager.book().withdrawn(key, &newest.withdraws);
     }
 }
 
-/// The events of one member. Dropping it says that the member is gone.
+/// The events of one member. Dropping it says that its stream has broken.
 #[derive(Debug)]
 pub(crate) struct MemberEvents {
     events: mpsc::Receiver<v1::JobEvent>,
     manager: Arc<Manager>,
     job: JobKey,
-    host: String,
+    place: Place,
+    session: SessionId,
 }
 
 impl Stream for MemberEvents {
@@ -280,6 +403,6 @@ impl Stream for MemberEvents {
 impl Drop for MemberEvents {
     fn drop(&mut self) {
         // Nothing happens to a job that is over, which is when a stream ends by itself.
-        self.manager.fail(self.job, &format!("host {:?} is gone: its connection broke", self.host));
+        self.manager.lose(self.job, &self.place, self.session);
     }
 }

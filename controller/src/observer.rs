@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use tributary_api::v1;
 
 use crate::answer;
-use crate::error::SwitchError;
 use crate::manager::Manager;
 
 /// Looks at a controller's jobs and switches, as long as it is there.
@@ -21,25 +20,19 @@ impl Observer {
     pub fn jobs(&self) -> Vec<v1::Job> {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
         let book = manager.book();
-        book.jobs.iter().map(|(_, job)| answer::job(job)).collect()
+        book.jobs.iter().map(|(_, job)| answer::job(job, &book.progress)).collect()
     }
 
-    /// The counters of every switch, by name in the topology's order, or why they cannot be read; none when the
-    /// controller is gone.
-    pub async fn counters(&self) -> Vec<(String, Result<v1::SwitchCounters, SwitchError>)> {
-        let Some(manager) = self.0.upgrade() else { return Vec::new() };
-        let mut all = Vec::new();
-        for name in manager.switch_names() {
-            let read = manager.counters(|switch| switch == name).await;
-            let book = manager.book();
-            let counters = read.and_then(|read| {
-                let mut told = read
-                    .iter()
-                    .map(|(key, cells)| answer::counters(&manager.topology, &book.jobs, *key, cells));
-                told.next().ok_or_else(|| SwitchError::Stopped { switch: name.clone() })
-            });
-            all.push((name, counters));
+    /// The switches that the controller manages, and whether they are there; none when the controller is gone.
+    pub fn switches(&self) -> Vec<v1::Switch> {
+        self.0.upgrade().map(|manager| answer::switches(&manager)).unwrap_or_default()
+    }
+
+    /// The counters of every switch, as they are now or as they were read last; none when the controller is gone.
+    pub async fn counters(&self) -> Vec<v1::SwitchCounters> {
+        match self.0.upgrade() {
+            Some(manager) => answer::all_counters(&manager, |_| true).await,
+            None => Vec::new(),
         }
-        all
     }
 }

@@ -24,6 +24,10 @@ const SLOT_REGISTER: &str = "slot_values_0";
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
 pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
+/// Where a packet to the controller says by which port it came.
+pub(crate) const PACKET_IN_PORT: &str = "ingress_port";
+/// Where a packet from the controller says by which port it goes.
+pub(crate) const PACKET_OUT_PORT: &str = "egress_port";
 
 /// Where the compiled program comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -131,6 +135,7 @@ impl Pipeline {
 
     fn new(json: String, info: P4Info, cookie: u64, file: &Path) -> Result<Self, PipelineError> {
         check_tables(&info, file)?;
+        check_packets(&info, file)?;
         let missing = |kind, name| missing(file, kind, name);
         let slots = info.register(SLOT_REGISTER).ok_or_else(|| missing("register", SLOT_REGISTER))?.size;
         let jobs = info.counter(JOB_COUNTER).ok_or_else(|| missing("counter", JOB_COUNTER))?.size;
@@ -177,6 +182,18 @@ fn check_tables(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
             let parameters: Vec<&str> = action.parameters.iter().map(|field| field.name.as_str()).collect();
             let kind = format!("parameter of action {:?} called", used.name);
             check_names(file, &kind, used.parameters, &parameters)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_packets(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
+    let headers =
+        [("packet_in", info.packet_in(), PACKET_IN_PORT), ("packet_out", info.packet_out(), PACKET_OUT_PORT)];
+    for (name, header, port) in headers {
+        let header = header.ok_or_else(|| missing(file, "controller header", name))?;
+        if !header.fields.iter().any(|field| field.name == port) {
+            return Err(missing(file, &format!("field of controller header {name:?} called"), port));
         }
     }
     Ok(())
@@ -275,6 +292,16 @@ mod tests {
         );
         assert_eq!(refused("slot_values_0", "slot_values"), lacks("register \"slot_values_0\""));
         assert_eq!(refused("job_received", "received"), lacks("counter \"job_received\""));
+        let field = |name: &str| format!("name: {name:?}\n    bitwidth: 9\n  }}\n  metadata");
+        assert_eq!(
+            refused(&field("egress_port"), &field("port")),
+            lacks("field of controller header \"packet_out\" called \"egress_port\"")
+        );
+        let header = |name: &str| format!("name: {name:?}\n    alias: {name:?}");
+        assert_eq!(
+            refused(&header("packet_in"), &header("to_cpu")),
+            lacks("controller header \"packet_in\"")
+        );
         assert_eq!(
             refused(
                 "name: \"release\"\n    bitwidth: 1",

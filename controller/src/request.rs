@@ -1,13 +1,22 @@
 //! What CreateJob asks for, checked against the topology.
 
+use std::time::Duration;
+
 use thiserror::Error;
 use tributary_api::{MAX_JOB_NAME, v1};
-use tributary_planner::{Aggregation, Downlink, JobRequest};
+use tributary_planner::{Aggregation, Downlink, JobRequest, Member};
 use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
 use tributary_topology::{NodeKey, Topology};
 
+use crate::jobs::Terms;
+
 /// The gradient that speed-ups are told of when the request does not say: that of a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
+/// How long a job waits for its members: time enough for a cluster's scheduler to start them, and an end for the slots
+/// of one that nobody remembers.
+const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
+/// Longer than anybody means it.
+const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// What is wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -53,13 +62,22 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
     };
     let bytes = request.gradient_bytes;
     Ok(JobRequest {
-        workers: if named.is_empty() { topology.workers() } else { named },
+        workers: Member::ranked(if named.is_empty() { topology.workers() } else { named }),
         server,
         aggregation: aggregation(request.aggregation)?,
         downlink: downlink(request.downlink)?,
         window,
         gradient_bytes: if bytes == 0 { DEFAULT_GRADIENT_BYTES } else { bytes },
     })
+}
+
+/// What its creator wants of the job's life.
+pub(crate) fn terms(request: &v1::CreateJobRequest) -> Terms {
+    let join_deadline = match request.join_deadline_milliseconds {
+        0 => DEFAULT_JOIN_DEADLINE,
+        milliseconds => Duration::from_millis(milliseconds).min(LONGEST_JOIN_DEADLINE),
+    };
+    Terms { rigid: request.rigid, join_deadline }
 }
 
 fn check_name(name: &str) -> Result<(), RequestError> {
@@ -125,7 +143,7 @@ mod tests {
         };
         let key = |name| topology.find(name).unwrap();
         let expected = JobRequest {
-            workers: vec![key("w2"), key("w0")],
+            workers: Member::ranked([key("w2"), key("w0")]),
             server: key("w1"),
             aggregation: Aggregation::Leaf,
             downlink: Downlink::Unicast,

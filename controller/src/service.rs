@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
 use tributary_planner::PlanError;
+use tributary_transport::Peer;
 
 use crate::access::Access;
 use crate::answer;
+use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
 use crate::error::SwitchError;
-use crate::jobs::JobError;
+use crate::jobs::{JobError, Joining, Place};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::request;
 
@@ -27,6 +29,31 @@ pub(crate) struct Service {
 impl Controller for Service {
     type JoinStream = MemberEvents;
 
+    type AttendStream = Attendance;
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::HostReport>>,
+    ) -> Result<Response<Attendance>, Status> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        let check = |host: &str| self.access.check_peer(peer.as_ref(), host);
+        let reports = request.into_inner();
+        attendance::enter(&self.manager, reports, check).await.map(Response::new)
+    }
+
+    async fn answer(
+        &self,
+        request: Request<v1::AnswerRequest>,
+    ) -> Result<Response<v1::AnswerResponse>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
+        let v1::AnswerRequest { job, token, host, role, generation, answer } = request.into_inner();
+        let answer = answer.ok_or_else(|| Status::invalid_argument("the answer is missing"))?;
+        let meant = meant(role)?;
+        let answered = self.manager.answer(&job, &token, &host, meant, (generation, answer));
+        answered.map_err(job_status)?;
+        Ok(Response::new(v1::AnswerResponse {}))
+    }
+
     async fn create_job(
         &self,
         request: Request<v1::CreateJobRequest>,
@@ -37,20 +64,28 @@ impl Controller for Service {
         self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
         // In a task of its own: a caller that hangs up must not leave a job half created.
-        let created = tokio::spawn(async move { manager.create(&request.name, &job).await }).await;
-        let key = created.map_err(|error| Status::internal(error.to_string()))?.map_err(create_status)?;
+        let terms = request::terms(&request);
+        let created = tokio::spawn(async move { manager.create(&request.name, &job, terms).await }).await;
+        let created = created.map_err(|error| Status::internal(error.to_string()))?;
+        let key = created.map_err(|failure| create_status(failure, self.losses()))?;
         let book = self.manager.book();
         let job = book.jobs.get(key).ok_or_else(|| Status::internal("the job is gone"))?;
         Ok(Response::new(v1::CreateJobResponse {
             token: job.record.token.to_bytes(),
-            plan: Some(answer::plan_summary(&job.record.plan)),
+            plan: Some(answer::plan_summary(&job.record.generation().plan)),
         }))
     }
 
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<MemberEvents>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
-        let events = self.manager.join(&request.job, &request.token, &request.host);
+        let joining = Joining {
+            host: &request.host,
+            role: role(request.role)?,
+            elastic: request.elastic,
+            resume: request.resume_generation,
+        };
+        let events = self.manager.join(&request.job, &request.token, &joining);
         Ok(Response::new(events.map_err(job_status)?))
     }
 
@@ -68,11 +103,10 @@ impl Controller for Service {
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
-        let what = match request.reason.as_str() {
-            "" => "left".to_owned(),
-            reason => format!("left: {reason}"),
-        };
-        self.manager.give_up(&request.job, &request.token, &request.host, &what).map_err(job_status)?;
+        let meant = meant(request.role)?;
+        self.manager
+            .leave(&request.job, &request.token, &request.host, &request.reason, meant)
+            .map_err(job_status)?;
         Ok(Response::new(v1::LeaveResponse {}))
     }
 
@@ -103,7 +137,7 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let book = self.manager.book();
-        let jobs = book.jobs.iter().map(|(_, job)| answer::job(job)).collect();
+        let jobs = book.jobs.iter().map(|(_, job)| answer::job(job, &book.progress)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
     }
 
@@ -116,26 +150,55 @@ impl Controller for Service {
             return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
         }
         let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
-        let read = self.manager.counters(wanted).await.map_err(|error| switch_status(&error, ""))?;
-        let book = self.manager.book();
-        let switches = read
-            .into_iter()
-            .map(|(key, cells)| answer::counters(&self.manager.topology, &book.jobs, key, &cells))
-            .collect();
+        let switches = answer::all_counters(&self.manager, wanted).await;
         Ok(Response::new(v1::GetCountersResponse { switches }))
+    }
+
+    async fn list_switches(
+        &self,
+        _: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        Ok(Response::new(v1::ListSwitchesResponse { switches: answer::switches(&self.manager) }))
     }
 }
 
-fn create_status(failure: CreateFailure) -> Status {
+impl Service {
+    fn losses(&self) -> Option<String> {
+        self.manager.book().health.losses(&self.manager.topology)
+    }
+}
+
+fn role(number: i32) -> Result<v1::MemberRole, Status> {
+    let unknown = |_| Status::invalid_argument(format!("member role {number} is unknown to this controller"));
+    v1::MemberRole::try_from(number).map_err(unknown)
+}
+
+/// The places of a host that are meant by a role.
+fn meant(number: i32) -> Result<impl Fn(&Place) -> bool, Status> {
+    let role = role(number)?;
+    Ok(move |place: &Place| match role {
+        v1::MemberRole::Unspecified => true,
+        v1::MemberRole::Worker => matches!(place, Place::Worker(_)),
+        v1::MemberRole::Server => matches!(place, Place::Server(_)),
+    })
+}
+
+/// `losses`: what of the fabric is dead.
+fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
     let message = failure.to_string();
     match failure {
         CreateFailure::Refused(CreateError::Job(error)) => job_status(error),
         CreateFailure::Refused(CreateError::Plan(PlanError::Internal(_))) => Status::internal(message),
-        CreateFailure::Refused(CreateError::Plan(_)) => Status::invalid_argument(message),
+        CreateFailure::Refused(CreateError::Plan(_)) => match losses {
+            // It may be possible again when that is back.
+            Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
+            None => Status::invalid_argument(message),
+        },
         CreateFailure::Refused(CreateError::NoSlots { .. } | CreateError::TooManyJobs(_)) => {
             Status::resource_exhausted(message)
         }
         CreateFailure::Switch(error) => switch_status(&error, ""),
+        CreateFailure::Journal(_) => Status::unavailable(message),
     }
 }
 
@@ -146,7 +209,8 @@ fn job_status(error: JobError) -> Status {
         JobError::NoSuchJob(_) | JobError::NotAMember { .. } => Status::not_found(message),
         JobError::WrongToken(_) => Status::permission_denied(message),
         JobError::AlreadyJoined { .. } | JobError::AlreadyExists(_) => Status::already_exists(message),
-        JobError::Over { .. } => Status::failed_precondition(message),
+        JobError::Over { .. } | JobError::Closed { .. } => Status::failed_precondition(message),
+        JobError::NotAsked(_) => Status::aborted(message),
     }
 }
 

@@ -45,6 +45,17 @@ impl SlotMap {
         }
     }
 
+    /// Takes just this block, for a job that had it under an earlier controller; `false` when it is not free, or none.
+    pub(crate) fn claim(&mut self, base: u32, size: u32) -> bool {
+        let Some(end) = base.checked_add(size).filter(|end| *end <= self.capacity) else { return false };
+        let is_block = size.is_power_of_two() && base.is_multiple_of(size);
+        let free = self.taken.iter().all(|(other, len)| end <= *other || base >= other + len);
+        if is_block && free {
+            self.taken.insert(base, size);
+        }
+        is_block && free
+    }
+
     /// Gives back the block at `base`; nothing happens when there is none.
     pub(crate) fn release(&mut self, base: u32) {
         self.taken.remove(&base);

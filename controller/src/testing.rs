@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
 
 use crate::book::Book;
 use crate::forwarding::base_state;
+use crate::jobs::{JobKey, Target, Terms};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::state::SwitchState;
 
@@ -72,6 +74,17 @@ pub(crate) fn pipeline() -> Pipeline {
 pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
     let tree = topology.forwarding();
     topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
+}
+
+/// What most jobs are created with.
+pub(crate) const TERMS: Terms = Terms { rigid: false, join_deadline: Duration::from_secs(60) };
+
+/// What lets a job's first generation, as it was planned, begin.
+pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
+    let record = &book.jobs.get(key).unwrap().record;
+    let server = record.generation().plan.server.key;
+    let (members, reason) = (record.request.workers.clone(), "of a test".to_owned());
+    Target { members, joined: Vec::new(), server, takes_over: false, reason }
 }
 
 /// The book of a new controller on a fabric with two spines, either of which can add up.

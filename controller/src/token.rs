@@ -16,6 +16,11 @@ impl Token {
         Self(rand::random())
     }
 
+    /// One that was written down.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// Whether `shown` is this token. Takes as long for a near miss as for a far one, so that nobody
     /// can find it byte by byte.
     pub(crate) fn matches(&self, shown: &[u8]) -> bool {

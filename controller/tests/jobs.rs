@@ -6,20 +6,22 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, Member, PLAIN, create, end, job, join_all, list, refusal, start};
+use common::{Client, Member, PLAIN, create, end, eventually, job, join_all, list, refusal, start};
 use tonic::Code;
 use tributary_api::{Downlink, Role, v1};
 use tributary_controller::RunningController;
 use tributary_topology::Topology;
+use tributary_wire::Rank;
 
 async fn plain() -> (RunningController, Client) {
     start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await
 }
 
-/// A job of that name, with all of its members.
-async fn running(client: &mut Client, name: &str) -> (Vec<u8>, Vec<Member>) {
-    let (token, plan) = create(client, job(name)).await.unwrap();
-    let mut members = join_all(client, name, &token, &plan).await;
+/// A job with all of its members.
+async fn running(client: &mut Client, request: v1::CreateJobRequest) -> (Vec<u8>, Vec<Member>) {
+    let name = request.name.clone();
+    let (token, plan) = create(client, request).await.unwrap();
+    let mut members = join_all(client, &name, &token, &plan).await;
     for member in &mut members {
         member.started().await;
     }
@@ -44,7 +46,7 @@ async fn a_job_from_its_creation_to_its_end() {
     assert_eq!(state(list(&mut client).await), v1::JobState::Running);
     assert_eq!((c0.job, c0.job, c0.window), (c1.job, cs.job, cs.window));
     assert_eq!(c0.downlink, Downlink::Unicast, "a plain switch cannot multicast");
-    let Role::Server { fan_in: 2, node, down } = cs.role else { panic!("{cs:?}") };
+    let Role::Server { fan_in: 2, node, down, .. } = cs.role else { panic!("{cs:?}") };
     for (rank, config) in [&c0, &c1].into_iter().enumerate() {
         let Role::Worker { rank: own, up } = &config.role else { panic!("{config:?}") };
         assert_eq!((usize::from(own.get()), up.len(), up[0].node), (rank, 1, node));
@@ -102,16 +104,16 @@ async fn a_job_that_cannot_be_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_connection_fails_the_job_and_names_the_host() {
+async fn a_rigid_job_fails_with_a_member_and_names_the_host() {
     let (_controller, mut client) = plain().await;
-    let (token, mut members) = running(&mut client, "digits").await;
+    let (token, mut members) =
+        running(&mut client, v1::CreateJobRequest { rigid: true, ..job("digits") }).await;
     drop(members.remove(1));
     for member in &mut members {
-        assert_eq!(member.failed().await, "host \"w1\" is gone: its connection broke");
+        assert_eq!(member.failed().await, "w1 is gone");
     }
     let failed = &list(&mut client).await[0];
-    assert_eq!(failed.state(), v1::JobState::Failed);
-    assert!(failed.reason.contains("w1"));
+    assert_eq!((failed.state(), failed.reason.as_str()), (v1::JobState::Failed, "w1 is gone"));
     // The name is free again, and the new job has its own token and id.
     let (new, plan) = create(&mut client, job("digits")).await.unwrap();
     assert_ne!(token, new);
@@ -122,18 +124,28 @@ async fn a_broken_connection_fails_the_job_and_names_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_goes_before_the_start_fails_the_job_too() {
+async fn a_member_that_goes_before_the_start_is_waited_for_again() {
     let (_controller, mut client) = plain().await;
-    let (token, _) = create(&mut client, job("digits")).await.unwrap();
-    let mut w0 = Member::join(&mut client, "digits", &token, "w0").await.unwrap();
+    let (token, plan) = create(&mut client, job("digits")).await.unwrap();
     drop(Member::join(&mut client, "digits", &token, "ps").await.unwrap());
-    assert_eq!(w0.failed().await, "host \"ps\" is gone: its connection broke");
+    eventually(async || list(&mut client.clone()).await[0].waiting_for.contains(&"ps".to_owned())).await;
+    let mut members = join_all(&mut client, "digits", &token, &plan).await;
+    members[0].started().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_and_a_leave_reach_every_member() {
+async fn a_job_whose_members_do_not_come_ends_with_its_deadline() {
     let (_controller, mut client) = plain().await;
-    let (token, mut members) = running(&mut client, "first").await;
+    let request = v1::CreateJobRequest { join_deadline_milliseconds: 200, ..job("digits") };
+    let (token, _) = create(&mut client, request).await.unwrap();
+    let mut w0 = Member::join(&mut client, "digits", &token, "w0").await.unwrap();
+    assert_eq!(w0.failed().await, "w1, ps did not join within 200ms of its creation");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_fails_the_job_and_a_leave_does_not() {
+    let (_controller, mut client) = plain().await;
+    let (token, mut members) = running(&mut client, job("first")).await;
     let report = |job: &str, token: &[u8], host: &str| v1::ReportFaultRequest {
         job: job.into(),
         token: token.to_vec(),
@@ -147,19 +159,22 @@ async fn a_fault_and_a_leave_reach_every_member() {
         assert_eq!(member.failed().await, "host \"w0\" reported a fault: check mismatch in slice 7");
     }
 
-    let (token, mut members) = running(&mut client, "second").await;
+    let (token, mut members) = running(&mut client, job("second")).await;
     let reason = "the trainer was stopped".to_owned();
-    let leave = v1::LeaveRequest { job: "second".into(), token, host: "w1".into(), reason };
+    let leave = v1::LeaveRequest { job: "second".into(), token, host: "w1".into(), reason, role: 0 };
     client.leave(leave).await.unwrap();
-    for member in &mut members {
-        assert_eq!(member.failed().await, "host \"w1\" left: the trainer was stopped");
-    }
+    let (w0, ps) = (members[0].changed().await, members[2].changed().await);
+    assert_eq!((w0.generation, ps.generation), (2, 2));
+    assert_eq!((w0.ranks, ps.ranks), (vec![Rank::new(0)], vec![Rank::new(0)]));
+    let listed = list(&mut client).await;
+    assert_eq!((listed[1].state(), listed[1].generation), (v1::JobState::Running, 2));
+    assert_eq!(listed[1].last_change, "w1 is gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_tells_the_members() {
     let (controller, mut client) = plain().await;
-    let (_, mut members) = running(&mut client, "digits").await;
+    let (_, mut members) = running(&mut client, job("digits")).await;
     controller.shutdown().await.unwrap();
     for member in &mut members {
         assert_eq!(member.failed().await, "the controller was shut down");
@@ -172,7 +187,7 @@ async fn shutdown_tells_the_members() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_controller_tells_the_members_too() {
     let (controller, mut client) = plain().await;
-    let (_, mut members) = running(&mut client, "digits").await;
+    let (_, mut members) = running(&mut client, job("digits")).await;
     drop(controller);
     assert_eq!(members[0].failed().await, "the controller was shut down");
 }

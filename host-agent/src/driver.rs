@@ -24,14 +24,14 @@ pub(crate) trait Role: Send + 'static {
     /// What it counts.
     type Stats: Send;
 
-    fn handle_command(&mut self, command: Self::Command);
+    fn handle_command(&mut self, now: Time, command: Self::Command);
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
     /// Sends everything that is due.
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
     fn next_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
     /// Tells its callers what has come to an end.
-    fn report(&mut self);
+    fn report(&mut self, now: Time);
     fn stats(&self) -> Self::Stats;
 }
 
@@ -76,7 +76,7 @@ impl<R: Role> Driver<R> {
             }
             self.role.transmit(now, &mut self.link)?;
             self.link.flush()?;
-            self.role.report();
+            self.role.report(now);
             if any {
                 // As the embedded switch does, and for its reasons: others run, and may have sent something then.
                 thread::yield_now();
@@ -98,7 +98,7 @@ impl<R: Role> Driver<R> {
                 Ok(Command::End(reason)) => return Some(reason),
                 // Nobody waits for the answer any more: then nobody misses it.
                 Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
-                Ok(Command::Role(command)) => self.role.handle_command(command),
+                Ok(Command::Role(command)) => self.role.handle_command(self.now(), command),
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => return Some("it was stopped".into()),
             }

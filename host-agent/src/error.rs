@@ -1,10 +1,13 @@
 use std::io;
+use std::time::Duration;
 
 use thiserror::Error;
 use tributary_link::LinkError;
 use tributary_protocol::{CollectiveError, StartError};
 use tributary_transport::ConnectError;
-use tributary_wire::WireError;
+use tributary_wire::{Rank, WireError};
+
+use crate::worker::Wait;
 
 /// Why an agent cannot start, does not do what it was asked, or has ended.
 #[derive(Debug, Error)]
@@ -50,6 +53,30 @@ pub enum AgentError {
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
+    /// The all-reduce has taken longer than its caller has time. The job goes on.
+    #[error("{error}; it was given {limit:?}; {wait}")]
+    Deadline {
+        /// How long it was given.
+        limit: Duration,
+        /// What it waited for at last.
+        wait: Wait,
+        /// What is missing: a [`CollectiveError::Abandoned`].
+        error: CollectiveError,
+    },
+    /// Nothing was reduced: members have joined, for whom this caller has not synchronised.
+    #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
+    Regroup {
+        /// The new ones.
+        joined: Vec<Rank>,
+    },
+    /// The controller asks for a change of generation that cannot be.
+    #[error("job \"{job}\": the controller asks for a change that cannot be carried out: {problem}")]
+    Change {
+        /// The job's name.
+        job: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The agent's thread is not there any more.
     #[error("{agent} has ended: {reason}")]
     Ended {
@@ -94,9 +121,9 @@ pub enum JoinError {
     /// The controller sent an event that this version does not know.
     #[error("the controller sent an event of an unknown kind: update this agent")]
     UnknownEvent,
-    /// The stream of events ended, and neither had the job.
-    #[error("the controller closed the stream of events before the job was over: look at its log")]
-    Closed,
+    /// There are no more events.
+    #[error("this host's part in the job is over")]
+    Over,
 }
 
 impl JoinError {
@@ -136,10 +163,22 @@ pub enum JobError {
         /// Why.
         reason: String,
     },
-    /// The controller started a job for the second time.
-    #[error("the controller started job \"{job}\" twice: do both have the same version?")]
-    StartedTwice {
+    /// The job goes on without this host.
+    #[error("job \"{job}\" goes on without this host: {reason}")]
+    Removed {
         /// The job's name.
         job: String,
+        /// Why, with the name of the host, switch or link at fault.
+        reason: String,
+    },
+    /// The controller tells this host something that makes no sense at this point.
+    #[error(
+        "job \"{job}\": the controller says {event}, which makes no sense here: do both have the same version?"
+    )]
+    OutOfPlace {
+        /// The job's name.
+        job: String,
+        /// What it says.
+        event: &'static str,
     },
 }

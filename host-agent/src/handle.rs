@@ -182,7 +182,7 @@ mod tests {
         type Command = ();
         type Stats = ();
 
-        fn handle_command(&mut self, (): ()) {
+        fn handle_command(&mut self, _: Time, (): ()) {
             panic!("a bug");
         }
 
@@ -200,7 +200,7 @@ mod tests {
 
         fn handle_timeout(&mut self, _: Time) {}
 
-        fn report(&mut self) {}
+        fn report(&mut self, _: Time) {}
 
         fn stats(&self) {}
     }

@@ -7,27 +7,31 @@
 //! [`tributary_link::link`]s serve as well.
 //!
 //! [`AgentDaemon`] is the agent of a host that training processes reach over a Unix socket, and
-//! [`serve_job`] the aggregation server of a job: what the `agent` and `server` commands run.
+//! [`Servers`] the aggregation servers of a host: what the `agent` and `server` commands run. The controller knows of
+//! them by their [`Attendance`].
 
+mod attend;
+mod backoff;
 mod daemon;
 mod driver;
 mod error;
 mod handle;
 mod host_port;
-mod join;
 mod link;
+mod membership;
 mod part;
 mod server;
 mod worker;
 
+pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
 pub use daemon::{AgentConfig, AgentDaemon, AgentObserver, JobStats, RunningAgent, SocketError};
 pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;
-pub use join::{JobEvent, JobMember, Membership, Speaker};
 pub use link::Traffic;
-pub use part::{OpenPort, serve_job};
+pub use membership::{JobEvent, JobMember, MemberRole, Membership, Speaker};
+pub use part::{JobAgent, OpenPort, Reserved, Served, Servers, follow, serve_job};
 pub use server::ServerAgent;
-pub use worker::WorkerAgent;
+pub use worker::{Regroup, Wait, WorkerAgent};
 
 /// What an agent has counted since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@ use tributary_api::Endpoint;
 use tributary_link::FramePort;
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
-use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, WireError};
+use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, Probe, WireError};
 
 use crate::error::AgentError;
 
@@ -125,6 +125,8 @@ pub(crate) enum Verdict {
 pub(crate) fn parse(frame: &[u8], take: impl FnOnce(&FrameView<'_>) -> Verdict) -> Verdict {
     match FrameView::parse(frame) {
         Ok(view) => take(&view),
+        // A probe of the cable is for the daemon, which has its own port for them.
+        Err(WireError::NotIna(_)) if Probe::parse(frame).is_ok() => Verdict::Ours,
         Err(WireError::NotIna(_)) => Verdict::NotOurs,
         Err(WireError::Truncated { .. } | WireError::Bad { .. } | WireError::Checksum) => Verdict::Malformed,
     }

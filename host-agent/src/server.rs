@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
-use tributary_api::{Downlink as JobDownlink, JobConfig, Role as JobRole};
+use tributary_api::{Downlink as JobDownlink, FinishedSlice, JobConfig, Role as JobRole, TakeOver};
 use tributary_link::FramePort;
 use tributary_protocol::{
     Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
     Time,
 };
-use tributary_wire::{FrameView, Kind, MacAddr, NodeId, Rank};
+use tributary_wire::constants::VALUES_BYTES;
+use tributary_wire::{FrameView, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
 use crate::driver::Role;
@@ -37,6 +38,17 @@ impl ServerAgent {
         Handle::start("server", &config.name, ServerRole::new(config, true)?, port).map(Self)
     }
 
+    /// Changes over to another generation of the job. In one that it has, there is nothing to do.
+    ///
+    /// # Errors
+    /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for a configuration that makes no
+    /// sense: the old generation then stays. [`AgentError::Ended`].
+    pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
+        let (reply, answer) = oneshot::channel();
+        self.0.submit(Command::Change { config: Box::new(config.clone()), reply })?;
+        answer.await.map_err(|_| self.0.ended())?
+    }
+
     /// Tells the server what the members' next operation is, and waits for its sums, which are the members'
     /// bit for bit. It is told before this returns; the members are best told to start after that.
     ///
@@ -48,7 +60,7 @@ impl ServerAgent {
         tensor: Tensor,
     ) -> Result<impl Future<Output = Result<Reduced, AgentError>> + use<'_>, AgentError> {
         let (reply, sums) = oneshot::channel();
-        self.0.submit(ReadSums { tensor, reply })?;
+        self.0.submit(Command::Read { tensor, reply })?;
         Ok(async move { sums.await.map_err(|_| self.0.ended())? })
     }
 
@@ -80,58 +92,101 @@ impl ServerAgent {
     }
 }
 
-/// One operation to be read, and who waits for it.
-pub(crate) struct ReadSums {
-    tensor: Tensor,
-    reply: oneshot::Sender<Result<Reduced, AgentError>>,
+/// What a server is asked for.
+pub(crate) enum Command {
+    /// Read one operation, and tell how it ends.
+    Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
+    /// Change over to another generation.
+    Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
 }
 
 pub(crate) struct ServerRole {
     server: Server,
     /// Who waits for which operation's sums.
     waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
+    generation: u32,
+    tree: Tree,
+}
+
+/// The server's place in one generation's tree.
+struct Tree {
     node: NodeId,
+    fan_in: u8,
     own: MacAddr,
     to_all: Route,
     to_rank: BTreeMap<Rank, Route>,
 }
 
-impl ServerRole {
-    fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
-        let JobRole::Server { node, fan_in, down } = &config.role else {
+impl Tree {
+    fn new(config: &JobConfig) -> Result<Self, AgentError> {
+        let JobRole::Server { node, fan_in, down, .. } = &config.role else {
             return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "server" });
         };
-        let server = Server::new(ServerConfig {
-            job: config.job,
-            members: config.ranks.clone(),
-            window: config.window,
-            start: config.start_seq,
-            fan_in: *fan_in,
-            downlink: match config.downlink {
-                JobDownlink::Multicast => Downlink::Multicast,
-                JobDownlink::Unicast => Downlink::Unicast,
-            },
-            reads,
-        })?;
         let mut to_rank = BTreeMap::new();
         for path in down {
             to_rank.insert(path.rank, Route::new(&config.own, &path.worker, path.hops.clone())?);
         }
         let to_all = Route::new(&config.own, &config.multicast, Vec::new())?;
-        let waiting = BTreeMap::new();
-        Ok(Self { server, waiting, node: *node, own: config.own.mac, to_all, to_rank })
+        Ok(Self { node: *node, fan_in: *fan_in, own: config.own.mac, to_all, to_rank })
     }
 }
 
+impl ServerRole {
+    fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
+        let tree = Tree::new(config)?;
+        let server = ServerConfig {
+            job: config.job,
+            members: config.ranks.clone(),
+            window: config.window,
+            start: config.start_seq,
+            fan_in: tree.fan_in,
+            downlink: match config.downlink {
+                JobDownlink::Multicast => Downlink::Multicast,
+                JobDownlink::Unicast => Downlink::Unicast,
+            },
+            reads,
+        };
+        let server = match &config.role {
+            JobRole::Server { take_over: Some(TakeOver { dues, finished }), .. } => {
+                let finished: Vec<_> = finished.iter().map(finished_slice).collect();
+                Server::take_over(server, dues, &finished)?
+            }
+            JobRole::Server { .. } | JobRole::Worker { .. } => Server::new(server)?,
+        };
+        Ok(Self { server, waiting: BTreeMap::new(), generation: config.generation, tree })
+    }
+
+    fn change(&mut self, config: &JobConfig) -> Result<(), AgentError> {
+        if config.generation == self.generation {
+            return Ok(());
+        }
+        let tree = Tree::new(config)?;
+        self.server.change_generation(config.job, &config.ranks, tree.fan_in)?;
+        (self.generation, self.tree) = (config.generation, tree);
+        Ok(())
+    }
+}
+
+/// In the protocol's terms: with the values as they travel.
+fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
+    let FinishedSlice { seq, operator, tally, values } = slice;
+    let mut bytes = Box::new([0; VALUES_BYTES]);
+    values::write(&**values, &mut *bytes);
+    tributary_protocol::FinishedSlice { seq: *seq, operator: *operator, tally: *tally, values: bytes }
+}
+
 impl Role for ServerRole {
-    type Command = ReadSums;
+    type Command = Command;
     type Stats = ServerStats;
 
-    fn handle_command(&mut self, ReadSums { tensor, reply }: ReadSums) {
-        match self.server.expect(tensor) {
-            Ok(id) => drop(self.waiting.insert(id, reply)),
-            // Nobody waits for the answer any more: then nobody misses it.
-            Err(error) => drop(reply.send(Err(error.into()))),
+    fn handle_command(&mut self, _: Time, command: Command) {
+        // Nobody waits for an answer any more: then nobody misses it.
+        match command {
+            Command::Read { tensor, reply } => match self.server.expect(tensor) {
+                Ok(id) => drop(self.waiting.insert(id, reply)),
+                Err(error) => drop(reply.send(Err(error.into()))),
+            },
+            Command::Change { config, reply } => drop(reply.send(self.change(&config))),
         }
     }
 
@@ -141,7 +196,8 @@ impl Role for ServerRole {
         // The server is the last entry of the stack: more, or another node's, means a packet that went
         // astray.
         let (Some(hop), None) = (hops.next(), hops.next()) else { return Verdict::NotOurs };
-        let for_us = hop.node == self.node && frame.header().destination_mac == self.own;
+        let Tree { node, own, .. } = self.tree;
+        let for_us = hop.node == node && frame.header().destination_mac == own;
         if message.header().kind != Kind::Gradient || !for_us {
             return Verdict::NotOurs;
         }
@@ -152,8 +208,8 @@ impl Role for ServerRole {
     fn transmit(&mut self, _now: Time, link: &mut FrameLink) -> Result<(), AgentError> {
         while let Some(result) = self.server.poll_transmit() {
             let route = match result.to {
-                Recipient::All => Some(&self.to_all),
-                Recipient::Rank(rank) => self.to_rank.get(&rank),
+                Recipient::All => Some(&self.tree.to_all),
+                Recipient::Rank(rank) => self.tree.to_rank.get(&rank),
             };
             // A rank without a way to it is none of the job's: the server's members are these ranks.
             if let Some(route) = route {
@@ -169,7 +225,7 @@ impl Role for ServerRole {
 
     fn handle_timeout(&mut self, _now: Time) {}
 
-    fn report(&mut self) {
+    fn report(&mut self, _: Time) {
         while let Some(event) = self.server.poll_event() {
             let (operation, outcome) = match event {
                 OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),

@@ -3,17 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(dead_code, reason = "a regular end is of other tests")]
+#[allow(dead_code, reason = "each test uses its part")]
 mod directory;
+mod hosts;
 mod job;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 use directory::{Directory, TOKEN};
+use hosts::{code, once, reduce, start_agent};
 use job::configs;
 use star::Hub;
 use tempfile::TempDir;
@@ -21,9 +22,8 @@ use tonic::Code;
 use tributary_api::Downlink;
 use tributary_client::{Agent, ClientError, Job, Operation, Quantised, Sent};
 use tributary_codec::Lanes;
-use tributary_host_agent::{AgentConfig, AgentDaemon, OpenPort, RunningAgent, ServerAgent};
+use tributary_host_agent::{RunningAgent, ServerAgent};
 use tributary_link::FramePort;
-use tributary_protocol::Timers;
 
 const WORKERS: u8 = 2;
 
@@ -45,13 +45,13 @@ impl Hosts {
         let folder = tempfile::tempdir().unwrap();
         let mut agents = Vec::new();
         for (rank, port) in ports.into_iter().enumerate() {
-            agents.push(start_agent(&directory, &folder, rank, once(port)));
+            agents.push(start_agent(directory.remote(), &folder, rank, once(port)));
         }
         Self { folder, directory, agents, _server: server, _hub: hub }
     }
 
     fn socket(&self, rank: usize) -> PathBuf {
-        self.folder.path().join(format!("w{rank}.sock"))
+        hosts::socket(&self.folder, rank)
     }
 
     async fn join(&self, rank: usize, token: &[u8]) -> Result<Job, ClientError> {
@@ -64,39 +64,12 @@ impl Hosts {
     }
 }
 
-fn start_agent(directory: &Directory, folder: &TempDir, rank: usize, open_port: OpenPort) -> RunningAgent {
-    let config = AgentConfig {
-        host: format!("w{rank}"),
-        controller: directory.remote(),
-        open_port,
-        socket: folder.path().join(format!("w{rank}.sock")),
-        timers: Timers::default(),
-    };
-    AgentDaemon::start(config).unwrap()
-}
-
-/// The port, for the first job that wants one.
-fn once(port: impl FramePort + 'static) -> OpenPort {
-    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
-    Arc::new(move || Ok(port.lock().unwrap().take().unwrap()))
-}
-
 /// Sums `values` and as many of the other rank.
 async fn sum(job: &mut Job, values: &[f32]) -> Result<Vec<f32>, ClientError> {
-    let mut segment = job.segment(size_of_val(values)).await?;
-    segment.elements_mut::<f32>()?.copy_from_slice(values);
-    let runs = job.all_reduce(&mut segment, Operation::whole::<f32>()).await?;
+    let mut sums = values.to_vec();
+    let runs = reduce(job, &mut sums, Operation::whole::<f32>()).await?;
     assert_eq!((runs.len(), runs[0].contributors, runs[0].elements), (1, 2, values.len() as u64));
-    let sums = segment.elements::<f32>()?.to_vec();
-    job.release(segment).await?;
     Ok(sums)
-}
-
-fn code(error: &ClientError) -> Code {
-    match error {
-        ClientError::Refused { code, .. } => *code,
-        other => panic!("{other}"),
-    }
 }
 
 #[tokio::test]
@@ -189,14 +162,14 @@ async fn an_agent_that_cannot_go_on_says_so_to_the_controller() {
     let (worker_configs, _) = configs(1, Downlink::Multicast);
     let mut directory = Directory::start(worker_configs).await;
     let folder = tempfile::tempdir().unwrap();
-    let _agent = start_agent(&directory, &folder, 0, once(Broken));
+    let _agent = start_agent(directory.remote(), &folder, 0, once(Broken));
     let agent = Agent::connect(folder.path().join("w0.sock")).await.unwrap();
     let mut job = agent.join("star", TOKEN.into()).await.unwrap();
     let mut segment = job.segment(4).await.unwrap();
     let error = job.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap_err();
     assert_eq!(code(&error), Code::Aborted);
     assert!(error.to_string().contains("gone up in smoke"), "{error}");
-    let heard = directory.wait_for("w0 reports").await;
+    let heard = directory.wait_for("w0 leaves").await;
     assert!(heard.contains("gone up in smoke"), "{heard}");
 }
 

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(dead_code, reason = "to wait for what is said is of other tests")]
+#[allow(dead_code, reason = "each test uses its part")]
 mod directory;
 mod job;
 mod process;
@@ -76,7 +76,7 @@ impl GroupFabric for Fabric {
         let (live, sums) = (self.live.clone(), self.sums.clone());
         self.runtime.spawn(async move {
             events(GroupEvent::Opened { job: "star".into(), token: TOKEN.to_vec() });
-            let member = JobMember { job: "star".into(), token: TOKEN.to_vec(), host: format!("w{FAST}") };
+            let member = JobMember::worker("star", TOKEN, &format!("w{FAST}"));
             let mut membership = Membership::join(&controller, member).await.unwrap();
             let JobEvent::Start(config) = membership.next_event().await.unwrap() else { panic!("no start") };
             let reader = WorkerAgent::start(&config, Timers::default(), open_port().unwrap()).unwrap();

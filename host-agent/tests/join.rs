@@ -1,159 +1,157 @@
-//! The join client against a controller that follows a script, over loopback TCP.
+//! The join client against a controller that follows its test, over loopback TCP.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
 
+#[allow(dead_code, reason = "nobody attends here")]
+mod directory;
 mod job;
+#[allow(dead_code, reason = "no line is stopped here")]
+mod line;
 
-use std::sync::{Arc, Mutex};
-
-use job::configs;
+use directory::{Directory, TOKEN};
+use job::{Structure, configs};
+use line::{Condition, Line};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::Server;
-use tonic::{Code, Request, Response, Status};
-use tributary_api::v1::controller_server::{Controller, ControllerServer};
+use tonic::Code;
 use tributary_api::v1::{self, job_event::Event};
 use tributary_api::{Downlink, JobConfig};
-use tributary_host_agent::{JobEvent, JobMember, JoinError, Membership};
+use tributary_host_agent::{JobEvent, JobMember, JoinError, MemberRole, Membership};
 use tributary_transport::Remote;
+use tributary_wire::Seq;
 
-const TOKEN: &[u8] = b"token";
-
-/// Sends every member the same events, then closes the stream; keeps what members tell it.
-#[derive(Default)]
-struct Script {
-    events: Vec<Option<Event>>,
-    heard: Arc<Mutex<Vec<String>>>,
-}
-
-fn check_token(token: &[u8]) -> Result<(), Status> {
-    if token == TOKEN { Ok(()) } else { Err(Status::permission_denied("wrong token for this job")) }
-}
-
-#[tonic::async_trait]
-impl Controller for Script {
-    type JoinStream = tokio_stream::Iter<std::vec::IntoIter<Result<v1::JobEvent, Status>>>;
-
-    async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<Self::JoinStream>, Status> {
-        let v1::JoinRequest { job, token, host } = request.into_inner();
-        check_token(&token)?;
-        self.heard.lock().unwrap().push(format!("{host} joins {job}"));
-        let events: Vec<_> =
-            self.events.iter().map(|event| Ok(v1::JobEvent { event: event.clone() })).collect();
-        Ok(Response::new(tokio_stream::iter(events)))
-    }
-
-    async fn report_fault(
-        &self,
-        request: Request<v1::ReportFaultRequest>,
-    ) -> Result<Response<v1::ReportFaultResponse>, Status> {
-        let v1::ReportFaultRequest { job, token, host, description } = request.into_inner();
-        check_token(&token)?;
-        self.heard.lock().unwrap().push(format!("{host} reports to {job}: {description}"));
-        Ok(Response::new(v1::ReportFaultResponse {}))
-    }
-
-    async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
-        let v1::LeaveRequest { job, token, host, reason } = request.into_inner();
-        check_token(&token)?;
-        self.heard.lock().unwrap().push(format!("{host} leaves {job}: {reason}"));
-        Ok(Response::new(v1::LeaveResponse {}))
-    }
-
-    async fn create_job(
-        &self,
-        _: Request<v1::CreateJobRequest>,
-    ) -> Result<Response<v1::CreateJobResponse>, Status> {
-        Err(Status::unimplemented("not an agent's call"))
-    }
-
-    async fn end_job(&self, _: Request<v1::EndJobRequest>) -> Result<Response<v1::EndJobResponse>, Status> {
-        Err(Status::unimplemented("not an agent's call"))
-    }
-
-    async fn list_jobs(
-        &self,
-        _: Request<v1::ListJobsRequest>,
-    ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        Err(Status::unimplemented("not an agent's call"))
-    }
-
-    async fn get_counters(
-        &self,
-        _: Request<v1::GetCountersRequest>,
-    ) -> Result<Response<v1::GetCountersResponse>, Status> {
-        Err(Status::unimplemented("not an agent's call"))
-    }
-}
-
-/// Serves the script for as long as the test's runtime lives.
-async fn serve(script: Script) -> Remote {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let service = ControllerServer::new(script);
-    tokio::spawn(
-        Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
-    );
-    Remote::controller(&address.to_string(), None).unwrap()
-}
-
-fn member(token: &[u8]) -> JobMember {
-    JobMember { job: "digits".into(), token: token.into(), host: "w1".into() }
+fn member() -> JobMember {
+    JobMember::worker("star", TOKEN, "w0")
 }
 
 fn config() -> JobConfig {
-    configs(2, Downlink::Unicast).1
+    configs(1, Downlink::Unicast).0.remove(0)
 }
 
-async fn join(events: Vec<Option<Event>>) -> Membership {
-    let controller = serve(Script { events, ..Script::default() }).await;
-    Membership::join(&controller, member(TOKEN)).await.unwrap()
+/// A controller of a job with one worker, and that worker, which has been told to start.
+async fn started() -> (Directory, Membership) {
+    let directory = Directory::start(vec![config()]).await;
+    let mut membership = Membership::join(&directory.remote(), member()).await.unwrap();
+    assert_eq!(membership.next_event().await.unwrap(), JobEvent::Start(Box::new(config())));
+    (directory, membership)
 }
 
 #[tokio::test]
 async fn a_member_is_told_the_course_of_its_job() {
-    let events = vec![
-        Some(Event::Start(v1::JobConfig::from(&config()))),
-        Some(Event::Failed(v1::JobFailed { reason: "host w2 has left".into() })),
-        Some(Event::Ended(v1::JobEnded {})),
+    let (directory, mut membership) = started().await;
+    let next = Structure::first(1, Downlink::Unicast).next().worker(0);
+    let course = [
+        (Event::Prepare(v1::Prepare { generation: 2 }), JobEvent::Prepare { generation: 2 }),
+        (
+            Event::Proceed(v1::Proceed { generation: 2, until: 7 }),
+            JobEvent::Proceed { generation: 2, until: 7 },
+        ),
+        (
+            Event::Provide(v1::Provide { generation: 2, seqs: vec![3, 1] }),
+            JobEvent::Provide { generation: 2, seqs: vec![Seq(3), Seq(1)] },
+        ),
+        (Event::Change((&next).into()), JobEvent::Change(Box::new(next))),
+        (
+            Event::Failed(v1::JobFailed { reason: "host w2 has left".into() }),
+            JobEvent::Failed { reason: "host w2 has left".into() },
+        ),
     ];
-    let mut membership = join(events).await;
-    assert_eq!(membership.next_event().await.unwrap(), JobEvent::Start(Box::new(config())));
-    let failed = JobEvent::Failed { reason: "host w2 has left".into() };
-    assert_eq!(membership.next_event().await.unwrap(), failed);
-    assert_eq!(membership.next_event().await.unwrap(), JobEvent::Ended);
-    assert!(matches!(membership.next_event().await, Err(JoinError::Closed)));
+    for (event, expected) in course {
+        directory.tell("w0", event).await;
+        assert_eq!(membership.next_event().await.unwrap(), expected);
+    }
+    assert!(matches!(membership.next_event().await, Err(JoinError::Over)));
+    assert_eq!(directory.heard(), ["w0 joins"], "nobody joins again when the job is over");
+}
+
+#[tokio::test]
+async fn a_part_ends_without_failure_when_another_host_serves_and_with_a_reason_when_it_is_removed() {
+    for (role, event, expected) in [
+        (MemberRole::Server, Event::Relieved(v1::JobRelieved {}), JobEvent::Relieved),
+        (
+            MemberRole::Worker,
+            Event::Removed(v1::JobRemoved { reason: "host w0 is slow".into() }),
+            JobEvent::Removed { reason: "host w0 is slow".into() },
+        ),
+    ] {
+        let directory = Directory::start(vec![config(); 2]).await;
+        let remote = directory.remote();
+        let mut membership = Membership::join(&remote, JobMember { role, ..member() }).await.unwrap();
+        let name = if role == MemberRole::Server { "w0 as the server" } else { "w0" };
+        directory.tell(name, event).await;
+        assert_eq!(membership.next_event().await.unwrap(), expected);
+        assert!(matches!(membership.next_event().await, Err(JoinError::Over)));
+    }
 }
 
 #[tokio::test]
 async fn events_that_make_no_sense_are_errors() {
+    let (directory, mut membership) = started().await;
     let bad = v1::JobConfig { window: 3, ..v1::JobConfig::from(&config()) };
-    let mut membership = join(vec![Some(Event::Start(bad)), None]).await;
+    directory.tell("w0", Event::Change(bad)).await;
     let error = membership.next_event().await.unwrap_err();
     assert!(matches!(error, JoinError::BadConfig(_)) && error.to_string().contains("window"), "{error}");
-    assert!(matches!(membership.next_event().await, Err(JoinError::UnknownEvent)));
 }
 
 #[tokio::test]
-async fn a_member_speaks_with_its_jobs_token() {
-    let script = Script::default();
-    let heard = Arc::clone(&script.heard);
-    let controller = serve(script).await;
-    let membership = Membership::join(&controller, member(TOKEN)).await.unwrap();
-    membership.speaker().report_fault("check mismatch in slice 7").await.unwrap();
-    membership.leave("shutting down").await.unwrap();
+async fn a_member_speaks_with_its_jobs_token_and_in_its_role() {
+    let directory = Directory::start(vec![config(); 2]).await;
+    directory.carry_on();
+    for role in [MemberRole::Worker, MemberRole::Server] {
+        let member = JobMember { role, ..member() };
+        let membership = Membership::join(&directory.remote(), member).await.unwrap();
+        membership.speaker().report_fault("check mismatch in slice 7").await.unwrap();
+        membership.leave("shutting down").await.unwrap();
+    }
     let expected = [
-        "w1 joins digits",
-        "w1 reports to digits: check mismatch in slice 7",
-        "w1 leaves digits: shutting down",
+        "w0 as the server joins",
+        "w0 as the server leaves: shutting down",
+        "w0 joins",
+        "w0 leaves: shutting down",
+        "w0 reports: check mismatch in slice 7",
+        "w0 reports: check mismatch in slice 7",
     ];
-    assert_eq!(*heard.lock().unwrap(), expected);
+    assert_eq!(directory.heard(), expected);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
+    let mut directory = Directory::start(vec![config()]).await;
+    let line = Line::to(directory.address()).await;
+    let mut membership = Membership::join(&line.remote(), member()).await.unwrap();
+    // Before the start there is nothing to go on with.
+    directory.tell("w0", Event::Prepare(v1::Prepare { generation: 9 })).await;
+    assert!(matches!(membership.next_event().await.unwrap(), JobEvent::Start(_)));
+    assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 9 });
+    membership.holds(3);
+    let mut away = membership.away();
+    assert!(away.borrow_and_update().is_none());
+
+    line.set(Condition::Cut);
+    away.wait_for(Option::is_some).await.unwrap();
+    line.set(Condition::Whole);
+    directory.wait_for("w0 comes back in generation 3").await;
+    away.wait_for(Option::is_none).await.unwrap();
+    directory.tell("w0", Event::Prepare(v1::Prepare { generation: 4 })).await;
+    assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 4 });
+
+    // The controller closes the stream in order, as one that stops.
+    directory.hang_up("w0");
+    directory.wait_for("w0 comes back in generation 3").await;
+
+    // It has the job no more: there is nothing to come back to.
+    directory.forget();
+    directory.hang_up("w0");
+    let error = membership.next_event().await.unwrap_err();
+    let JoinError::Refused { code, message, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((*code, message.as_str()), (Code::FailedPrecondition, "the job is over: it was ended"));
+    assert!(matches!(membership.next_event().await, Err(JoinError::Over)));
 }
 
 #[tokio::test]
 async fn a_refusal_carries_the_controllers_reason() {
-    let controller = serve(Script::default()).await;
-    let error = Membership::join(&controller, member(b"guessed")).await.unwrap_err();
+    let directory = Directory::start(vec![config()]).await;
+    let member = JobMember { token: b"guessed".to_vec(), ..member() };
+    let error = Membership::join(&directory.remote(), member).await.unwrap_err();
     let JoinError::Refused { code, message, .. } = &error else { panic!("{error:?}") };
     assert_eq!((*code, message.as_str()), (Code::PermissionDenied, "wrong token for this job"));
 }
@@ -164,6 +162,6 @@ async fn a_controller_that_is_not_there_is_named() {
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
     let controller = Remote::controller(&address, None).unwrap();
-    let error = Membership::join(&controller, member(TOKEN)).await.unwrap_err();
+    let error = Membership::join(&controller, member()).await.unwrap_err();
     assert!(matches!(error, JoinError::Connect(_)) && error.to_string().contains(&address), "{error}");
 }

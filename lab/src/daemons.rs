@@ -15,6 +15,8 @@ use crate::station::CONTROLLER;
 /// Every station has an address of its own: the same port does for all.
 const P4RUNTIME_PORT: u16 = 9559;
 const CONTROLLER_PORT: u16 = 29810;
+/// Where the controller writes its jobs down, in the lab's folder.
+const CONTROLLER_STATE: &str = "controller-state";
 
 /// What tells `tributary` to talk TLS: in a lab, which is a network of its own, nobody does.
 const CERTIFICATES: [&str; 3] = ["TRIBUTARY_TLS_CA", "TRIBUTARY_TLS_CERT", "TRIBUTARY_TLS_KEY"];
@@ -124,6 +126,7 @@ impl<'a> Daemons<'a> {
         let listen = self.controller_address()?.to_string();
         let mut command = self.command(CONTROLLER, &["controller", "--listen", &listen])?;
         command.arg("--topology").arg(file);
+        command.arg("--state").arg(self.lab.folder().join(CONTROLLER_STATE));
         if SwitchKind::for_daemons(topology) == SwitchKind::Bridge {
             return Ok(command);
         }
@@ -144,14 +147,12 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The aggregation server of one job.
+    /// The aggregation server of a host, which serves whatever job the controller gives it.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
-    pub fn server(&self, host: &str, job: &str, token_file: &Path) -> Result<Command, LabError> {
-        let mut command = self.member("server", host)?;
-        command.args(["--job", job, "--token-file"]).arg(token_file);
-        Ok(command)
+    pub fn server(&self, host: &str) -> Result<Command, LabError> {
+        self.member("server", host)
     }
 
     /// The daemon of a host that takes part in jobs (`agent` or `server`), with what these have in common.

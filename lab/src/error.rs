@@ -50,6 +50,35 @@ pub enum LabError {
         /// The stations that there are, for people.
         known: String,
     },
+    /// No link is called so.
+    #[error("lab {lab:?} has no link {link:?}: give both ends, as in leaf0-w3; it has {known}")]
+    NoLink {
+        /// The lab.
+        lab: String,
+        /// What was asked for.
+        link: String,
+        /// The links that there are, for people.
+        known: String,
+    },
+    /// Two switches have several links between them.
+    #[error(
+        "{link:?} can be any of several links: give the interface at one of its ends, such as {candidates}"
+    )]
+    SeveralLinks {
+        /// What was asked for.
+        link: String,
+        /// The links that it can be, for people.
+        candidates: String,
+    },
+    /// The link is cut already.
+    #[error("link {0} is cut already: mend it first")]
+    IsCut(String),
+    /// The link is not cut.
+    #[error("link {0} is not cut: there is nothing to mend")]
+    NotCut(String),
+    /// Nothing can run so much slower, or be made faster.
+    #[error("bad factor {0}: give 1 (as fast as ever) to 100 (a hundred times slower)")]
+    BadFactor(f64),
     /// A program that sets up the network is not there.
     #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]
     MissingTool {

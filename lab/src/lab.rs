@@ -4,17 +4,20 @@ use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::Receiver;
 
 use rustix::thread::{CapabilitySet, capabilities};
 use tributary_topology::Topology;
 
 use crate::error::LabError;
+use crate::links::{self, Cut, Link};
 use crate::names;
 use crate::namespace;
 use crate::options::LabOptions;
 use crate::processes;
 use crate::record::{self, Record, Records};
 use crate::setup;
+use crate::slow::{self, Slowdown};
 use crate::station::{self, CONTROLLER, Interface, Station};
 use crate::tools::LAB_VARIABLE;
 
@@ -43,7 +46,8 @@ impl Lab {
         if records.contains(&options.name) || !namespace::of_lab(&options.name)?.is_empty() {
             return Err(LabError::Exists(options.name.clone()));
         }
-        let mut record = Record { name: options.name.clone(), complete: false, stations };
+        let name = options.name.clone();
+        let mut record = Record { name, complete: false, stations, links: Link::of(topology) };
         let made = records
             .save(&record)
             .and_then(|()| records.make_folder(&options.name))
@@ -169,6 +173,13 @@ impl Lab {
         Ok(command)
     }
 
+    /// A command outside of all stations; what it starts ends with the lab, too.
+    pub fn command_beside(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env(LAB_VARIABLE, self.name());
+        command
+    }
+
     /// Whether a process runs at a station. It does not when it has ended, also when another process, elsewhere,
     /// got its id.
     ///
@@ -176,6 +187,98 @@ impl Lab {
     /// [`LabError::NoStation`].
     pub fn runs(&self, station: &str, process: u32) -> Result<bool, LabError> {
         Ok(processes::runs_in(process, self.namespace(station)?))
+    }
+
+    /// Whether a process of [`command_beside`](Self::command_beside) runs.
+    pub fn runs_beside(&self, process: u32) -> bool {
+        processes::is_of(process, self.name())
+    }
+
+    /// Ends a process at a station at once (SIGKILL), and waits for its end. `false`: it did not run there any more.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`]; [`LabError::StuckProcesses`].
+    pub fn kill(&self, station: &str, process: u32) -> Result<bool, LabError> {
+        processes::kill_in(process, self.name(), self.namespace(station)?)
+    }
+
+    /// Ends a process of [`command_beside`](Self::command_beside) (SIGTERM, 2 seconds later SIGKILL), and waits for
+    /// its end. `false`: it did not run any more.
+    ///
+    /// # Errors
+    /// [`LabError::StuckProcesses`].
+    pub fn end_beside(&self, process: u32) -> Result<bool, LabError> {
+        processes::end_of(process, self.name())
+    }
+
+    /// Lets all processes at a station, also those that start meanwhile, run only a part of the time, so that they
+    /// take as many times longer; until the sender of `end` says something or is gone, or the lab is. Gives the calling
+    /// thread the highest priority that it may have.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
+    pub fn slow_down(&self, station: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
+        slow::slow_down(self.namespace(station)?, slowdown, end)
+    }
+
+    /// Lets all processes at a station run: after [`slow_down`](Self::slow_down) was killed, it may have left them
+    /// stopped.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
+    pub fn wake(&self, station: &str) -> Result<(), LabError> {
+        slow::wake(self.namespace(station)?)
+    }
+
+    /// All links, in the topology file's order, as they are now.
+    ///
+    /// # Errors
+    /// [`LabError::NoLab`]; or the lab's record cannot be read.
+    pub fn links(&self) -> Result<Vec<Link>, LabError> {
+        Ok(self.reload(&Records::lock()?)?.links)
+    }
+
+    /// Cuts a link, called `A-B` or `A:B` by its nodes, or by an interface at one of its ends.
+    ///
+    /// # Errors
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the step that failed: then
+    /// [`mend`](Self::mend) undoes what was done.
+    pub fn cut(&self, link: &str, how: Cut) -> Result<Link, LabError> {
+        let records = Records::lock()?;
+        let mut record = self.reload(&records)?;
+        let place = links::find(self.name(), &record.links, link)?;
+        let link = &mut record.links[place];
+        if link.cut.is_some() {
+            return Err(LabError::IsCut(link.name.clone()));
+        }
+        link.cut = Some(how);
+        let cut = link.clone();
+        // Written down first: whatever is done then can be undone.
+        records.save(&record)?;
+        setup::cut(self, &cut, how)?;
+        Ok(cut)
+    }
+
+    /// Makes a link whole again; called as for [`cut`](Self::cut).
+    ///
+    /// # Errors
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed: then it can
+    /// be tried again.
+    pub fn mend(&self, link: &str) -> Result<Link, LabError> {
+        let records = Records::lock()?;
+        let mut record = self.reload(&records)?;
+        let place = links::find(self.name(), &record.links, link)?;
+        let link = &mut record.links[place];
+        let how = link.cut.ok_or_else(|| LabError::NotCut(link.name.clone()))?;
+        setup::mend(self, link, how)?;
+        link.cut = None;
+        let mended = link.clone();
+        records.save(&record)?;
+        Ok(mended)
+    }
+
+    fn reload(&self, records: &Records) -> Result<Record, LabError> {
+        records.load(self.name())?.ok_or_else(|| LabError::NoLab(self.name().into()))
     }
 
     /// Calls `work` on a thread of its own at a station, and waits for it: the sockets that it opens, such

@@ -23,7 +23,10 @@
 //! lets any process use a lab or remove it, after a crash too; a folder beside it is for the files of what
 //! runs in the lab, and goes with it. [`Daemons`] says how Tributary's daemons are started there.
 //!
-//! It needs root, and the Debian packages iproute2, ethtool and, for losses, nftables.
+//! Things can be made to go wrong in it: [`Lab::cut`] a link, [`Lab::kill`] a daemon, [`Lab::slow_down`] what runs at a
+//! station.
+//!
+//! It needs root, and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
 //!
 //! What differs from real links: a frame that a link loses takes no time on it, since it is lost at the
 //! sending end, in front of the queue; there is no propagation delay (that would need netem, which not
@@ -34,6 +37,7 @@ mod bmv2;
 mod daemons;
 mod error;
 mod lab;
+mod links;
 mod names;
 mod namespace;
 mod options;
@@ -41,11 +45,14 @@ mod processes;
 mod record;
 mod script;
 mod setup;
+mod slow;
 mod station;
 mod tools;
 
 pub use daemons::{Daemons, SwitchProgram};
 pub use error::LabError;
 pub use lab::Lab;
+pub use links::{Cut, Link, LinkEnd};
 pub use options::{LabOptions, SwitchKind};
+pub use slow::Slowdown;
 pub use station::{CONTROLLER, Interface};

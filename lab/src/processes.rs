@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::LabError;
@@ -66,10 +67,60 @@ fn find(belongs: &impl Fn(Pid) -> bool) -> HashMap<Pid, OwnedFd> {
         .collect()
 }
 
+/// Those in one of the namespaces.
+pub(crate) fn inside(namespaces: &HashSet<NamespaceId>) -> HashMap<Pid, OwnedFd> {
+    find(&|pid| is_inside(pid, namespaces))
+}
+
 /// Whether a process has not ended, and is in that namespace.
 pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
-    let ids: HashSet<NamespaceId> = HashSet::from_iter(namespace::id(&namespace::path(namespace)).ok());
-    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| is_inside(pid, &ids))
+    let ids = ids(namespace);
+    number(pid).is_some_and(|pid| is_inside(pid, &ids))
+}
+
+/// Whether a process has not ended, and was started for that lab.
+pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
+    number(pid).is_some_and(|pid| is_marked(pid, lab))
+}
+
+/// Ends a process of that namespace at once (SIGKILL) and waits for its end. One that has ended already, or is
+/// elsewhere, is left alone: `false`.
+pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabError> {
+    let ids = ids(namespace);
+    end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])
+}
+
+/// Ends a process that was started for that lab (SIGTERM, and SIGKILL where that does not help), and waits for its
+/// end; else as [`kill_in`].
+pub(crate) fn end_of(pid: u32, lab: &str) -> Result<bool, LabError> {
+    end_one(pid, lab, &|pid| is_marked(pid, lab), &[Signal::TERM, Signal::KILL])
+}
+
+fn end_one(
+    pid: u32,
+    lab: &str,
+    belongs: &impl Fn(Pid) -> bool,
+    signals: &[Signal],
+) -> Result<bool, LabError> {
+    let handle =
+        number(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok().filter(|_| belongs(pid)));
+    let Some(handle) = handle else { return Ok(false) };
+    for signal in signals {
+        // The only failure is that it has ended by itself.
+        let _ = pidfd_send_signal(&handle, *signal);
+        if wait(vec![&handle]) {
+            return Ok(true);
+        }
+    }
+    Err(LabError::StuckProcesses { lab: lab.into(), pids: vec![pid] })
+}
+
+fn ids(namespace: &str) -> HashSet<NamespaceId> {
+    HashSet::from_iter(namespace::id(&namespace::path(namespace)).ok())
+}
+
+fn number(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
 fn is_inside(pid: Pid, namespaces: &HashSet<NamespaceId>) -> bool {
@@ -83,18 +134,22 @@ fn is_marked(pid: Pid, lab: &str) -> bool {
     environment.is_ok_and(|all| all.split(|&b| b == 0).any(|entry| entry == mark.as_bytes()))
 }
 
-/// Waits until all have ended, or the grace is over.
-fn wait(mut running: Vec<OwnedFd>) {
+/// Waits until all have ended, which it tells, or the grace is over.
+fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
     let until = Instant::now() + GRACE;
     while !running.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
-        let Ok(timeout) = Timespec::try_from(left) else { return };
+        let Ok(timeout) = Timespec::try_from(left) else { return false };
         let mut ends: Vec<_> = running.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
-        if poll(&mut ends, Some(&timeout)).is_err() || left.is_zero() {
-            return;
+        match poll(&mut ends, Some(&timeout)) {
+            // The end of a child, which this is, can be a signal to this process.
+            Err(Errno::INTR) => continue,
+            Ok(_) if !left.is_zero() => {}
+            _ => return false,
         }
         let ended: Vec<bool> = ends.iter().map(|end| !end.revents().is_empty()).collect();
         let mut ended = ended.into_iter();
         running.retain(|_| !ended.next().unwrap_or(false));
     }
+    true
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::links::Link;
 use crate::station::Station;
 
 /// Shared with the daemons of this machine, whose sockets ordinary users reach.
@@ -22,6 +23,7 @@ pub(crate) struct Record {
     /// Whether it was made to the end.
     pub(crate) complete: bool,
     pub(crate) stations: Vec<Station>,
+    pub(crate) links: Vec<Link>,
 }
 
 /// The records of this machine, held by one process at a time: labs are made and removed one by one, so

@@ -117,10 +117,9 @@ impl<'a> Scripts<'a> {
     fn node(&self, key: NodeKey, station: &Station) -> Setup {
         let mut ip = "link set dev lo up\n".to_owned();
         ip.push_str(&management_address(station.management));
-        if self.options.loss > 0.0 {
-            let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
-            let _ = writeln!(ip, "link set dev {LOST} up");
-        }
+        // Links can be cut at any time, also those that lose nothing now.
+        let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
+        let _ = writeln!(ip, "link set dev {LOST} up");
         for interface in &station.interfaces {
             // TCP hands down many frames as one. A loss must take one frame, not all of them.
             let frame_by_frame = if self.options.loss > 0.0 { " gso_max_segs 1" } else { "" };

@@ -6,6 +6,8 @@ use std::io;
 use tributary_topology::Topology;
 
 use crate::error::LabError;
+use crate::lab::Lab;
+use crate::links::{Cut, Link, LinkEnd};
 use crate::namespace;
 use crate::options::LabOptions;
 use crate::processes;
@@ -50,6 +52,40 @@ fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
     tools.script(IP, &["-batch", "-"], &setup.ip)?;
     tools.script(TC, &["-batch", "-"], &setup.tc)?;
     tools.script(NFT, &["-f", "-"], &setup.nft)
+}
+
+/// Cuts a link at both of its ends.
+pub(crate) fn cut(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
+    match how {
+        Cut::Silent => at_both_ends(lab, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.cut())),
+        Cut::Carrier => set_port(lab, link, "down"),
+    }
+}
+
+/// Undoes [`cut`], also half of it.
+pub(crate) fn mend(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
+    match how {
+        Cut::Silent => at_both_ends(lab, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.mend())),
+        Cut::Carrier => set_port(lab, link, "up"),
+    }
+}
+
+fn at_both_ends(
+    lab: &Lab,
+    link: &Link,
+    work: impl Fn(Toolbox<'_>, &LinkEnd) -> Result<(), LabError> + Sync,
+) -> Result<(), LabError> {
+    let work = &work;
+    link.ends.iter().try_for_each(|end| {
+        let tools = Toolbox { lab: lab.name(), place: &end.station };
+        lab.inside(&end.station, || work(tools, end))?
+    })
+}
+
+fn set_port(lab: &Lab, link: &Link, state: &str) -> Result<(), LabError> {
+    let end = link.port();
+    let tools = Toolbox { lab: lab.name(), place: &end.station };
+    lab.inside(&end.station, || tools.run(IP, &["link", "set", "dev", &end.interface, state], ""))?
 }
 
 /// Of the calling thread's namespace: that is which one `/proc/sys/net` shows.

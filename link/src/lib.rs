@@ -1,10 +1,11 @@
 //! How frames get from one device to another: in-process links and Linux interfaces behind one trait.
 //!
 //! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames
-//! from the destination address on, without the frame check sequence. Two kinds of port exist:
-//! [`in_process`] links, which connect threads of one process and can lose frames on purpose, and
-//! [`interface`] ports, which put frames on a Linux network interface. The trait leaves them room: a port may
-//! hand out frames where the kernel has put them, and may hold frames back until [`FramePort::flush`].
+//! from the destination address on, with every VLAN tag that they had on the link, without the frame check
+//! sequence. Two kinds of port exist: [`in_process`] links, which connect threads of one process and can lose
+//! frames on purpose, and [`interface`] ports, which put frames on a Linux network interface. The trait leaves
+//! them room: a port may hand out frames where the kernel has put them, and may hold frames back until
+//! [`FramePort::flush`].
 
 use std::io;
 
@@ -16,7 +17,7 @@ mod meter;
 
 pub use error::LinkError;
 pub use in_process::{InProcessPort, LinkConfig, link};
-pub use interface::InterfacePort;
+pub use interface::{EtherTypePort, InterfacePort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 
 /// The shortest frame that a port takes, in bytes: an Ethernet header.
@@ -45,7 +46,8 @@ pub trait FramePort: Send {
     /// The port cannot be used any more.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// The next frame, where the port has it, or `None` when none is there now.
+    /// The next frame, where the port has it, or `None` when none is there now. It is as it was on the link: a
+    /// port that took a VLAN tag off would make a frame that was not to be believed into one that is.
     ///
     /// # Errors
     /// The port cannot be used any more.

@@ -11,17 +11,21 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError};
 
+/// Where our frames go and where they are from: nobody else's do and are.
+const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+
 /// Not IP, so that no host takes it for its own.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![0xa5; len];
-    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame[..12].copy_from_slice(&ADDRESSES);
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame
 }
 
-/// The next frame of [`frame`]'s kind that is there; the kernel's own chatter on a new interface is passed over.
+/// The next frame of ours that is there; the kernel's own chatter on a new interface is passed over.
 fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
     while let Some(frame) = port.receive().unwrap() {
-        if frame[12..14] == [0x88, 0xb5] {
+        if frame[..12] == ADDRESSES {
             return Some(frame.to_vec());
         }
     }
@@ -67,6 +71,53 @@ fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     assert_eq!(receive(&mut right, &mut poll), frame(100));
     assert_eq!(receive(&mut right, &mut poll), frame(101));
     assert_eq!(left.send(&frame(14)[..13]).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// A frame with these VLAN tags, the outermost first, which is as long as `frame(len)` without them.
+fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
+    let mut tagged = frame(len);
+    tagged.splice(12..12, tags.concat());
+    tagged
+}
+
+#[test]
+fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
+    const CUSTOMER: [u8; 4] = [0x81, 0x00, 0xa0, 0x05];
+    const SERVICE: [u8; 4] = [0x88, 0xa8, 0x0f, 0xff];
+    const PRIORITY: [u8; 4] = [0x81, 0x00, 0x00, 0x00];
+    const OLD: [u8; 4] = [0x91, 0x00, 0x00, 0x07];
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let mut left = InterfacePort::open("left").unwrap();
+    let mut right = InterfacePort::open("right").unwrap();
+    let mut poll = Poll::new().unwrap();
+    right.register(poll.registry(), Token(1)).unwrap();
+    let stacks: [&[_]; 8] = [
+        &[CUSTOMER],
+        &[SERVICE],
+        &[PRIORITY],
+        &[OLD],
+        &[SERVICE, CUSTOMER],
+        &[CUSTOMER, CUSTOMER],
+        &[PRIORITY, SERVICE, CUSTOMER],
+        &[],
+    ];
+    // Interleaved with frames without a tag, and more than the ring has slots: no tag may stay in one.
+    for round in 0..400 {
+        for tags in stacks {
+            left.send(&tagged(tags, 60 + round)).unwrap();
+        }
+        left.flush().unwrap();
+        for tags in stacks {
+            assert_eq!(receive(&mut right, &mut poll), tagged(tags, 60 + round));
+        }
+    }
+    // A tag does not count for the MTU.
+    left.send(&tagged(&[CUSTOMER], 1_514)).unwrap();
+    left.flush().unwrap();
+    assert_eq!(receive(&mut right, &mut poll), tagged(&[CUSTOMER], 1_514));
+    assert_eq!(right.meter().received.read().dropped, 0);
 }
 
 /// A frame with a number in it.

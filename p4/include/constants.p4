@@ -39,6 +39,10 @@ const bit<32> MAC_ENTRIES = 4096;
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_VLAN = 0x8100;
 const bit<16> ETHERTYPE_SERVICE_VLAN = 0x88a8;
+// Stacked tags from before 802.1ad; bridges of providers still take them off.
+const bit<16> ETHERTYPE_QINQ_1 = 0x9100;
+const bit<16> ETHERTYPE_QINQ_2 = 0x9200;
+const bit<16> ETHERTYPE_QINQ_3 = 0x9300;
 const bit<8> IP_PROTOCOL_UDP = 17;
 
 #endif

@@ -12,13 +12,6 @@ header ethernet_t {
     bit<16> ether_type;
 }
 
-header vlan_t {
-    bit<3> priority;
-    bit<1> drop_eligible;
-    bit<12> id;
-    bit<16> ether_type;
-}
-
 header ipv4_t {
     bit<4> version;
     bit<4> ihl;
@@ -91,7 +84,6 @@ struct headers_t {
     packet_out_t packet_out;
     packet_in_t packet_in;
     ethernet_t ethernet;
-    vlan_t vlan;
     ipv4_t ipv4;
     udp_t udp;
     ina_t ina;

@@ -5,7 +5,7 @@
 #define TRIBUTARY_METADATA_P4
 
 // What the parser made of the frame. A frame that could carry INA where the parser does not look
-// (options, fragments, priority tags) is OPAQUE: admission must not be walked around.
+// (options, fragments, VLAN tags) is OPAQUE: admission must not be walked around.
 const bit<2> FRAME_PLAIN = 0;
 const bit<2> FRAME_OPAQUE = 1;
 const bit<2> FRAME_INA = 2;

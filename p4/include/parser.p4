@@ -13,17 +13,14 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ether_type) {
             ETHERTYPE_IPV4: parse_ipv4;
-            ETHERTYPE_VLAN: parse_vlan;
-            ETHERTYPE_SERVICE_VLAN: parse_vlan;
-            default: accept;
-        }
-    }
-
-    // A host takes a frame tagged with VLAN 0 for an untagged one.
-    state parse_vlan {
-        packet.extract(hdr.vlan);
-        transition select(hdr.vlan.id) {
-            0: opaque;
+            // Whatever is behind it: the receiver's kernel, or a plain switch on the way, may take a
+            // tag off, and then the next one.
+            ETHERTYPE_VLAN: opaque;
+            ETHERTYPE_SERVICE_VLAN: opaque;
+            ETHERTYPE_QINQ_1: opaque;
+            ETHERTYPE_QINQ_2: opaque;
+            ETHERTYPE_QINQ_3: opaque;
+            // A gradient in anything else reaches an agent as it is, and is not believed there.
             default: accept;
         }
     }
@@ -37,7 +34,8 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
         }
     }
 
-    // Only a first fragment has ports; without it the later ones can't be put together again.
+    // Only a first fragment has ports: offsets count in eights, and 8 bytes is what the UDP header
+    // has. Without the first the later ones can't be put together again.
     state parse_first_fragment {
         transition select(hdr.ipv4.fragment_offset) {
             0: parse_udp;

@@ -22,6 +22,15 @@ async fn an_absent_switch_is_named_with_its_address() {
 }
 
 #[tokio::test]
+async fn a_single_attempt_does_not_wait_for_the_deadline() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    // The test would not end if it did.
+    let deadline = Instant::now() + Duration::from_secs(3600);
+    let error = Session::connect_once(target(&address), 1, deadline).await.unwrap_err();
+    assert!(error.to_string().to_lowercase().contains("refused"), "{error}");
+}
+
+#[tokio::test]
 async fn a_port_that_never_answers_ends_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -34,4 +43,6 @@ async fn a_port_that_never_answers_ends_at_the_deadline() {
 async fn a_senseless_address_is_refused_at_once() {
     let error = Session::connect(target("not an address"), 1, Instant::now()).await.unwrap_err();
     assert!(matches!(error, SessionError::BadAddress { .. }), "{error}");
+    assert_eq!(target("not an address").check(), Err(error));
+    assert_eq!(target("leaf-1.example:9559").check(), Ok(()));
 }

@@ -1,5 +1,7 @@
 //! A switch that answers the claim to be its controller, and then nothing more.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
@@ -70,8 +72,8 @@ impl P4Runtime for Silent {
     }
 }
 
-#[tokio::test]
-async fn a_switch_that_hangs_is_named_and_not_waited_for() {
+/// A session with such a switch.
+async fn connect() -> Session {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = Server::builder().add_service(P4RuntimeServer::new(Silent));
@@ -79,7 +81,26 @@ async fn a_switch_that_hangs_is_named_and_not_waited_for() {
     let target = Target { name: "leaf-1".to_owned(), address, device_id: 0 };
     let session = Session::connect(target, 1, Instant::now() + Duration::from_secs(20)).await.unwrap();
     assert_eq!(*session.mastership().borrow(), Mastership::Primary);
+    session
+}
 
+#[tokio::test]
+async fn a_session_with_a_switch_that_says_nothing_any_more_ends_when_it_is_watched() {
+    let mut session = connect().await;
+    tokio::time::pause();
+    let begin = Instant::now();
+    session.watch_silence(Duration::from_secs(1), Duration::from_millis(1500));
+    let mut mastership = session.mastership();
+    let ended = mastership.wait_for(|state| *state != Mastership::Primary).await.unwrap().clone();
+    assert_eq!(ended.to_string(), "its session has ended: it has not answered for 1.5 s");
+    // A timer may be late by a millisecond or two.
+    assert_eq!(begin.elapsed().as_millis() / 10, 250);
+    assert!(!session.is_primary());
+}
+
+#[tokio::test]
+async fn a_switch_that_hangs_is_named_and_not_waited_for() {
+    let session = connect().await;
     // From here on time passes as soon as nothing else happens.
     tokio::time::pause();
     let entity = message::Entity::default();

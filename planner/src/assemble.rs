@@ -1,4 +1,6 @@
-//! From the chosen tree to the plan.
+//! From a tree and its hop stacks to the plan: every port and table entry follows from these.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_topology::{Neighbour, NodeKey};
 use tributary_wire::Hop;
@@ -6,110 +8,141 @@ use tributary_wire::Hop;
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
 use crate::plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
-use crate::request::{Downlink, JobRequest};
-use crate::roles::Merge;
-use crate::search::Choice;
+use crate::request::{Downlink, JobRequest, Member};
+use crate::traffic::Traffic;
+use crate::tree::Tree;
+
+/// What a plan is made of.
+pub(crate) struct Parts {
+    pub(crate) tree: Tree,
+    /// The hop stack of each worker for GRADIENT, in the request's order.
+    pub(crate) stacks: Vec<Vec<Hop>>,
+    /// How results travel on this tree.
+    pub(crate) downlink: Downlink,
+    pub(crate) traffic: Traffic,
+    pub(crate) comparison: Comparison,
+    pub(crate) notes: Vec<String>,
+}
 
 impl Plan {
-    /// Writes the choice down for controller and members.
-    pub(crate) fn assemble(
-        fabric: &Fabric<'_>,
-        job: &JobRequest,
-        choice: Choice,
-        comparison: Comparison,
-        notes: Vec<String>,
-    ) -> Self {
-        let workers = (0u16..).zip(&job.workers).zip(&choice.roles.stacks);
-        let switches = choice.roles.merges.iter();
+    /// Writes everything down for controller and members.
+    pub(crate) fn assemble(fabric: &Fabric<'_>, job: &JobRequest, parts: Parts) -> Self {
+        let Parts { tree, stacks, downlink, traffic, comparison, notes } = parts;
+        let server_entry = stacks.first().and_then(|stack| stack.last());
+        let fan_in = server_entry.map_or(0, |entry| entry.fan_in);
+        let uses = uses(fabric, job, &tree, &stacks);
+        let switch = |(&key, usage): (&NodeKey, &Usage)| usage.role(fabric, &tree, key, downlink);
         Self {
             topology: fabric.topology.name().to_owned(),
             aggregation: job.aggregation,
-            downlink: choice.downlink,
+            downlink,
             window: job.window,
             gradient_bytes: job.gradient_bytes,
-            workers: workers
-                .map(|((rank, &worker), stack)| route(fabric, &choice, rank, worker, stack))
-                .collect(),
+            switches: uses.iter().filter_map(switch).collect(),
+            workers: job.workers.iter().zip(stacks).map(|(&one, up)| route(fabric, &tree, one, up)).collect(),
             server: ServerRole {
                 key: job.server,
                 name: fabric.name(job.server),
                 node: fabric.topology[job.server].id,
-                fan_in: u8::try_from(choice.roles.server_fan_in).unwrap_or(u8::MAX),
+                fan_in,
             },
-            switches: switches.filter_map(|(&switch, merge)| role(fabric, &choice, switch, merge)).collect(),
-            traffic: choice.traffic,
+            traffic,
             comparison,
             notes,
         }
     }
 }
 
-fn route(fabric: &Fabric<'_>, choice: &Choice, rank: u16, worker: NodeKey, up: &[Hop]) -> WorkerRoute {
-    let path = choice.tree.path(worker);
+fn route(fabric: &Fabric<'_>, tree: &Tree, worker: Member, up: Vec<Hop>) -> WorkerRoute {
+    let Member { rank, host } = worker;
     let mut down = Vec::new();
-    for pair in path.windows(2).rev() {
-        let [below, node] = [pair[0], pair[1]];
-        let id = fabric.topology[node].id;
-        let way_down = choice.tree.parent(below).filter(|_| fabric.is_programmable(node));
-        let entry = way_down.and_then(|via| Some((via.remote_port, up.iter().find(|hop| hop.node == id)?)));
-        down.extend(entry.map(|(egress_port, hop)| Hop { egress_port, ..*hop }));
+    for steps in tree.way(host).windows(2).rev() {
+        let [(_, below), (switch, _)] = [steps[0], steps[1]];
+        let entry = up.iter().find(|hop| hop.node == fabric.topology[switch].id);
+        down.extend(entry.map(|hop| Hop { egress_port: below.remote_port, ..*hop }));
     }
-    WorkerRoute { key: worker, name: fabric.name(worker), rank, path, up: up.to_vec(), down }
+    WorkerRoute { key: host, name: fabric.name(host), rank, path: tree.path(host), up, down }
 }
 
-fn role(fabric: &Fabric<'_>, choice: &Choice, switch: NodeKey, merge: &Merge) -> Option<SwitchRole> {
-    let port = |via: &Neighbour| TreePort {
-        port: via.port,
-        link: via.link,
-        key: via.node,
-        name: fabric.name(via.node),
-    };
-    let up = port(&choice.tree.parent(switch)?);
-    let down: Vec<_> = choice.tree.children(switch).iter().map(port).collect();
-    let programmable = fabric.is_programmable(switch);
-    let ports_down = || down.iter().map(|to| to.port).collect::<Vec<_>>();
-    let mut egress_ports = Vec::new();
-    let mut result_group = None;
-    let mut admissions = Vec::new();
-    if programmable {
-        egress_ports = ports_down();
-        egress_ports.push(up.port);
-        egress_ports.sort_unstable();
-        result_group = (choice.downlink == Downlink::Multicast)
-            .then(|| ResultGroup { ports: ports_down(), release: merge.aggregate });
-        admissions = admission(&up, &down, merge);
-    }
-    let node = &fabric.topology[switch];
-    Some(SwitchRole {
-        key: switch,
-        name: node.name.clone(),
-        node: node.id,
-        programmable,
-        aggregate: merge.aggregate,
-        fan_in: merge.fan_in,
-        up,
-        down,
-        admission: admissions,
-        egress_ports,
-        result_group,
-    })
+/// How the workers' packets use one switch.
+#[derive(Default)]
+struct Usage {
+    /// What hop entries say there: whether it adds up, and how many children it waits for.
+    aggregate: bool,
+    fan_in: u8,
+    /// For each port that gradients come in by, the children that they may come from: bit n for child n.
+    children: BTreeMap<u16, u64>,
 }
 
-/// GRADIENT comes from below, by each port only what is sent there; RESULT comes from above, and for any
-/// child. The ports of a tree's node differ, so that no port is both.
-fn admission(up: &TreePort, down: &[TreePort], merge: &Merge) -> Vec<Admission> {
-    let entry = |port, children, gradient| Admission {
-        ingress_port: port,
-        children,
-        gradient,
-        result: !gradient,
-        aggregate: merge.aggregate,
-        fan_in: merge.fan_in,
-    };
-    let below = down.iter().zip(&merge.children_by_port);
-    let all = merge.children_by_port.iter().fold(0, |all, children| all | children);
-    let mut entries: Vec<_> = below.map(|(from, &children)| entry(from.port, children, true)).collect();
-    entries.push(entry(up.port, all, false));
-    entries.sort_unstable_by_key(|entry| entry.ingress_port);
-    entries
+/// How the hop stacks use each switch of the tree.
+fn uses(fabric: &Fabric<'_>, job: &JobRequest, tree: &Tree, stacks: &[Vec<Hop>]) -> BTreeMap<NodeKey, Usage> {
+    let mut uses: BTreeMap<NodeKey, Usage> = BTreeMap::new();
+    for (worker, stack) in job.workers.iter().zip(stacks) {
+        for steps in tree.way(worker.host).windows(2) {
+            let [(_, below), (switch, _)] = [steps[0], steps[1]];
+            let usage = uses.entry(switch).or_default();
+            let children = usage.children.entry(below.remote_port).or_default();
+            let id = fabric.topology[switch].id;
+            let Some(hop) = stack.iter().find(|hop| hop.node == id) else { continue };
+            *children |= 1u64.checked_shl(hop.child.into()).unwrap_or_default();
+            (usage.aggregate, usage.fan_in) = (hop.aggregate, hop.fan_in);
+        }
+    }
+    uses
+}
+
+impl Usage {
+    fn role(
+        &self,
+        fabric: &Fabric<'_>,
+        tree: &Tree,
+        switch: NodeKey,
+        downlink: Downlink,
+    ) -> Option<SwitchRole> {
+        let tree_port = |via: &Neighbour| TreePort {
+            port: via.port,
+            link: via.link,
+            key: via.node,
+            name: fabric.name(via.node),
+        };
+        let up = tree_port(&tree.parent(switch)?);
+        let down: Vec<_> = tree.children(switch).iter().map(tree_port).collect();
+        let ports_down: Vec<_> = down.iter().map(|to| to.port).collect();
+        let mut role = SwitchRole {
+            key: switch,
+            name: fabric.name(switch),
+            node: fabric.topology[switch].id,
+            programmable: fabric.is_programmable(switch),
+            aggregate: self.aggregate,
+            fan_in: self.fan_in,
+            up,
+            down,
+            admission: Vec::new(),
+            egress_ports: Vec::new(),
+            result_group: None,
+        };
+        if role.programmable {
+            let ports: BTreeSet<_> = ports_down.iter().copied().chain([role.up.port]).collect();
+            role.admission = ports.iter().map(|&port| self.admission(port, role.up.port)).collect();
+            role.egress_ports = ports.into_iter().collect();
+            role.result_group = (downlink == Downlink::Multicast)
+                .then_some(ResultGroup { ports: ports_down, release: self.aggregate });
+        }
+        Some(role)
+    }
+
+    /// GRADIENT comes from below, by each port only what is sent there; RESULT comes from above, and for any
+    /// child. One port is both where the server's host is a worker.
+    fn admission(&self, port: u16, up: u16) -> Admission {
+        let all = self.children.values().fold(0, |all, children| all | children);
+        let from_below = self.children.get(&port).copied();
+        Admission {
+            ingress_port: port,
+            children: from_below.unwrap_or(all),
+            gradient: from_below.is_some(),
+            result: port == up,
+            aggregate: self.aggregate,
+            fan_in: self.fan_in,
+        }
+    }
 }

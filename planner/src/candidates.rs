@@ -32,7 +32,7 @@ pub(crate) fn candidates(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeK
     let mut proposed = vec![grow.ordinary(), grow.nearest_first()];
     proposed.extend(meeting_points.map(|switch| grow.meeting_at(switch)));
     let mut seen = BTreeSet::new();
-    let new = |tree: &Tree| tree.fits_plain_switches(fabric, workers) && seen.insert(tree.links());
+    let new = |tree: &Tree| tree.fits_plain_switches(fabric) && seen.insert(tree.links());
     proposed.into_iter().flatten().filter(new).collect()
 }
 
@@ -42,7 +42,7 @@ type Way = (Neighbour, u64);
 /// The ways on from a node that a tree may use, by port: those that are alive and, where a plain switch is
 /// at either end, among those that ordinary frames take.
 fn ways(fabric: &Fabric<'_>, node: NodeKey) -> Vec<Way> {
-    if fabric.state.dead_nodes.contains(&node) {
+    if !fabric.is_live(node) {
         return Vec::new();
     }
     let ordinary = |via: &Neighbour| fabric.forwarding.ports(node).iter().any(|port| port.link == via.link);
@@ -114,20 +114,28 @@ impl Grow<'_> {
         self.tree_of(&links)
     }
 
-    /// The shortest ways to the server that take none but these links.
+    /// The shortest ways to the server that take none but these links and the hosts' own.
     fn tree_of(&self, links: &BTreeSet<LinkKey>) -> Option<Tree> {
-        let inside = |link| links.contains(&link);
+        let of_server = self.only_way(self.server)?.link;
+        let inside = |link| links.contains(&link) || link == of_server;
         let far = self.distances(self.server, inside);
         let mut parents = BTreeMap::new();
         for &worker in self.workers {
-            let mut at = worker;
-            while at != self.server && !parents.contains_key(&at) {
-                let step = self.step(at, &far, inside)?;
+            // The server's host may be a worker: its way, too, begins with a step away from it.
+            let mut step = self.only_way(worker)?;
+            parents.insert(worker, step);
+            while step.node != self.server && !parents.contains_key(&step.node) {
+                let at = step.node;
+                step = self.step(at, &far, inside)?;
                 parents.insert(at, step);
-                at = step.node;
             }
         }
         Tree::new(self.server, self.workers, &parents)
+    }
+
+    /// A host's link, if it is alive.
+    fn only_way(&self, host: NodeKey) -> Option<Neighbour> {
+        self.ways(host).first().map(|(via, _)| *via)
     }
 
     /// Distances from one node over the links that may be taken.

@@ -6,34 +6,91 @@ use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::{Hop, NodeId};
 
 use crate::plan::Plan;
+use crate::request::Downlink;
 
 /// Checks the plan against DESIGN.md sections 2 to 4; an error says which rule it breaks and where.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
-    let mut after_merge: BTreeMap<NodeId, &[Hop]> = BTreeMap::new();
-    let mut children: BTreeMap<NodeId, (u8, HashSet<u8>)> = BTreeMap::new();
+    let mut nodes: BTreeMap<NodeId, Node<'_>> = BTreeMap::new();
     for worker in &plan.workers {
         let stack = &worker.up;
-        depth(stack, plan).map_err(|why| format!("{}: {why}", worker.name))?;
-        for (n, hop) in stack.iter().enumerate().filter(|(_, hop)| hop.aggregate) {
-            let rest = &stack[n + 1..];
-            if *after_merge.entry(hop.node).or_insert(rest) != rest {
-                return Err(format!("stacks that merge at node {} differ behind it", hop.node));
-            }
-            let (fan_in, seen) = children.entry(hop.node).or_insert((hop.fan_in, HashSet::new()));
-            if *fan_in != hop.fan_in {
-                return Err(format!("node {} is to wait for {fan_in} and for {}", hop.node, hop.fan_in));
-            }
-            seen.insert(hop.child);
+        let told = |why| format!("{}: {why}", worker.name);
+        depth(stack, plan).map_err(told)?;
+        reversed(stack, &worker.down).map_err(told)?;
+        let mut stream = Stream::Worker(worker.rank);
+        for (n, hop) in stack.iter().enumerate() {
+            let behind = &stack[n + 1..];
+            let node = nodes.entry(hop.node).or_insert_with(|| Node::new(hop, behind));
+            stream = node.pass(hop, behind, stream)?;
         }
-        reversed(stack, &worker.down).map_err(|why| format!("{}: {why}", worker.name))?;
     }
-    for (node, (fan_in, seen)) in children {
-        let all: HashSet<u8> = (0..fan_in).collect();
-        if seen != all || usize::from(fan_in) > MAX_CHILDREN {
+    nodes.values().try_for_each(Node::is_complete)?;
+    match plan.switches.iter().find(|switch| !switch.programmable) {
+        Some(plain) if plan.downlink == Downlink::Multicast => {
+            Err(format!("{} does not run our program and cannot multicast results", plain.name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gradients that travel as one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    /// Those of one worker.
+    Worker(u16),
+    /// Those that a node has added up.
+    Sum(NodeId),
+}
+
+/// What all stacks together say of one node.
+struct Node<'a> {
+    first: &'a Hop,
+    /// What follows in the stack.
+    behind: &'a [Hop],
+    /// Which stream each child is.
+    children: BTreeMap<u8, Stream>,
+}
+
+impl<'a> Node<'a> {
+    fn new(first: &'a Hop, behind: &'a [Hop]) -> Self {
+        Self { first, behind, children: BTreeMap::new() }
+    }
+
+    /// Takes one more entry for the node; returns which stream leaves it.
+    fn pass(&mut self, hop: &Hop, behind: &[Hop], stream: Stream) -> Result<Stream, String> {
+        let (first, node) = (self.first, hop.node);
+        if first.fan_in != hop.fan_in {
+            return Err(format!("node {node} is to wait for {} and for {}", first.fan_in, hop.fan_in));
+        }
+        if (first.aggregate, first.egress_port) != (hop.aggregate, hop.egress_port) {
+            return Err(format!("two stacks let node {node} do different things"));
+        }
+        if !hop.aggregate {
+            return match (hop.child, hop.fan_in) {
+                (0, 0) => Ok(stream),
+                (child, fan_in) => {
+                    Err(format!("child {child} of {fan_in} at node {node}, which adds nothing up"))
+                }
+            };
+        }
+        if self.behind != behind {
+            return Err(format!("stacks that merge at node {node} differ behind it"));
+        }
+        if *self.children.entry(hop.child).or_insert(stream) != stream {
+            return Err(format!("two streams are child {} of node {node}", hop.child));
+        }
+        Ok(Stream::Sum(node))
+    }
+
+    /// It gets all the children that it waits for, and no others.
+    fn is_complete(&self) -> Result<(), String> {
+        let Hop { node, fan_in, aggregate, .. } = *self.first;
+        let all = self.children.keys().copied().eq(0..fan_in);
+        if aggregate && (!all || usize::from(fan_in) > MAX_CHILDREN) {
+            let seen: Vec<_> = self.children.keys().collect();
             return Err(format!("node {node} waits for {fan_in} children and gets {seen:?}"));
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One way visits a switch once, ends at the server and fits a packet.
@@ -94,7 +151,8 @@ mod tests {
     fn every_rule_is_checked() {
         assert_eq!(rules(&good()), Ok(()));
         broken("differ behind it", |plan| plan.workers[1].up[1].egress_port = 9);
-        broken("waits for 2 children", |plan| plan.workers[1].up[0].child = 0);
+        broken("waits for 2 children", |plan| plan.workers[1].up[0].child = 2);
+        broken("two streams are child 0", |plan| plan.workers[1].up[0].child = 0);
         broken("to wait for 2 and for 3", |plan| plan.workers[1].up[0].fan_in = 3);
         broken("two hops share node", |plan| plan.workers[0].up[1].node = plan.workers[0].up[0].node);
         broken("not the server", |plan| plan.workers[0].up.truncate(2));
@@ -102,5 +160,13 @@ mod tests {
         broken("w2: an empty stack", |plan| plan.workers[2].up.clear());
         broken("w3: the way back", |plan| plan.workers[3].down.reverse());
         broken("w3: the way back", |plan| plan.workers[3].down[0].aggregate = false);
+        broken("different things", |plan| plan.workers[2].up[0].egress_port = 9);
+        broken("which adds nothing up", |plan| {
+            for worker in &mut plan.workers {
+                worker.up[1].aggregate = false;
+                worker.down[0].aggregate = false;
+            }
+        });
+        broken("l0 does not run our program", |plan| plan.switches[1].programmable = false);
     }
 }

@@ -9,6 +9,7 @@ use crate::error::PlanError;
 use crate::fabric::Fabric;
 use crate::request::JobRequest;
 use crate::search::{Choice, parameter_server};
+use crate::tree::Tree;
 
 /// Expected times of one all-reduce: how long its busiest link is busy. All of them leave start-up and
 /// round trips out.
@@ -37,18 +38,26 @@ pub struct Comparison {
 
 impl Comparison {
     pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<Self, PlanError> {
-        let tree_seconds = choice.traffic.seconds;
         let plain = parameter_server(fabric, job)?.traffic;
-        let (ring_bytes, ring_seconds) = ring(fabric, job, choice);
-        Ok(Self {
+        let plain_bytes = plain.busiest_link().map_or(0, |link| link.bytes);
+        Ok(Self::with(choice.traffic.seconds, ring(fabric, job, choice), (plain_bytes, plain.seconds)))
+    }
+
+    /// Compares what the tree takes with bytes and seconds of the two others.
+    pub(crate) fn with(
+        tree_seconds: f64,
+        (ring_bytes, ring_seconds): (u64, f64),
+        (parameter_server_bytes, parameter_server_seconds): (u64, f64),
+    ) -> Self {
+        Self {
             tree_seconds,
             ring_seconds,
             ring_bytes,
-            parameter_server_seconds: plain.seconds,
-            parameter_server_bytes: plain.busiest_link().map_or(0, |link| link.bytes),
+            parameter_server_seconds,
+            parameter_server_bytes,
             speedup_over_ring: (ring_seconds > 0.0).then(|| ring_seconds / tree_seconds),
-            speedup_over_parameter_server: plain.seconds / tree_seconds,
-        })
+            speedup_over_parameter_server: parameter_server_seconds / tree_seconds,
+        }
     }
 }
 
@@ -57,7 +66,7 @@ impl Comparison {
 /// The workers follow each other in the order of a walk around the job's tree. Such a walk passes every
 /// link once in each direction, so no two steps of the ring share one.
 fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> (u64, f64) {
-    let order = walk(job, choice);
+    let order = walk(&choice.tree);
     let count = order.len() as u128;
     let total = 2 * (count - 1) * u128::from(job.gradient_bytes);
     let bytes = u64::try_from(total.div_ceil(count)).unwrap_or(u64::MAX);
@@ -65,7 +74,7 @@ fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> (u64, f64) {
         return (0, 0.0);
     }
     let next = order.iter().cycle().skip(1);
-    let steps = order.iter().zip(next).flat_map(|(&from, &to)| directions(fabric, choice, from, to));
+    let steps = order.iter().zip(next).flat_map(|(&from, &to)| directions(fabric, &choice.tree, from, to));
     let mut carried: BTreeMap<LinkDirection, u64> = BTreeMap::new();
     for direction in steps {
         let sum = carried.entry(direction).or_default();
@@ -76,32 +85,29 @@ fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> (u64, f64) {
 }
 
 /// The workers in the order in which a walk around the tree meets them.
-fn walk(job: &JobRequest, choice: &Choice) -> Vec<NodeKey> {
+fn walk(tree: &Tree) -> Vec<NodeKey> {
+    let below = |node| tree.children(node).iter().rev().map(|child| child.node);
     let mut order = Vec::new();
-    let mut stack = vec![job.server];
+    let mut stack: Vec<_> = below(tree.server).collect();
     while let Some(node) = stack.pop() {
-        stack.extend(choice.tree.children(node).iter().rev().map(|child| child.node));
-        if job.workers.contains(&node) {
+        if tree.is_worker(node) {
             order.push(node);
+        } else {
+            stack.extend(below(node));
         }
     }
     order
 }
 
 /// The link directions of the way from one worker to another on the tree.
-fn directions(fabric: &Fabric<'_>, choice: &Choice, from: NodeKey, to: NodeKey) -> Vec<LinkDirection> {
-    let [mut up, mut down] = [from, to].map(|worker| choice.tree.path(worker));
+fn directions(fabric: &Fabric<'_>, tree: &Tree, from: NodeKey, to: NodeKey) -> Vec<LinkDirection> {
+    let [mut up, mut down] = [from, to].map(|worker| tree.way(worker));
     // Above the node where the two ways meet they are the same.
-    while up.len() > 1 && down.len() > 1 && up[up.len() - 2] == down[down.len() - 2] {
+    while up.last().is_some_and(|last| down.last() == Some(last)) {
         up.pop();
         down.pop();
     }
-    let links = |path: &[NodeKey], upwards: bool| {
-        let below = path.split_last().map_or(&[][..], |(_, below)| below).to_vec();
-        below.into_iter().filter_map(move |node| {
-            let via = choice.tree.parent(node)?;
-            fabric.topology.direction(via.link, if upwards { node } else { via.node })
-        })
-    };
-    links(&up, true).chain(links(&down, false)).collect()
+    let upwards = up.into_iter().map(|(node, via)| fabric.topology.direction(via.link, node));
+    let downwards = down.into_iter().map(|(_, via)| fabric.topology.direction(via.link, via.node));
+    upwards.chain(downwards).flatten().collect()
 }

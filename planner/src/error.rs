@@ -1,7 +1,7 @@
 //! Why there is no plan.
 
 use thiserror::Error;
-use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 /// Why a job cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -15,12 +15,31 @@ pub enum PlanError {
     /// A job without workers.
     #[error("the job has no workers: name at least one host")]
     NoWorkers,
-    /// More workers than ranks.
-    #[error("the job has {0} workers: a job can have 65534 at most")]
-    TooManyWorkers(usize),
-    /// A host has two places in the job.
-    #[error("{0:?} is in the job twice: a host is one worker or the server")]
-    DuplicateMember(String),
+    /// A rank that no worker can have.
+    #[error("rank {0} stands for everyone: a worker's rank is {most} at most", most = RANK_ALL - 1)]
+    BadRank(u16),
+    /// Two workers with one rank, or in the wrong order.
+    #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
+    RanksNotRising {
+        /// The rank that is not higher than the one before it.
+        rank: u16,
+        /// The one before it.
+        before: u16,
+    },
+    /// A host has two ranks.
+    #[error("{0:?} is in the job twice: a host has one rank")]
+    DuplicateWorker(String),
+    /// The server's host is a worker, too, and its switch cannot turn its gradients round.
+    #[error(
+        "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
+         and sends nothing back by the port that it came in by; choose another server"
+    )]
+    WorkerServesBehindPlainSwitch {
+        /// The host.
+        server: String,
+        /// The switch that it is linked to.
+        switch: String,
+    },
     /// A window that `seq mod S` cannot be masked out for.
     #[error("a window of {0} slices: use a power of two")]
     BadWindow(u32),
@@ -34,6 +53,16 @@ pub enum PlanError {
         worker: String,
         /// The server.
         server: String,
+    },
+    /// No worker reaches a host that could serve.
+    #[error(
+        "no worker of the job reaches a host that could serve it ({}): mend what is down, or start an agent or a \
+         server on a host that a worker reaches",
+        if .candidates.is_empty() { "there is none".to_owned() } else { .candidates.join(", ") }
+    )]
+    NoServer {
+        /// The names of those that could serve.
+        candidates: Vec<String>,
     },
     /// The way is longer than a packet's hop stack.
     #[error(

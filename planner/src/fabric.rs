@@ -19,6 +19,9 @@ pub struct FabricState {
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
+    /// How ordinary frames travel now, which plain switches do with ours, too. `None`: as
+    /// [`Topology::forwarding`] says, whatever is down.
+    pub forwarding: Option<Forwarding>,
 }
 
 impl FabricState {
@@ -37,6 +40,34 @@ impl FabricState {
             ..Self::default()
         }
     }
+
+    pub(crate) fn forwarding(&self, topology: &Topology) -> Forwarding {
+        self.forwarding.clone().unwrap_or_else(|| topology.forwarding())
+    }
+
+    /// What the link direction carries, bit/s.
+    pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
+        self.load.get(&direction).copied().unwrap_or(0)
+    }
+}
+
+/// How long `bytes` keep a link direction busy that carries `load` of its `rate` already, in seconds.
+pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
+    let rate = rate as f64;
+    bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
+}
+
+/// Whether a plain switch, which forwards by MAC address, takes the frames between a worker and the server
+/// along: in by the link that the worker is behind and on by the one that the server is behind, and back. It
+/// never sends a frame out of the port that it came in by.
+pub(crate) fn carries(
+    forwarding: &Forwarding,
+    plain: NodeKey,
+    [worker, server]: [NodeKey; 2],
+    [below, up]: [LinkKey; 2],
+) -> bool {
+    let by = |to, link| forwarding.next(plain, to).is_some_and(|via| via.link == link);
+    below != up && by(worker, below) && by(server, up)
 }
 
 /// The topology in its state: what the planner's parts ask.
@@ -49,7 +80,7 @@ pub(crate) struct Fabric<'a> {
 
 impl<'a> Fabric<'a> {
     pub(crate) fn new(topology: &'a Topology, state: &'a FabricState) -> Self {
-        Self { topology, state, forwarding: topology.forwarding() }
+        Self { topology, state, forwarding: state.forwarding(topology) }
     }
 
     pub(crate) fn name(&self, node: NodeKey) -> String {
@@ -70,29 +101,23 @@ impl<'a> Fabric<'a> {
         self.state.free_slots.get(&switch).copied().unwrap_or(0)
     }
 
-    pub(crate) fn is_alive(&self, via: &Neighbour) -> bool {
-        !self.state.dead_nodes.contains(&via.node) && !self.state.dead_links.contains(&via.link)
+    pub(crate) fn is_live(&self, node: NodeKey) -> bool {
+        !self.state.dead_nodes.contains(&node)
     }
 
     /// What `node` is linked to and alive, by port.
     pub(crate) fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
         let mut all = self.topology.neighbours(node);
-        all.retain(|via| self.is_alive(via));
+        all.retain(|via| self.is_live(via.node) && !self.state.dead_links.contains(&via.link));
         all
     }
 
     pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
-        self.state.load.get(&direction).copied().unwrap_or(0)
-    }
-
-    /// What the link direction can still carry, bit/s; more than 0.
-    pub(crate) fn residual(&self, direction: LinkDirection) -> f64 {
-        let rate = self.topology[direction.link].rate as f64;
-        (rate - self.load(direction) as f64).max(rate * LEAST_RESIDUAL)
+        self.state.load(direction)
     }
 
     /// How long `bytes` keep the link direction busy, in seconds.
     pub(crate) fn seconds(&self, direction: LinkDirection, bytes: u64) -> f64 {
-        bytes as f64 * 8.0 / self.residual(direction)
+        seconds(bytes, self.topology[direction.link].rate, self.load(direction))
     }
 }

@@ -4,13 +4,19 @@
 //! trees (`candidates`), lets each switch on them add up where it can (`roles`), counts the bytes that
 //! each link will carry (`traffic`) and keeps the tree whose busiest link is done first. What comes out
 //! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
+//!
+//! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
+//! When something has come back, [`is_better`] says whether moving is worth a pause.
 
 mod assemble;
+mod better;
 mod candidates;
 mod check;
+mod choose;
 mod compare;
 mod error;
 mod fabric;
+mod loads;
 mod notes;
 mod plan;
 #[cfg(test)]
@@ -19,13 +25,17 @@ mod random;
 mod request;
 mod roles;
 mod search;
+mod stored;
 mod traffic;
 mod tree;
 
+pub use better::is_better;
+pub use choose::{Chosen, choose, reachable};
 pub use compare::Comparison;
 pub use error::PlanError;
 pub use fabric::FabricState;
 pub use plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
-pub use request::{Aggregation, Downlink, JobRequest};
+pub use request::{Aggregation, Downlink, JobRequest, Member};
 pub use search::plan;
+pub use stored::{StoredPlan, StoredPlanError};
 pub use traffic::{LinkTraffic, Traffic};

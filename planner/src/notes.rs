@@ -17,6 +17,7 @@ pub(crate) fn notes(
 ) -> Vec<String> {
     let mut notes = refusals(fabric, job, choice);
     notes.extend(plain_downlink(fabric, job, choice));
+    notes.extend(shared_host(fabric, job));
     notes.extend(worth(job, choice, comparison));
     notes
 }
@@ -50,6 +51,15 @@ fn plain_downlink(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Opt
     Some(format!(
         "results go down by unicast, one copy a worker: {} cannot multicast them",
         names.join(" and ")
+    ))
+}
+
+fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
+    let worker = job.workers.iter().find(|worker| worker.host == job.server)?;
+    Some(format!(
+        "{} is the server and rank {}: its link carries the sums and its own gradients, too",
+        fabric.name(job.server),
+        worker.rank
     ))
 }
 

@@ -1,7 +1,6 @@
 //! What a plan says.
 
-use serde::Serialize;
-use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
 use tributary_wire::{Hop, NodeId};
 
@@ -47,7 +46,8 @@ pub struct WorkerRoute {
     pub name: String,
     /// Its rank.
     pub rank: u16,
-    /// All nodes of its way, from itself to the server.
+    /// All nodes of its way, from itself to the server; where it is the server's host, from that to its
+    /// switch and back.
     #[serde(skip)]
     pub path: Vec<NodeKey>,
     /// Its hop stack for GRADIENT: the programmable switches of the way, then the server's entry.
@@ -92,7 +92,8 @@ pub struct SwitchRole {
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
-    /// Its ports towards the workers, in rising order.
+    /// Its ports towards the workers, in rising order. Where the server's host is a worker, the port towards
+    /// the server is one of them.
     pub down: Vec<TreePort>,
     /// What its admission table lets in.
     pub admission: Vec<Admission>,
@@ -122,7 +123,7 @@ pub struct TreePort {
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
-    /// Bit n: a hop entry may name child n. A switch that does not add up has only child 0.
+    /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not add up has only child 0.
     pub children: u64,
     /// Whether GRADIENT may come in here.
     pub gradient: bool,
@@ -137,7 +138,8 @@ pub struct Admission {
 /// How a switch passes a multicast RESULT on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResultGroup {
-    /// The ports of the multicast group, in rising order.
+    /// The ports of the multicast group, in rising order. The one that the RESULT comes in by is among them
+    /// where the server's host is a worker.
     pub ports: Vec<u16>,
     /// Whether it releases the slot.
     pub release: bool,
@@ -148,23 +150,31 @@ fn node_id<S: Serializer>(id: &NodeId, serializer: S) -> Result<S::Ok, S::Error>
 }
 
 fn hops<S: Serializer>(stack: &[Hop], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Entry {
-        node: u16,
-        egress_port: u16,
-        aggregate: bool,
-        child: u8,
-        fan_in: u8,
+    serializer.collect_seq(stack.iter().map(HopEntry::from))
+}
+
+/// A hop as it is shown and stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HopEntry {
+    node: u16,
+    egress_port: u16,
+    aggregate: bool,
+    child: u8,
+    fan_in: u8,
+}
+
+impl From<&Hop> for HopEntry {
+    fn from(hop: &Hop) -> Self {
+        let Hop { node, egress_port, aggregate, child, fan_in } = *hop;
+        Self { node: node.get(), egress_port, aggregate, child, fan_in }
     }
-    let mut list = serializer.serialize_seq(Some(stack.len()))?;
-    for hop in stack {
-        list.serialize_element(&Entry {
-            node: hop.node.get(),
-            egress_port: hop.egress_port,
-            aggregate: hop.aggregate,
-            child: hop.child,
-            fan_in: hop.fan_in,
-        })?;
+}
+
+impl HopEntry {
+    /// `None` for a node that no node can be.
+    pub(crate) fn hop(self) -> Option<Hop> {
+        let Self { node, egress_port, aggregate, child, fan_in } = self;
+        Some(Hop { node: NodeId::new(node)?, egress_port, aggregate, child, fan_in })
     }
-    list.end()
 }

@@ -1,10 +1,10 @@
 //! What is to be planned: a job.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 
 /// Which switches may add up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
     /// Every switch of the tree that can.
@@ -16,7 +16,7 @@ pub enum Aggregation {
 }
 
 /// How results travel to the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Downlink {
     /// One copy a link, by the job's multicast group on each switch.
@@ -25,11 +25,27 @@ pub enum Downlink {
     Unicast,
 }
 
+/// A worker of a job: a host that trains, and its rank. Both stay together when other workers leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// Its rank; unique in the job, and less than 65535, which stands for everyone.
+    pub rank: u16,
+    /// Its host.
+    pub host: NodeKey,
+}
+
+impl Member {
+    /// The workers of a new job: ranks from 0 on, in the order of the hosts. No more than there are ranks.
+    pub fn ranked(hosts: impl IntoIterator<Item = NodeKey>) -> Vec<Self> {
+        (0..=u16::MAX).zip(hosts).map(|(rank, host)| Self { rank, host }).collect()
+    }
+}
+
 /// A job to be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRequest {
-    /// The hosts that train; their place here is their rank.
-    pub workers: Vec<NodeKey>,
+    /// The workers, by rising rank. Ranks may be missing.
+    pub workers: Vec<Member>,
     /// The host that finishes the sums.
     pub server: NodeKey,
     /// Which switches may add up.
@@ -48,12 +64,17 @@ impl JobRequest {
     /// can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         Some(Self {
-            workers: topology.workers(),
+            workers: Member::ranked(topology.workers()),
             server: *topology.servers().first()?,
             aggregation: Aggregation::Tree,
             downlink: Downlink::Multicast,
             window,
             gradient_bytes,
         })
+    }
+
+    /// The workers' hosts, by rank.
+    pub(crate) fn hosts(&self) -> Vec<NodeKey> {
+        self.workers.iter().map(|worker| worker.host).collect()
     }
 }

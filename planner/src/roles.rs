@@ -10,7 +10,7 @@ use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 
-/// Workers, by rank, whose gradients travel as one packet.
+/// Workers, by their place in the request, whose gradients travel as one packet.
 type Stream = Vec<usize>;
 
 /// Why a switch where streams meet, and which was allowed to add them up, does not.
@@ -25,16 +25,10 @@ pub(crate) enum Refusal {
 }
 
 /// What one switch does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
     /// It adds up.
     pub(crate) aggregate: bool,
-    /// Children that it waits for; 0 where it does not add up.
-    pub(crate) fan_in: u8,
-    /// For each port down, in the tree's order, the children that come in there: bit n for child n.
-    pub(crate) children_by_port: Vec<u64>,
-    /// Streams that it sends on.
-    pub(crate) streams_up: usize,
     /// Why it does not add up although it should.
     pub(crate) refusal: Option<Refusal>,
 }
@@ -44,7 +38,7 @@ pub(crate) struct Merge {
 pub(crate) struct Roles {
     /// The switches.
     pub(crate) merges: BTreeMap<NodeKey, Merge>,
-    /// The hop stack of each worker for GRADIENT, by rank.
+    /// The hop stack of each worker for GRADIENT, in the request's order.
     pub(crate) stacks: Vec<Vec<Hop>>,
     /// Streams that arrive at the server. May be more than a hop entry can say; see `search`.
     pub(crate) server_fan_in: usize,
@@ -53,57 +47,48 @@ pub(crate) struct Roles {
 impl Roles {
     /// Lets every switch of the tree add up that may and can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        let ranks: BTreeMap<_, _> = job.workers.iter().enumerate().map(|(rank, &key)| (key, rank)).collect();
         let mut roles =
             Self { merges: BTreeMap::new(), stacks: vec![Vec::new(); job.workers.len()], server_fan_in: 0 };
-        let mut sent: BTreeMap<NodeKey, Vec<Stream>> = BTreeMap::new();
-        for &node in tree.bottom_up() {
-            if let Some(&rank) = ranks.get(&node) {
-                sent.insert(node, vec![vec![rank]]);
-                continue;
-            }
-            let below = tree.children(node).iter();
-            let arriving: Vec<_> = below.map(|child| sent.remove(&child.node).unwrap_or_default()).collect();
-            let going = roles.pass(node, arriving, tree, fabric, job);
-            sent.insert(node, going);
+        let places = job.hosts().into_iter().zip(0..);
+        let mut sent: BTreeMap<NodeKey, Vec<Stream>> =
+            places.map(|(host, place)| (host, vec![vec![place]])).collect();
+        for &switch in tree.bottom_up() {
+            let streams = arriving(switch, tree, &mut sent);
+            let going = roles.pass(switch, streams, tree, fabric, job);
+            sent.insert(switch, going);
         }
+        let streams = arriving(tree.server, tree, &mut sent);
+        let fan_in = narrow(streams.len());
+        roles.server_fan_in = streams.len();
+        roles.push_entries(tree.server, &streams, fabric, |child| (true, child, fan_in), 0);
         roles
     }
 
-    /// Takes the streams that arrive by each port through one node and returns those that go on.
+    /// Takes the streams that arrive at a switch, numbered port by port, through it and returns those that go
+    /// on.
     fn pass(
         &mut self,
-        node: NodeKey,
-        arriving: Vec<Vec<Stream>>,
+        switch: NodeKey,
+        streams: Vec<Stream>,
         tree: &Tree,
         fabric: &Fabric<'_>,
         job: &JobRequest,
     ) -> Vec<Stream> {
-        let per_port: Vec<usize> = arriving.iter().map(Vec::len).collect();
-        let streams: Vec<Stream> = arriving.into_iter().flatten().collect();
         let count = streams.len();
-        if node == tree.server {
-            self.server_fan_in = count;
-            self.push_entries(node, &streams, fabric, |child| (true, child, narrow(count)), 0);
-            return Vec::new();
-        }
-        let port = tree.parent(node).map_or(0, |up| up.port);
-        let (aggregate, refusal) = match may_add_up(node, count, tree, job) {
+        let port = tree.parent(switch).map_or(0, |up| up.port);
+        let (aggregate, refusal) = match may_add_up(switch, count, tree, job) {
             false => (false, None),
-            true => {
-                can_add_up(node, count, fabric, job).map_or_else(|why| (false, Some(why)), |()| (true, None))
-            }
+            true => can_add_up(switch, count, fabric, job)
+                .map_or_else(|why| (false, Some(why)), |()| (true, None)),
         };
         let fan_in = if aggregate { narrow(count) } else { 0 };
-        if fabric.is_programmable(node) {
+        if fabric.is_programmable(switch) {
+            // A switch that does not add up need not tell them apart.
             let numbered = |child| (aggregate, if aggregate { child } else { 0 }, fan_in);
-            self.push_entries(node, &streams, fabric, numbered, port);
+            self.push_entries(switch, &streams, fabric, numbered, port);
         }
-        let children_by_port = children_by_port(&per_port, aggregate);
-        let going = if aggregate { vec![streams.concat()] } else { streams };
-        let merge = Merge { aggregate, fan_in, children_by_port, streams_up: going.len(), refusal };
-        self.merges.insert(node, merge);
-        going
+        self.merges.insert(switch, Merge { aggregate, refusal });
+        if aggregate { vec![streams.concat()] } else { streams }
     }
 
     /// Gives every worker of each stream the node's entry: (aggregate, child, fan-in) of the n-th stream.
@@ -118,9 +103,15 @@ impl Roles {
         for (n, stream) in streams.iter().enumerate() {
             let (aggregate, child, fan_in) = entry(narrow(n));
             let hop = Hop { node: fabric.topology[node].id, egress_port, aggregate, child, fan_in };
-            stream.iter().for_each(|&rank| self.stacks[rank].push(hop));
+            stream.iter().for_each(|&worker| self.stacks[worker].push(hop));
         }
     }
+}
+
+/// The streams that arrive at a node from what is below it, port by port.
+fn arriving(node: NodeKey, tree: &Tree, sent: &mut BTreeMap<NodeKey, Vec<Stream>>) -> Vec<Stream> {
+    let below = tree.children(node).iter();
+    below.flat_map(|child| sent.remove(&child.node).unwrap_or_default()).collect()
 }
 
 /// More than a hop entry can say becomes the most that it can; such a tree is refused as a whole.
@@ -130,11 +121,10 @@ fn narrow(count: usize) -> u8 {
 
 /// Whether there is something to add up, and the job wants it to be here.
 fn may_add_up(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> bool {
-    let is_worker = |key| job.workers.contains(&key);
     streams > 1
         && match job.aggregation {
             Aggregation::Tree => true,
-            Aggregation::Leaf => tree.children(node).iter().any(|child| is_worker(child.node)),
+            Aggregation::Leaf => tree.children(node).iter().any(|child| tree.is_worker(child.node)),
             Aggregation::None => false,
         }
 }
@@ -150,15 +140,4 @@ fn can_add_up(node: NodeKey, streams: usize, fabric: &Fabric<'_>, job: &JobReque
     } else {
         Ok(())
     }
-}
-
-/// Children are numbered port by port. A switch that does not add up need not tell them apart.
-fn children_by_port(streams: &[usize], aggregate: bool) -> Vec<u64> {
-    let mut first = 0;
-    let mut mask = |&count: &usize| {
-        let bits = (first..first + count).fold(0, |bits, child| bits | 1 << child);
-        first += count;
-        bits
-    };
-    if aggregate { streams.iter().map(&mut mask).collect() } else { vec![1; streams.len()] }
 }

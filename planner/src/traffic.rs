@@ -13,8 +13,7 @@ use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 
 use crate::fabric::Fabric;
-use crate::request::{Downlink, JobRequest};
-use crate::roles::Roles;
+use crate::request::Downlink;
 use crate::tree::Tree;
 
 const BYTES_PER_VALUE: u64 = 4;
@@ -33,7 +32,8 @@ pub struct LinkTraffic {
     pub to: String,
     /// Its port.
     pub to_port: u16,
-    /// Whether it leads towards the server, and so carries GRADIENT; RESULT else.
+    /// Whether it leads towards the server, and so carries GRADIENT; RESULT else. Where the server's host is
+    /// a worker, too, both directions of its link carry both.
     pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,
@@ -52,9 +52,9 @@ pub struct LinkTraffic {
 pub struct Traffic {
     /// Every link direction that carries something, in the topology's order.
     pub links: Vec<LinkTraffic>,
-    /// Bytes that arrive at the server.
+    /// Bytes that arrive at the server's host.
     pub into_server: u64,
-    /// Bytes that the server sends.
+    /// Bytes that the server's host sends.
     pub out_of_server: u64,
     /// Bytes on all links together: what travels over three links counts three times.
     pub all_links: u64,
@@ -98,54 +98,62 @@ impl Count {
     }
 
     /// The way up: every stream on every link of the tree.
-    fn add_gradients(&mut self, tree: &Tree, roles: &Roles, fabric: &Fabric<'_>) {
-        for &node in tree.bottom_up() {
-            let Some(up) = tree.parent(node) else { continue };
-            let streams = roles.merges.get(&node).map_or(1, |merge| merge.streams_up);
-            // The server's own entry is the last.
-            let hops = 1 + programmable(tree.path(up.node), fabric);
-            self.add(fabric.topology.direction(up.link, node), streams, hops);
+    fn add_gradients(&mut self, tree: &Tree, adds_up: impl Fn(NodeKey) -> bool, fabric: &Fabric<'_>) {
+        // How many entries are on the stack of what arrives at a node; the server's own is the last.
+        let mut entries = BTreeMap::from([(tree.server, 1)]);
+        for &switch in tree.bottom_up().iter().rev() {
+            let above = tree.parent(switch).and_then(|up| entries.get(&up.node)).copied().unwrap_or(1);
+            entries.insert(switch, above + usize::from(fabric.is_programmable(switch)));
+        }
+        let mut streams: BTreeMap<NodeKey, usize> = BTreeMap::new();
+        for (worker, up) in tree.leaves() {
+            *streams.entry(up.node).or_default() += 1;
+            let hops = entries.get(&up.node).copied().unwrap_or(1);
+            self.add(fabric.topology.direction(up.link, worker), 1, hops);
+        }
+        for &switch in tree.bottom_up() {
+            let Some(up) = tree.parent(switch) else { continue };
+            let arriving = streams.get(&switch).copied().unwrap_or_default();
+            let going = if adds_up(switch) { 1 } else { arriving };
+            *streams.entry(up.node).or_default() += going;
+            let hops = entries.get(&up.node).copied().unwrap_or(1);
+            self.add(fabric.topology.direction(up.link, switch), going, hops);
         }
     }
 
     /// The way down, one copy a link.
     fn add_multicast(&mut self, tree: &Tree, fabric: &Fabric<'_>) {
-        for up in tree.bottom_up().iter().filter_map(|&node| tree.parent(node)) {
+        for (_, up) in tree.steps() {
             self.add(fabric.topology.direction(up.link, up.node), 1, 0);
         }
     }
 
     /// The way down, one copy a worker.
-    fn add_unicast(&mut self, tree: &Tree, fabric: &Fabric<'_>, workers: &[NodeKey]) {
-        for &worker in workers {
+    fn add_unicast(&mut self, tree: &Tree, fabric: &Fabric<'_>) {
+        for (worker, _) in tree.leaves() {
             let mut hops = 0;
-            for node in tree.path(worker) {
+            for (node, up) in tree.way(worker) {
                 hops += usize::from(fabric.is_programmable(node));
-                let Some(up) = tree.parent(node) else { continue };
                 self.add(fabric.topology.direction(up.link, up.node), 1, hops);
             }
         }
     }
 }
 
-fn programmable(path: Vec<NodeKey>, fabric: &Fabric<'_>) -> usize {
-    path.into_iter().filter(|&node| fabric.is_programmable(node)).count()
-}
-
 impl Traffic {
-    /// Counts what the job puts on the links of a tree.
+    /// Counts what a job with gradients of that size puts on the links of a tree.
     pub(crate) fn on(
         tree: &Tree,
-        roles: &Roles,
+        adds_up: impl Fn(NodeKey) -> bool,
         fabric: &Fabric<'_>,
-        job: &JobRequest,
+        gradient_bytes: u64,
         downlink: Downlink,
     ) -> Self {
-        let mut count = Count { frames: Frames::of(job.gradient_bytes), carried: BTreeMap::new() };
-        count.add_gradients(tree, roles, fabric);
+        let mut count = Count { frames: Frames::of(gradient_bytes), carried: BTreeMap::new() };
+        count.add_gradients(tree, adds_up, fabric);
         match downlink {
             Downlink::Multicast => count.add_multicast(tree, fabric),
-            Downlink::Unicast => count.add_unicast(tree, fabric, &job.workers),
+            Downlink::Unicast => count.add_unicast(tree, fabric),
         }
         let links: Vec<_> = count
             .carried
@@ -196,7 +204,8 @@ fn link_traffic(
         from_port: from.port,
         to: fabric.name(to.node),
         to_port: to.port,
-        towards_server: tree.parent(from.node).is_some_and(|up| up.link == direction.link),
+        towards_server: from.node != tree.server
+            && tree.step(from.node).is_some_and(|up| up.link == direction.link),
         frames,
         bytes,
         rate: link.rate,

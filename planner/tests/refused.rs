@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tributary_planner::{Aggregation, FabricState, JobRequest, Plan, PlanError, plan};
+use tributary_planner::{Aggregation, FabricState, JobRequest, Member, Plan, PlanError, plan};
 use tributary_topology::{NodeKey, Topology};
 
 /// `depth` switches in a row, the server at the first and the workers at the last of them.
@@ -35,10 +35,42 @@ fn members_that_make_no_job() {
     let key = |name| topology.find(name).unwrap();
     let refused = |change: &dyn Fn(&mut JobRequest)| planned(&topology, change).unwrap_err();
     assert_eq!(refused(&|job| job.workers.clear()), PlanError::NoWorkers);
-    assert_eq!(refused(&|job| job.workers.push(key("w0"))), PlanError::DuplicateMember("w0".into()));
-    assert_eq!(refused(&|job| job.server = key("w0")), PlanError::DuplicateMember("w0".into()));
+    assert_eq!(
+        refused(&|job| job.workers.push(Member { rank: 3, host: key("w0") })),
+        PlanError::DuplicateWorker("w0".into())
+    );
     assert_eq!(refused(&|job| job.server = key("s0")), PlanError::NotAHost("s0".into()));
-    assert_eq!(refused(&|job| job.workers.push(NodeKey::new(99))), PlanError::NoSuchNode(99));
+    assert_eq!(
+        refused(&|job| job.workers.push(Member { rank: 3, host: NodeKey::new(99) })),
+        PlanError::NoSuchNode(99)
+    );
+}
+
+#[test]
+fn a_worker_behind_a_plain_switch_cannot_be_the_server() {
+    let text = "name = 'plain'\ndefaults = { rate = '1 Gbit/s' }
+        switch = [{ name = 'a' }, { name = 'b', programmable = false }]
+        host = [{ name = 'ps', role = 'server' }, { name = 'w0', role = 'worker' }, { name = 'w1', role = 'worker' }]
+        link = [{ ends = ['a', 'b'] }, { ends = ['a', 'ps'] }, { ends = ['a', 'w0'] }, { ends = ['b', 'w1'] }]";
+    let topology = Topology::parse(text, "plain.toml").unwrap();
+    let served_by = |name| planned(&topology, |job| job.server = topology.find(name).unwrap());
+    assert_eq!(served_by("w0").unwrap().server.name, "w0");
+    let error = PlanError::WorkerServesBehindPlainSwitch { server: "w1".into(), switch: "b".into() };
+    assert_eq!(served_by("w1").unwrap_err(), error);
+}
+
+#[test]
+fn ranks_that_make_no_job() {
+    let topology = chain(1, 3);
+    let refused = |ranks: [u16; 3]| {
+        let change = |job: &mut JobRequest| {
+            job.workers.iter_mut().zip(ranks).for_each(|(worker, rank)| worker.rank = rank);
+        };
+        planned(&topology, change).unwrap_err()
+    };
+    assert_eq!(refused([0, 2, 1]), PlanError::RanksNotRising { rank: 1, before: 2 });
+    assert_eq!(refused([0, 7, 7]), PlanError::RanksNotRising { rank: 7, before: 7 });
+    assert_eq!(refused([0, 1, u16::MAX]), PlanError::BadRank(u16::MAX));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, SwitchRole, plan};
+use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Member, Plan, SwitchRole, plan};
 use tributary_topology::Topology;
 use tributary_wire::Hop;
 
@@ -98,6 +98,31 @@ fn stacks_and_tables_of_three_tiers() {
     assert!(leaf.admission.iter().all(|a| a.aggregate && a.fan_in == 2));
     let group = leaf.result_group.as_ref().unwrap();
     assert_eq!((group.ports.as_slice(), group.release), (&[2, 3][..], true));
+}
+
+#[test]
+fn a_worker_that_serves_is_a_child_where_its_sums_come_from() {
+    let topology = shipped("three-tier-8.toml");
+    let w0 = topology.find("w0").unwrap();
+    let mut job = JobRequest { server: w0, ..job(&topology) };
+    job.workers.truncate(4);
+    let plan = planned(&topology, &job);
+    let up: Vec<_> = plan.workers[0].up.iter().map(entry).collect();
+    assert_eq!(up, [(4, 2, true, 1, 3), (1002, 0, true, 0, 1)], "in and out by leaf0's port 2");
+    assert_eq!(plan.workers[0].down.iter().map(entry).collect::<Vec<_>>(), [(4, 2, true, 1, 3)]);
+    let up: Vec<_> = plan.workers[3].up.iter().map(entry).collect();
+    assert_eq!(up, [(5, 1, true, 1, 2), (2, 2, false, 0, 0), (4, 2, true, 0, 3), (1002, 0, true, 0, 1)]);
+
+    let leaf = switch(&plan, "leaf0");
+    let admitted: Vec<_> =
+        leaf.admission.iter().map(|a| (a.ingress_port, a.children, a.gradient, a.result)).collect();
+    assert_eq!(admitted, [(1, 0b001, true, false), (2, 0b010, true, true), (3, 0b100, true, false)]);
+    assert_eq!(leaf.egress_ports, [1, 2, 3]);
+    assert_eq!(leaf.result_group.as_ref().unwrap().ports, [1, 2, 3]);
+    assert_eq!((leaf.up.port, leaf.down[1].port, leaf.down[1].key), (2, 2, w0));
+    let link = plan.traffic.links.iter().find(|link| link.from == "w0").unwrap();
+    assert!(!link.towards_server && plan.traffic.out_of_server == link.bytes);
+    assert!(plan.notes[0].starts_with("w0 is the server and rank 0"), "{:?}", plan.notes);
 }
 
 #[test]
@@ -217,16 +242,22 @@ fn the_ring_is_the_best_that_these_links_allow() {
 }
 
 #[test]
-fn ranks_are_in_the_order_of_the_request() {
+fn ranks_stay_with_their_hosts() {
     let topology = shipped("three-tier-8.toml");
-    let mut job = job(&topology);
-    job.workers.reverse();
-    let plan = planned(&topology, &job);
-    let names: Vec<_> = plan.workers.iter().map(|worker| worker.name.as_str()).collect();
-    assert_eq!(names, ["w7", "w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
-    assert!(plan.workers.iter().zip(0..).all(|(worker, rank)| worker.rank == rank));
+    let mut hosts = topology.workers();
+    hosts.reverse();
+    let mut job = JobRequest { workers: Member::ranked(hosts), ..job(&topology) };
+    let ranks = |job: &JobRequest| -> Vec<_> {
+        let plan = planned(&topology, job);
+        plan.workers.into_iter().map(|worker| (worker.rank, worker.name)).collect()
+    };
+    let expected: Vec<_> = (0..8).map(|rank| (rank, format!("w{}", 7 - rank))).collect();
+    assert_eq!(ranks(&job), expected);
     // Children are numbered by port: who is which child does not depend on ranks.
-    assert_eq!(plan.workers[7].up[0].child, 0);
+    assert_eq!(planned(&topology, &job).workers[7].up[0].child, 0);
+
+    job.workers.remove(2);
+    assert_eq!(ranks(&job), [&expected[..2], &expected[3..]].concat());
 }
 
 #[test]

@@ -23,8 +23,12 @@ pub struct WorkerConfig {
     pub members: Vec<Rank>,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
-    /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later.
+    /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
+    /// [`Standing::next`](crate::Standing::next) of the other members.
     pub start: Seq,
+    /// Operations that the job had begun before: 0 for a new job, [`Standing::begun`](crate::Standing::begun) of the
+    /// other members for one who joins later.
+    pub begun: u64,
     /// When to ask again.
     pub timers: Timers,
 }
@@ -38,7 +42,8 @@ pub struct ServerConfig {
     pub members: Vec<Rank>,
     /// As in [`WorkerConfig::window`].
     pub window: u32,
-    /// The first slice that the job will send.
+    /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) is told what is
+    /// due instead.
     pub start: Seq,
     /// How many children (not workers) each slice comes from: what the hop entries for the server say.
     pub fan_in: u8,
@@ -108,6 +113,43 @@ pub enum ConfigError {
     /// The worker is not in its own list of members.
     #[error("rank {0} is not among the job's members")]
     NotAMember(Rank),
+    /// A member would join inside an operation.
+    #[error(
+        "rank {0} cannot join now: members join between operations only, when all others are frozen and idle there"
+    )]
+    JoinInside(Rank),
+    /// The new generation has the old one's data-plane job id.
+    #[error("the new generation has the old one's data-plane job id {0}: it must have a fresh one")]
+    SameJob(JobId),
+    /// What is due in a slot of a server that takes over is not a slice of this slot.
+    #[error("slice {due} cannot be due in slot {slot}: it is another slot's in a window of {window}")]
+    Due {
+        /// The slot.
+        slot: usize,
+        /// The slice.
+        due: Seq,
+        /// The job's window.
+        window: u32,
+    },
+    /// There is not one slice due for each slot.
+    #[error("{due} slices are due, but the window has {window} slots")]
+    Dues {
+        /// How many slices are due.
+        due: usize,
+        /// The job's window.
+        window: u32,
+    },
+    /// A finished slice that is not the one before what is due in its slot.
+    #[error("slice {finished} cannot be the last one that was finished in its slot: {due} is due there")]
+    NotTheLast {
+        /// The finished slice.
+        finished: Seq,
+        /// What is due in its slot.
+        due: Seq,
+    },
+    /// A server that reads the sums would start without those of an operation's earlier slices.
+    #[error("a server that reads the sums cannot take over from another one: it would miss earlier slices")]
+    ReadsAfterTakeOver,
     /// The server waits for no child, or for more than a hop entry can count.
     #[error("the server's fan-in is {0}: it must be 1 to {MAX_CHILDREN}")]
     FanIn(u8),

@@ -1,5 +1,7 @@
 //! Why an all-reduce cannot start, or fails.
 
+use std::fmt;
+
 use thiserror::Error;
 use tributary_wire::{Rank, Seq};
 
@@ -75,6 +77,15 @@ pub enum CollectiveError {
         /// The most that it may be.
         most: u32,
     },
+    /// Its caller has given it up, by [`Worker::abandon`](crate::Worker::abandon). The other members may
+    /// have its result all the same.
+    #[error("all-reduce of \"{tensor}\" was given up: {missing}")]
+    Abandoned {
+        /// The tensor's name.
+        tensor: String,
+        /// What it was waiting for.
+        missing: Missing,
+    },
     /// The network's sum is not the members' sum, and asking again did not mend it.
     #[error(
         "all-reduce of \"{tensor}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
@@ -97,4 +108,35 @@ pub enum CollectiveError {
         /// What it is.
         check_got: u32,
     },
+}
+
+/// What an all-reduce was waiting for when it was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// To begin: the job was about to change over to a new generation.
+    Generation,
+    /// Results.
+    Results {
+        /// How many slices have none.
+        missing: usize,
+        /// How many slices it has.
+        slices: usize,
+        /// The first one without a result.
+        first: Seq,
+        /// How often that one was sent.
+        sent: u32,
+    },
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Generation => f.write_str("it has not begun, since the job's members are changing"),
+            Self::Results { missing, slices, first, sent } => write!(
+                f,
+                "{missing} of its {slices} slices have no result; slice {first} is the first, sent {sent} times: \
+                 another member has not sent it, or the network or the server does not answer"
+            ),
+        }
+    }
 }

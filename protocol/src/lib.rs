@@ -10,14 +10,16 @@ mod numbers;
 mod operation;
 mod rtt;
 mod server;
+mod takeover;
 mod time;
 mod worker;
 
 pub use config::{ConfigError, DEFAULT_WINDOW, Downlink, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
-pub use error::{CollectiveError, StartError};
+pub use error::{CollectiveError, Missing, StartError};
 pub use half::{bf16, f16};
 pub use numbers::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};
+pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};
 pub use time::Time;
-pub use worker::{Outgoing, Worker, WorkerStats};
+pub use worker::{Outgoing, Standing, Worker, WorkerStats};

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tributary_protocol::{
-    ConfigError, Downlink, ElementType, OperationEvent, OperationId, Recipient, Server, ServerConfig,
-    StartError, Tensor, Time,
+    ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
+    ServerConfig, StartError, Tensor, Time,
 };
 use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::{Header, Hop, JobId, Kind, NodeId, Operator, Rank, Seq, Tally, ValuesView};
@@ -193,6 +193,71 @@ fn a_server_that_reads_takes_no_slice_a_window_ahead_of_what_it_knows_of() {
     assert!(matches!(server.poll_event(), Some(OperationEvent::Failed { operation: OperationId(0), .. })));
     contribute(&mut server, Time::ZERO, &header(1 + WINDOW, 0), hop(0, 1), 7);
     assert_eq!((server.stats().completed, server.stats().put_off), (5, 1));
+}
+
+#[test]
+fn what_was_sent_in_the_old_generation_is_no_answer_in_the_new_one() {
+    let mut server = server(Downlink::Multicast, 1);
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), [Recipient::All]);
+    server.change_generation(job(8), &RANKS, 1).unwrap();
+    let question = Header { job: job(8), retransmit: true, ..header(1, 0) };
+    contribute(&mut server, Time::ZERO, &question, hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), [Recipient::Rank(RANKS[0])]);
+}
+
+#[test]
+fn members_join_only_when_no_slice_is_begun() {
+    let mut server = Server::new(config(&RANKS[..2], WINDOW, 2)).unwrap();
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 2), 7);
+    let joined = server.change_generation(job(6), &RANKS, 2);
+    assert_eq!(joined, Err(ConfigError::JoinInside(RANKS[2])));
+    contribute(&mut server, Time::ZERO, &header(1, 1), hop(1, 2), 7);
+    assert_eq!(server.change_generation(job(5), &RANKS, 2), Err(ConfigError::SameJob(job(5))));
+    server.change_generation(job(6), &RANKS, 2).unwrap();
+    contribute(&mut server, Time::ZERO, &Header { job: job(6), ..header(2, 2) }, hop(0, 2), 7);
+    assert_eq!(server.stats().contributions, 3);
+}
+
+#[test]
+fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
+    let values = Box::new([1; VALUES_BYTES]);
+    let finished = FinishedSlice { seq: Seq(2), operator: Operator::Max, tally: header(2, 0).tally, values };
+    let dues = [8, 5, 6, 3].map(Seq);
+    let mut server =
+        Server::take_over(config(&RANKS, WINDOW, 1), &dues, std::slice::from_ref(&finished)).unwrap();
+    // Finished and given; finished, but wanted by nobody; due; too far ahead; older than anyone's.
+    for seq in [2, 4, 3, 12, u32::MAX - 1] {
+        contribute(&mut server, Time::ZERO, &header(seq, 1), hop(0, 1), 7);
+    }
+    let copy = (Recipient::Rank(RANKS[1]), 2, 0x0101_0101, finished.tally);
+    let sum = (Recipient::All, 3, 7, header(3, 1).tally);
+    assert_eq!(sent(&mut server), [copy, sum]);
+    let stats = server.stats();
+    assert_eq!((stats.completed, stats.answers, stats.stale, stats.rejected), (1, 1, 2, 1));
+    // Its copy goes once the slot's next slice is finished.
+    contribute(&mut server, Time::ZERO, &header(6, 1), hop(0, 1), 7);
+    contribute(&mut server, Time::ZERO + LATER, &header(2, 1), hop(0, 1), 7);
+    assert_eq!(recipients(&mut server), [Recipient::All]);
+}
+
+#[test]
+fn a_server_takes_over_only_what_fits_together() {
+    let dues = [8, 5, 6, 3].map(Seq);
+    let error = |config, dues: &[Seq], finished: &[FinishedSlice]| {
+        Server::take_over(config, dues, finished).unwrap_err()
+    };
+    let ours = || config(&RANKS, WINDOW, 1);
+    assert_eq!(error(ours(), &dues[..3], &[]), ConfigError::Dues { due: 3, window: WINDOW });
+    let shifted = [5, 6, 3, 8].map(Seq);
+    assert_eq!(error(ours(), &shifted, &[]), ConfigError::Due { slot: 0, due: Seq(5), window: WINDOW });
+    let values = Box::new([1; VALUES_BYTES]);
+    let slice = FinishedSlice { seq: Seq(6), operator: Operator::Sum, tally: Tally::default(), values };
+    assert_eq!(error(ours(), &dues, &[slice]), ConfigError::NotTheLast { finished: Seq(6), due: Seq(6) });
+    let reads = ServerConfig { reads: true, ..ours() };
+    assert_eq!(error(reads, &dues, &[]), ConfigError::ReadsAfterTakeOver);
+    assert_eq!(error(config(&RANKS, 3, 1), &dues[..3], &[]), ConfigError::Window(3));
+    assert_eq!(error(config(&[], WINDOW, 1), &dues, &[]), ConfigError::NoMembers);
 }
 
 #[test]

@@ -1,57 +1,16 @@
-//! A worker alone, against a server that is played by the test: a job of one member, whose results are
-//! what it has sent.
+//! A worker alone: what it sends, when it asks again, and what it believes.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
+
+mod alone;
 
 use std::time::Duration;
 
+use alone::{ME, answer, config, integers, job, sent, seqs};
 use tributary_protocol::{
-    AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Timers,
-    Worker, WorkerConfig,
+    AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
+    WorkerConfig,
 };
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::{Header, JobId, Kind, Operator, Rank, Seq, ValuesView};
-
-const ME: Rank = Rank::new(3);
-
-fn job(id: u16) -> JobId {
-    JobId::new(id).unwrap()
-}
-
-fn config(window: u32) -> WorkerConfig {
-    WorkerConfig {
-        job: job(5),
-        rank: ME,
-        members: vec![ME],
-        window,
-        start: Seq::FIRST,
-        timers: Timers::default(),
-    }
-}
-
-fn integers(slices: usize) -> AllReduce {
-    let data = GradientData::I32((0..(slices * VALUES_PER_SLICE) as i32).collect());
-    AllReduce { name: "counts".to_owned(), data, weight: 1 }
-}
-
-type Slice = (Header, [i32; VALUES_PER_SLICE]);
-
-fn sent(worker: &mut Worker, now: Time) -> Vec<Slice> {
-    std::iter::from_fn(|| worker.poll_transmit(now).map(|out| (out.header, *out.values))).collect()
-}
-
-fn seqs(slices: &[Slice]) -> Vec<u32> {
-    slices.iter().map(|(header, _)| header.seq.0).collect()
-}
-
-/// The result of a slice is the slice, since nobody else takes part.
-fn answer(worker: &mut Worker, now: Time, (header, values): &Slice) {
-    let mut bytes = [0; VALUES_BYTES];
-    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        *to = value.to_be_bytes();
-    }
-    let header = Header { kind: Kind::Result, ..*header };
-    worker.handle_result(now, &header, ValuesView::new(&bytes));
-}
+use tributary_wire::{Header, Operator, Rank, Seq};
 
 #[test]
 fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {
@@ -104,7 +63,7 @@ fn operations_follow_one_another_without_a_pause() {
     let mut worker = Worker::new(config(8)).unwrap();
     worker.start_all_reduce(integers(2)).unwrap();
     worker.start_all_reduce(integers(1)).unwrap();
-    assert_eq!(worker.next_seq(), Seq(6));
+    assert_eq!(worker.standing().next, Seq(6));
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1, 4]);
 }

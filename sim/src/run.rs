@@ -156,7 +156,7 @@ impl<'a> Simulation<'a> {
             ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: false };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
-            let config = WorkerConfig { job, rank, members, window, start, timers };
+            let config = WorkerConfig { job, rank, members, window, start, begun: 0, timers };
             Ok(SimWorker {
                 worker: Worker::new(config).map_err(SimError::Config)?,
                 stack: tree.stack(rank.get().into()).into(),

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -122,7 +122,9 @@ impl Network {
 
     pub(crate) fn server_command(&self, job: &str) -> Command {
         let server = &self.topology[self.topology.servers()[0]].name;
-        self.daemons().server(server, job, Path::new(&self.token(job))).unwrap()
+        let mut command = self.daemons().server(server).unwrap();
+        command.args(["--job", job, "--token-file", &self.token(job)]);
+        command
     }
 
     /// The parameter server of a job's file, on the aggregation server's host, and where workers find it.
@@ -150,6 +152,11 @@ impl Network {
         self.ask(&["jobs", "create", job, "--token-out", &self.token(job)])
     }
 
+    /// A job that fails when it loses a member.
+    pub(crate) fn create_rigid_job(&self, job: &str) -> Value {
+        self.ask(&["jobs", "create", job, "--rigid", "--token-out", &self.token(job)])
+    }
+
     pub(crate) fn allreduce_command(&self, host: &str, job: &str, options: &[&str]) -> Command {
         let mut command = self.command(host, &["allreduce", "--job", job, "--json", "--check"]);
         command.arg("--socket").arg(self.socket(host));
@@ -173,6 +180,13 @@ impl Network {
         (text("state"), text("reason"))
     }
 
+    /// The data-plane id of a job's present generation.
+    pub(crate) fn job_id(&self, job: &str) -> u64 {
+        let jobs = self.ask(&["jobs", "list"]);
+        let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
+        found.unwrap()["job_id"].as_u64().unwrap()
+    }
+
     /// How many slices of a job its server has finished, as the controller knows it.
     pub(crate) fn progress(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
@@ -192,6 +206,21 @@ impl Network {
         }
     }
 
+    /// Waits until a running job has changed over for this reason.
+    pub(crate) fn wait_for_change(&self, job: &str, reason: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let jobs = self.ask(&["jobs", "list"]);
+            let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
+            let found = found.unwrap();
+            if found["last_change"].as_str().unwrap().contains(reason) {
+                assert_eq!(found["state"], "running", "{found}");
+                return;
+            }
+            assert!(Instant::now() < deadline, "{reason:?} has not changed the job: {found}");
+        }
+    }
+
     /// Waits until a job is in `state` and says why.
     pub(crate) fn wait_for_job(&self, job: &str, state: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -201,6 +230,19 @@ impl Network {
                 return reason;
             }
             assert!(Instant::now() < deadline, "job {job} is {now}, not {state}: {reason}");
+        }
+    }
+
+    /// Waits until the controller says that a switch is in this state.
+    pub(crate) fn wait_for_switch(&self, switch: &str, state: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let counters = self.ask(&["counters", "--switch", switch]);
+            let now = &counters["switches"][0]["switch"];
+            if now["state"] == state {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {state}: {now}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How ordinary frames travel: by MAC address, over a spanning tree, as in any plain Ethernet.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::graph::{LinkKey, Neighbour, NodeKey, Topology};
 
@@ -23,10 +23,20 @@ pub struct Forwarding {
 impl Topology {
     /// The spanning tree for ordinary frames.
     pub fn forwarding(&self) -> Forwarding {
+        self.forwarding_without(&HashSet::new(), &HashSet::new())
+    }
+
+    /// The same around what is dead: a dead link is not on the tree, and no way leads to a dead node.
+    pub fn forwarding_without(
+        &self,
+        dead_nodes: &HashSet<NodeKey>,
+        dead_links: &HashSet<LinkKey>,
+    ) -> Forwarding {
+        let alive = |via: &Neighbour| !dead_nodes.contains(&via.node) && !dead_links.contains(&via.link);
         let roots = self.servers().into_iter().chain(self.nodes().map(|(key, _)| key));
         let mut tree = Forwarding { parents: HashMap::new(), depths: HashMap::new(), ports: HashMap::new() };
-        for root in roots {
-            tree.grow(self, root);
+        for root in roots.filter(|root| !dead_nodes.contains(root)) {
+            tree.grow(self, root, alive);
         }
         for (key, _) in self.nodes() {
             let mut ports = self.neighbours(key);
@@ -38,14 +48,14 @@ impl Topology {
 }
 
 impl Forwarding {
-    fn grow(&mut self, topology: &Topology, root: NodeKey) {
+    fn grow(&mut self, topology: &Topology, root: NodeKey, alive: impl Fn(&Neighbour) -> bool) {
         if self.depths.contains_key(&root) {
             return;
         }
         self.depths.insert(root, (0, root));
         let mut queue = VecDeque::from([(root, 0)]);
         while let Some((node, depth)) = queue.pop_front() {
-            for to in topology.neighbours(node) {
+            for to in topology.neighbours(node).into_iter().filter(&alive) {
                 if self.depths.contains_key(&to.node) {
                     continue;
                 }

@@ -90,3 +90,27 @@ fn a_neighbour_is_seen_from_both_sides() {
         }
     }
 }
+
+#[test]
+fn ordinary_frames_can_go_round_what_is_dead() {
+    let topology = shipped("leaf-spine-8.toml");
+    let key = |name| topology.find(name).unwrap();
+    let link = |a, b| {
+        let there = key(b);
+        topology.neighbours(key(a)).into_iter().find(|near| near.node == there).unwrap().link
+    };
+    let way = |dead_nodes: &[&'static str], dead_links: &[(&'static str, &'static str)]| {
+        let nodes = dead_nodes.iter().map(|name| key(name)).collect();
+        let links = dead_links.iter().map(|(a, b)| link(a, b)).collect();
+        let path = topology.forwarding_without(&nodes, &links).path(key("w7"), key("ps"))?;
+        Some(path.iter().map(|step| topology[step.node].name.clone()).collect::<Vec<_>>())
+    };
+    let by = |spine: &str| Some(["leaf3", spine, "leaf0", "ps"].map(str::to_owned).to_vec());
+    assert_eq!(way(&[], &[]), by("spine0"));
+    assert_eq!(way(&["spine0"], &[]), by("spine1"));
+    assert_eq!(way(&[], &[("leaf0", "spine0")]), by("spine1"));
+    assert_eq!(way(&[], &[("leaf3", "spine0")]), by("spine1"));
+    assert_eq!(way(&["spine0", "spine1"], &[]), None);
+    assert_eq!(way(&["ps"], &[]), None);
+    assert_eq!(way(&["leaf3"], &[]), None);
+}

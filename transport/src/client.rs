@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -21,12 +20,6 @@ use crate::files::{TlsFiles, provider};
 use crate::first_words::{DemandsTls, FirstWords};
 use crate::service::Service;
 use crate::words;
-
-/// A server that does not answer for this long is not there.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that is silent this long is tried, and given up that much later.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// With what a client shows who it is, and knows the server.
 #[derive(Debug, Clone)]
@@ -90,10 +83,11 @@ impl Remote {
         // The name of an IPv6 address is without its brackets.
         let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(|_| bad())?;
+        let patience = service.patience();
         let endpoint = Endpoint::from(uri)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-            .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+            .connect_timeout(patience.connect)
+            .http2_keep_alive_interval(patience.silence)
+            .keep_alive_timeout(patience.answer);
         Ok(Self { service, address: address.to_owned(), name, endpoint, tls })
     }
 
@@ -123,11 +117,12 @@ impl Remote {
         });
         let channel = self.endpoint.connect_with_connector(connector).await;
         let channel = channel.map_err(|error| self.explain(&error))?;
-        match timeout(CONNECT_TIMEOUT, first_words).await {
+        let patience = self.service.patience().connect;
+        match timeout(patience, first_words).await {
             Ok(Ok(Ok(()))) => Ok(channel),
             Ok(Ok(Err(error))) => Err(self.explain(&error)),
             Ok(Err(_)) => Err(self.unreachable("it closes the connection".to_owned())),
-            Err(_) => Err(self.unreachable(format!("it has said nothing for {CONNECT_TIMEOUT:?}"))),
+            Err(_) => Err(self.unreachable(format!("it has said nothing for {patience:?}"))),
         }
     }
 

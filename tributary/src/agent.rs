@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats};
+use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats, Servers};
 use tributary_protocol::Timers;
 
 use crate::daemon::{self, DaemonArgs, Stop};
-use crate::member::{Member, MemberSettings};
+use crate::member::{Member, MemberSettings, Trade, be_welcomed};
 use crate::metrics::{self, Page, labels};
 use crate::options::DEFAULT_SOCKET;
+use crate::server;
 
 /// The agent's options.
 pub(crate) type Settings = MemberSettings<AgentArgs>;
@@ -33,20 +34,29 @@ pub(crate) struct AgentArgs {
 /// Runs the agent of this host until it is stopped.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a socket that another agent has.
+/// Wrong settings, an interface that cannot be opened, a socket that another agent has, a controller that does not want
+/// this host.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     daemon::run(args, work)
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let Member { host, interface, open_port, controller } = settings.member.member()?;
+    let member = settings.member.member()?;
+    let attends = member.attends(Trade::Agent);
+    let Member { host, interface, open_port, controller, .. } = member;
     let socket = settings.own.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
     let timers = Timers::default();
     let config = AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers };
     let agent = AgentDaemon::start(config)?;
     tracing::info!(host, interface, socket = %socket.display(), "agent is up");
-    let observer = agent.observer();
-    let _metrics = metrics::serve(settings.own.metrics, move || collect(observer.clone())).await?;
+    let (observer, servers) = (agent.observer(), agent.servers().clone());
+    let collect = move || collect(observer.clone(), servers.clone());
+    let _metrics = metrics::serve(settings.own.metrics, collect).await?;
+    let attendance = agent.attend(attends);
+    if !be_welcomed(&attendance, &mut stop).await? {
+        agent.shutdown().await;
+        return Ok(());
+    }
     daemon::ready();
     tokio::select! {
         () = stop.requested() => {
@@ -57,11 +67,13 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     }
 }
 
-/// What the agent has counted for each job that is under way.
-async fn collect(observer: AgentObserver) -> Page {
+/// What the agent has counted for each job that is under way, and for each that its host serves.
+async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     let mut page = Page::default();
     // Waiting for the agents' threads would hold up everything else here.
-    let all = tokio::task::spawn_blocking(move || observer.stats()).await.unwrap_or_default();
+    let stats = tokio::task::spawn_blocking(move || (observer.stats(), servers.stats()));
+    let (all, served) = stats.await.unwrap_or_default();
+    server::tell(&mut page, &served);
     let mut counter = |name, help, count: fn(&JobStats) -> u64| {
         let of_job =
             |job: &JobStats| (labels([("job", &job.job), ("rank", &job.rank.to_string())]), count(job));

@@ -18,7 +18,7 @@ use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
 use crate::tls::ControllerTlsArgs;
 
-/// A switch that does not answer for this long is unreachable.
+/// A switch that takes longer for one order is away.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The states that a job can be in, as metrics call them.
@@ -61,6 +61,10 @@ struct ControllerOptions {
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
 
+    /// Folder where jobs are written down, so that they outlive the controller [default: none, they end with it]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -76,7 +80,7 @@ impl daemon::Settings for Settings {
 /// Runs the controller until it is stopped.
 ///
 /// # Errors
-/// Wrong settings, a port that is taken, a switch that cannot be brought into its state.
+/// Wrong settings, or a port that is taken.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     daemon::run(args, work)
 }
@@ -95,6 +99,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         listen,
         tls: tls.load()?,
         switch_patience: SWITCH_PATIENCE,
+        state: settings.state,
     };
     let controller = tokio::select! {
         started = Controller::start(config) => started?,
@@ -117,14 +122,18 @@ async fn collect(observer: Observer) -> Page {
     });
     page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
     let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (switch, counters) in observer.counters().await {
-        up.push((labels([("switch", &switch)]), if counters.is_ok() { 1.0 } else { 0.0 }));
-        let Ok(counters) = counters else { continue };
+    for counters in observer.counters().await {
+        let switch = &counters.name;
+        up.push((labels([("switch", switch)]), if counters.unreachable.is_none() { 1.0 } else { 0.0 }));
+        // What is not of now is no sample of now.
+        if counters.unreachable.is_some() {
+            continue;
+        }
         for v1::JobCounter { job, reason, packets: count, .. } in &counters.jobs {
-            packets.push((labels([("switch", &switch), ("job", job), ("reason", reason)]), *count));
+            packets.push((labels([("switch", switch), ("job", job), ("reason", reason)]), *count));
         }
         for v1::PortCounter { port, kind, packets: count, bytes: size } in &counters.ports {
-            let of_port = labels([("switch", &switch), ("port", &port.to_string()), ("kind", kind)]);
+            let of_port = labels([("switch", switch), ("port", &port.to_string()), ("kind", kind)]);
             frames.push((of_port.clone(), *count));
             bytes.push((of_port, *size));
         }

@@ -23,6 +23,7 @@ mod ps;
 mod remote;
 mod server;
 mod switch;
+mod switches;
 mod tls;
 mod topology;
 

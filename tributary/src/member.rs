@@ -1,16 +1,23 @@
 //! What the daemons of a host that takes part in jobs have in common: the agent's and the aggregation server's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_host_agent::{HostPort, OpenPort};
-use tributary_link::FramePort;
+use tokio::time::sleep;
+use tributary_host_agent::{AgentError, AttendConfig, Attendance, Cable, HostPort, OpenPort};
+use tributary_link::{EtherTypePort, FramePort};
 use tributary_transport::{ClientTls, Remote, ServerTls};
+use tributary_wire::MacAddr;
+use tributary_wire::probe::{DESTINATION, ETHER_TYPE};
 
-use crate::daemon::{Settings, SettingsFile, required};
+use crate::daemon::{self, Settings, SettingsFile, Stop, required};
 use crate::tls::ClientTlsArgs;
+
+/// How much longer than usual a daemon may take to start, each time that it finds the controller still away.
+const EXTENSION: Duration = Duration::from_secs(15);
 
 /// All options of a member's daemon.
 #[derive(Debug, Args)]
@@ -70,7 +77,46 @@ pub(crate) struct Member {
     pub(crate) host: String,
     pub(crate) interface: String,
     pub(crate) open_port: OpenPort,
+    pub(crate) cable: Cable,
     pub(crate) controller: Remote,
+}
+
+/// What a daemon does on its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trade {
+    /// It serves jobs.
+    Server,
+    /// It has training processes, and may serve jobs beside them.
+    Agent,
+}
+
+impl Member {
+    /// As whom a daemon of this host attends.
+    pub(crate) fn attends(&self, trade: Trade) -> AttendConfig {
+        AttendConfig {
+            host: self.host.clone(),
+            controller: self.controller.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            serves: true,
+            works: trade == Trade::Agent,
+            cable: Some(self.cable.clone()),
+        }
+    }
+}
+
+/// Waits until the controller knows this host, for as long as the controller is away. `false`: the daemon is to stop
+/// before.
+///
+/// # Errors
+/// The controller turns the host away, and says why.
+pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Result<bool> {
+    loop {
+        tokio::select! {
+            welcomed = attendance.welcomed() => return Ok(welcomed.map(|()| true)?),
+            () = stop.requested() => return Ok(false),
+            () = sleep(EXTENSION / 3) => daemon::not_ready_yet("waiting for the controller", EXTENSION),
+        }
+    }
 }
 
 impl MemberArgs {
@@ -96,9 +142,9 @@ impl MemberArgs {
         let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
         // What is used wrongly is said before what is not there.
         let files = self.tls.files()?;
-        let open_port = ports(&interface)?;
+        let (open_port, cable) = (ports(&interface)?, cable(&interface)?);
         let controller = Remote::controller(&controller, files.map(ClientTls::load).transpose()?)?;
-        Ok(Member { host, interface, open_port, controller })
+        Ok(Member { host, interface, open_port, cable, controller })
     }
 }
 
@@ -107,4 +153,12 @@ fn ports(interface: &str) -> Result<OpenPort> {
     HostPort::open(interface)?;
     let interface = interface.to_owned();
     Ok(Arc::new(move || Ok(Box::new(HostPort::open(&interface)?) as Box<dyn FramePort>)))
+}
+
+/// The way by which the interface's cable is probed.
+fn cable(interface: &str) -> Result<Cable> {
+    let open = |interface: &str| EtherTypePort::open(interface, ETHER_TYPE, DESTINATION.octets());
+    let address = MacAddr::from(open(interface).map_err(AgentError::from)?.address());
+    let interface = interface.to_owned();
+    Ok(Cable { address, open: Arc::new(move || Ok(Box::new(open(&interface)?) as Box<dyn FramePort>)) })
 }

@@ -90,7 +90,9 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Checks a frame from its Ethernet header to its last value.
+    /// Checks a frame from its Ethernet header to its last value. Only what follows the Ethernet header at once is
+    /// believed: no switch that adds up lets a gradient pass behind a VLAN tag, IP options or a fragment, so one
+    /// that comes like that has walked around admission.
     ///
     /// # Errors
     /// [`WireError::NotIna`] for a sound frame that is not ours to read; other [`WireError`]s for one

@@ -6,6 +6,8 @@
 //! Received bytes are read through a *view* ([`MessageView`], [`FrameView`]) that was checked once and
 //! copies nothing; what is sent is written from a *representation* ([`Message`], [`FrameHeader`]) that
 //! cannot express a malformed packet.
+//!
+//! Beside these packets there are [probes](probe) of cables.
 
 pub mod constants;
 mod error;
@@ -13,6 +15,7 @@ pub mod frame;
 pub mod hop;
 pub mod ids;
 pub mod message;
+pub mod probe;
 pub mod seq;
 pub mod values;
 
@@ -21,5 +24,6 @@ pub use frame::{FrameHeader, FrameView, MacAddr};
 pub use hop::Hop;
 pub use ids::{JobId, NodeId, Rank};
 pub use message::{Header, Kind, Message, MessageView, Operator, Tally};
+pub use probe::Probe;
 pub use seq::Seq;
 pub use values::ValuesView;

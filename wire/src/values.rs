@@ -13,6 +13,11 @@ impl<'a> ValuesView<'a> {
         Self(bytes)
     }
 
+    /// The values as they travel: big-endian.
+    pub fn bytes(self) -> &'a [u8; VALUES_BYTES] {
+        self.0
+    }
+
     /// The values in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {

@@ -158,6 +158,47 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(frame[40..42], [0, 0], "no UDP checksum");
 }
 
+/// Whether it is a gradient is for a receiver to see at once, as it is for a switch.
+#[test]
+fn a_gradient_that_hides_is_not_ours() {
+    let header = Header {
+        kind: Kind::Gradient,
+        operator: Operator::Sum,
+        retransmit: false,
+        job: JobId::new(1).unwrap(),
+        rank: Rank::new(0),
+        seq: Seq::FIRST,
+        tally: Tally::default(),
+    };
+    let plain = emit_to_vec(&Message { header, hops: &[], values: Some(&[7; VALUES_PER_SLICE]) });
+    assert!(FrameView::parse(&plain).is_ok());
+    let behind = |bytes: &[u8]| [&plain[..12], bytes, &plain[12..]].concat();
+    let with = |at: usize, value: u8| {
+        let mut frame = plain.clone();
+        frame[at] = value;
+        frame
+    };
+    // (The header's checksum is looked at last.)
+    let hidden = [
+        ("an 802.1Q tag", behind(&[0x81, 0x00, 0x00, 0x05])),
+        ("a priority tag", behind(&[0x81, 0x00, 0x20, 0x00])),
+        ("an 802.1ad tag", behind(&[0x88, 0xa8, 0x00, 0x05])),
+        ("an old QinQ tag", behind(&[0x91, 0x00, 0x00, 0x05])),
+        ("two tags", behind(&[0x88, 0xa8, 0x00, 0x05, 0x81, 0x00, 0x00, 0x05])),
+        ("three tags", behind(&[0x81, 0x00, 0x00, 0x05].repeat(3))),
+        ("an MPLS label", behind(&[0x88, 0x47, 0x00, 0x01, 0x01, 0x40])),
+        ("LLC and SNAP", behind(&[0x04, 0x5c, 0xaa, 0xaa, 0x03, 0x00, 0x00, 0x00])),
+        ("IPv6's type", with(12, 0x86)),
+        ("IP options", with(14, 0x46)),
+        ("a first fragment", with(20, 0x20)),
+        ("a later fragment", with(21, 0x01)),
+        ("another IP protocol", with(23, 136)),
+    ];
+    for (what, frame) in hidden {
+        assert!(matches!(FrameView::parse(&frame), Err(WireError::NotIna(_))), "{what}");
+    }
+}
+
 #[test]
 fn what_cannot_travel_is_not_written() {
     let header = Header {

@@ -72,7 +72,8 @@ impl Calls for Service {
         // All but the last element over all members: one that lacks some is enough.
         let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
         let runs = vec![run(elements - 1, MEMBERS), run(1, contributors)];
-        Ok(Response::new(v1::AllReduceResponse { runs }))
+        let ranks = (0..MEMBERS).collect();
+        Ok(Response::new(v1::AllReduceResponse { runs, regroup: None, generation: 1, ranks }))
     }
 
     async fn close_segment(&self, _: Request<v1::CloseSegmentRequest>) -> Answer<v1::CloseSegmentResponse> {

@@ -3,16 +3,23 @@ use proptest::prelude::*;
 use tributary_p4runtime::entry::CounterCell;
 
 use super::*;
-use crate::jobs::Attendance;
-use crate::testing::{base, book, pipeline, plain_topology, request, topology, two_spines};
+use crate::testing::{
+    TERMS, base, book, first_target, pipeline, plain_topology, request, topology, two_spines,
+};
 
-const HOSTS: [&str; 5] = ["ps", "w0", "w1", "w2", "w3"];
-
+/// The job's first tables belong in the switches.
 fn run(book: &mut Book, key: JobKey) {
+    let target = first_target(book, key);
+    assert_eq!(book.install(key, &target), Ok(1));
+}
+
+/// A change to another generation that is carried through.
+fn change(book: &mut Book, key: JobKey) -> Result<u32, CreateError> {
+    let number = book.install(key, &first_target(book, key))?;
     let job = book.jobs.get_mut(key).unwrap();
-    let attendance: Vec<_> = HOSTS.iter().map(|host| job.join(host).unwrap().1).collect();
-    assert_eq!(attendance.iter().filter(|one| **one == Attendance::Complete).count(), 1);
-    assert_eq!(attendance.last(), Some(&Attendance::Complete));
+    assert!(job.advance(number, "of a test"));
+    job.retire_others();
+    Ok(number)
 }
 
 /// What the manager does when a job is over, all switches being well.
@@ -31,19 +38,19 @@ fn free(book: &Book) -> Vec<u32> {
 #[test]
 fn a_job_takes_a_window_on_every_switch_that_adds_up() {
     let mut book = book(256, 4);
-    book.create("all", &request(64, Aggregation::Tree)).unwrap();
+    book.create("all", &request(64, Aggregation::Tree), TERMS).unwrap();
     assert_eq!(free(&book), [192, 192, 192]);
-    book.create("leaves", &request(64, Aggregation::Leaf)).unwrap();
-    book.create("none", &request(1 << 20, Aggregation::None)).unwrap();
+    book.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
+    book.create("none", &request(1 << 20, Aggregation::None), TERMS).unwrap();
     assert_eq!(free(&book), [192, 128, 128]);
 }
 
 #[test]
 fn a_full_switch_is_left_out_with_a_note() {
     let mut book = book(64, 4);
-    book.create("leaves", &request(64, Aggregation::Leaf)).unwrap();
-    let key = book.create("second", &request(64, Aggregation::Tree)).unwrap();
-    let plan = &book.jobs.get(key).unwrap().record.plan;
+    book.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
+    let key = book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let plan = &book.jobs.get(key).unwrap().record.generation().plan;
     let adds_up: Vec<_> = plan.switches.iter().filter(|role| role.aggregate).map(|role| &role.name).collect();
     assert_eq!(adds_up, ["root"]);
     assert!(plan.notes.iter().any(|note| note.contains("leaf0")), "{:?}", plan.notes);
@@ -52,8 +59,8 @@ fn a_full_switch_is_left_out_with_a_note() {
 #[test]
 fn without_any_slots_aggregation_is_refused_and_its_absence_is_not() {
     let mut book = book(64, 4);
-    book.create("first", &request(64, Aggregation::Tree)).unwrap();
-    let error = book.create("second", &request(64, Aggregation::Tree)).unwrap_err();
+    book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let error = book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no switch has slots for job \"second\": root: 64 slots needed in one block; 0 of 64 are free, 0 in \
@@ -61,39 +68,42 @@ fn without_any_slots_aggregation_is_refused_and_its_absence_is_not() {
          leaf1: 64 slots needed in one block; 0 of 64 are free, 0 in the largest block; end another job, ask \
          for a smaller window, or for no aggregation"
     );
-    assert!(book.create("second", &request(64, Aggregation::None)).is_ok());
+    assert!(book.create("second", &request(64, Aggregation::None), TERMS).is_ok());
 }
 
 #[test]
 fn what_is_refused_takes_nothing() {
     let mut book = book(1024, 1);
-    book.create("first", &request(64, Aggregation::Tree)).unwrap();
+    book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
     let before = free(&book);
-    assert_eq!(book.create("second", &request(64, Aggregation::Tree)), Err(CreateError::TooManyJobs(1)));
-    assert!(matches!(book.create("first", &request(64, Aggregation::Tree)), Err(CreateError::Job(_))));
+    assert_eq!(
+        book.create("second", &request(64, Aggregation::Tree), TERMS),
+        Err(CreateError::TooManyJobs(1))
+    );
+    assert!(matches!(book.create("first", &request(64, Aggregation::Tree), TERMS), Err(CreateError::Job(_))));
     assert_eq!(free(&book), before);
 }
 
 #[test]
 fn slots_stay_taken_until_the_tables_are_gone() {
     let mut book = book(64, 1);
-    let key = book.create("first", &request(64, Aggregation::Tree)).unwrap();
+    let key = book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
     run(&mut book, key);
     assert!(book.jobs.get_mut(key).unwrap().end());
     assert_eq!(free(&book), [0, 0, 0]);
-    assert!(book.create("second", &request(64, Aggregation::Tree)).is_err());
+    assert!(book.create("second", &request(64, Aggregation::Tree), TERMS).is_err());
     let (root, ..) = topology().switches().next().unwrap();
     let over = book.to_withdraw(root);
-    assert_eq!(over, [key]);
+    assert_eq!(over, [(key, 1)]);
     book.withdrawn(root, &over);
     assert_eq!(free(&book), [64, 0, 0]);
     assert!(matches!(
-        book.create("second", &request(64, Aggregation::Tree)),
+        book.create("second", &request(64, Aggregation::Tree), TERMS),
         Err(CreateError::TooManyJobs(1))
     ));
     withdraw_everywhere(&mut book);
     assert_eq!(free(&book), [64, 64, 64]);
-    book.create("second", &request(64, Aggregation::Tree)).unwrap();
+    book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
 }
 
 #[test]
@@ -101,11 +111,11 @@ fn a_job_without_switches_gives_its_index_back() {
     let topology = plain_topology();
     let request = JobRequest::of(&topology, 64, 4).unwrap();
     let mut book = Book::new(topology, BTreeMap::new(), 64, 1);
-    let key = book.create("first", &request).unwrap();
+    let key = book.create("first", &request, TERMS).unwrap();
     book.jobs.get_mut(key).unwrap().end();
-    assert!(book.create("second", &request).is_err());
+    assert!(book.create("second", &request, TERMS).is_err());
     book.settle(key);
-    book.create("second", &request).unwrap();
+    book.create("second", &request, TERMS).unwrap();
 }
 
 #[test]
@@ -113,7 +123,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
     let mut book = book(1024, 4);
     let pipeline = pipeline();
     let bare = base(&topology());
-    let key = book.create("job", &request(256, Aggregation::Tree)).unwrap();
+    let key = book.create("job", &request(256, Aggregation::Tree), TERMS).unwrap();
     for (switch, state) in &bare {
         assert_eq!(&book.want(*switch), state);
     }
@@ -135,7 +145,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
 #[derive(Debug, Clone)]
 enum Step {
     Create(u32, Aggregation),
-    Run(usize),
+    Change(usize),
     End(usize),
     Withdraw(usize),
 }
@@ -144,7 +154,7 @@ fn step() -> impl Strategy<Value = Step> {
     let aggregation = prop_oneof![Just(Aggregation::Tree), Just(Aggregation::Leaf), Just(Aggregation::None)];
     prop_oneof![
         (0u32..7, aggregation).prop_map(|(exponent, kind)| Step::Create(1 << exponent, kind)),
-        any::<usize>().prop_map(Step::Run),
+        any::<usize>().prop_map(Step::Change),
         any::<usize>().prop_map(Step::End),
         (0usize..3).prop_map(Step::Withdraw),
     ]
@@ -163,11 +173,14 @@ proptest! {
             match step {
                 Step::Create(window, aggregation) => {
                     let name = format!("job{number}");
-                    created.extend(book.create(&name, &request(window, aggregation)));
+                    created.extend(book.create(&name, &request(window, aggregation), TERMS));
                 }
-                Step::Run(which) if !created.is_empty() => {
-                    let job = book.jobs.get_mut(created[which % created.len()]).unwrap();
-                    HOSTS.iter().for_each(|host| drop(job.join(host)));
+                Step::Change(which) if !created.is_empty() => {
+                    let key = created[which % created.len()];
+                    if book.jobs.get(key).unwrap().is_alive() {
+                        // A fabric that is full refuses it, and the job keeps what it has.
+                        let _ = change(&mut book, key);
+                    }
                 }
                 Step::End(which) if !created.is_empty() => {
                     book.jobs.get_mut(created[which % created.len()]).unwrap().end();
@@ -176,7 +189,7 @@ proptest! {
                     let over = book.to_withdraw(switches[which]);
                     book.withdrawn(switches[which], &over);
                 }
-                Step::Run(_) | Step::End(_) => {}
+                Step::Change(_) | Step::End(_) => {}
             }
             check_shares(&book)?;
         }
@@ -194,7 +207,7 @@ fn check_shares(book: &Book) -> Result<(), TestCaseError> {
     let mut owned: BTreeMap<NodeKey, Vec<(u32, u32)>> = BTreeMap::new();
     let holding = || book.jobs.iter().map(|(_, job)| job).filter(|job| job.holds_resources());
     for job in holding() {
-        for (switch, block) in &job.record.resources.switches {
+        for (switch, block) in job.record.generations.iter().flat_map(|one| &one.switches) {
             owned.entry(*switch).or_default().extend(block.map(|block| (block.base, block.size)));
         }
     }
@@ -205,14 +218,17 @@ fn check_shares(book: &Book) -> Result<(), TestCaseError> {
         prop_assert!(blocks.iter().all(|(base, size)| base % size == 0 && base + size <= 128));
         prop_assert_eq!(map.free(), 128 - blocks.iter().map(|(_, size)| size).sum::<u32>());
     }
-    let count = holding().count();
-    let mut ids: Vec<_> = holding().map(|job| job.record.job).collect();
-    let mut indices: Vec<_> = holding().filter_map(|job| job.record.resources.job_index).collect();
+    let count = holding().map(|job| job.record.generations.len()).sum();
+    let mut ids: Vec<_> =
+        holding().flat_map(|job| job.record.generations.iter().map(|generation| generation.job)).collect();
+    let indices = holding().filter(|job| job.record.holds_index).map(|job| job.record.job_index);
+    let mut indices: Vec<_> = indices.collect();
+    let holders = indices.len();
     ids.sort_unstable();
     ids.dedup();
     indices.sort_unstable();
     indices.dedup();
-    prop_assert_eq!((ids.len(), indices.len()), (count, count));
+    prop_assert_eq!((ids.len(), indices.len()), (count, holders));
     Ok(())
 }
 
@@ -222,13 +238,13 @@ fn measured_loads_move_the_next_tree_to_other_links() {
     let topology = Arc::clone(&book.topology);
     let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
     let spine_of = |book: &mut Book, name: &str| {
-        let key = book.create(name, &request).unwrap();
-        let plan = &book.jobs.get(key).unwrap().record.plan;
+        let key = book.create(name, &request, TERMS).unwrap();
+        let plan = &book.jobs.get(key).unwrap().record.generation().plan;
         let spine = plan.switches.iter().find(|role| role.name.starts_with("spine")).unwrap();
         (spine.name.clone(), spine.key)
     };
     let (idle, busy) = spine_of(&mut book, "first");
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     for second in 0..2_u64 {
         // 40 of 50 Mbit/s come in from every leaf.
         let ports = topology.neighbours(busy).into_iter().map(|near| CounterCell {
@@ -241,4 +257,44 @@ fn measured_loads_move_the_next_tree_to_other_links() {
         book.loads.update(&topology, busy, at, &ports.collect::<Vec<_>>());
     }
     assert_ne!(spine_of(&mut book, "second").0, idle);
+}
+
+#[test]
+fn a_change_has_its_own_slots_and_tables_until_the_old_ones_are_gone() {
+    let mut book = book(128, 1);
+    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    run(&mut book, key);
+    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
+    let leaf = topology().find("leaf0").unwrap();
+    let admissions = |book: &Book| {
+        let want = book.want(leaf);
+        want.entries.keys().filter(|entry| entry.table.contains("admission")).count()
+    };
+    let alone = admissions(&book);
+    let number = book.install(key, &first_target(&book, key)).unwrap();
+    assert_eq!((number, admissions(&book)), (2, 2 * alone), "both generations are in the switch");
+    assert_eq!(free(&book), [0, 0, 0]);
+    let ids: Vec<_> =
+        book.jobs.get(key).unwrap().record.generations.iter().map(|generation| generation.job).collect();
+    assert_ne!(ids[0], ids[1]);
+    let job = book.jobs.get_mut(key).unwrap();
+    assert!(job.advance(2, "a test"));
+    job.retire_others();
+    assert_eq!(admissions(&book), alone);
+    assert_eq!(free(&book), [0, 0, 0], "the old slots are nobody's until its tables are gone");
+    withdraw_everywhere(&mut book);
+    assert_eq!(free(&book), [64, 64, 64]);
+    assert_eq!(book.jobs.get(key).unwrap().record.generations.len(), 1);
+}
+
+#[test]
+fn a_change_without_slots_goes_on_without_aggregation() {
+    let mut book = book(64, 1);
+    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    run(&mut book, key);
+    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
+    assert_eq!(change(&mut book, key), Ok(2));
+    let plan = &book.jobs.get(key).unwrap().record.generation().plan;
+    assert!(plan.switches.iter().all(|role| !role.aggregate));
+    assert!(!plan.notes.is_empty(), "a job without aggregation says why");
 }

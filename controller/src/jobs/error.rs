@@ -38,4 +38,18 @@ pub(crate) enum JobError {
     /// A job with that name is alive.
     #[error("job {0:?} exists and is not over: end it first, or use another name")]
     AlreadyExists(String),
+    /// The job runs, and nobody can come in.
+    #[error(
+        "job {job:?} is running and takes host {host:?} in no more: a job does that only where all of its processes \
+         joined as elastic ones, and where it is not rigid"
+    )]
+    Closed {
+        /// The job.
+        job: String,
+        /// The host.
+        host: String,
+    },
+    /// Nobody waits for a member's answer.
+    #[error("job {0:?} does not change over at the moment: the change that asked is off")]
+    NotAsked(String),
 }

@@ -1,32 +1,37 @@
 //! One job: its state, and who is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tributary_api::v1;
+use tributary_api::v1::answer_request::Answer;
+use tributary_api::v1::job_event::Event;
+use tributary_topology::Topology;
+use tributary_wire::Rank;
 
+use super::attendee::{Attendee, Place, SessionId};
 use super::error::JobError;
+use super::generation::{Generation, Stage};
+use super::member::{server_config, worker_config};
 use super::record::JobRecord;
-
-/// The most events that one member is ever sent: Start, and Failed or Ended.
-const EVENTS_PER_MEMBER: usize = 2;
 
 /// Where a job is in its life.
 ///
 /// ```text
 /// Created --all have joined--> Installing --tables are written--> Running --EndJob--> Ended
 ///    |                              |                                |
-///    +------------------------------+---- a member goes, a fault ----+--> Failed
+///    +------------------------------+-- no member left, a fault -----+--> Failed
 /// ```
 ///
-/// EndJob may come in any state. What is over stays so.
+/// EndJob may come in any state. What is over stays so. A running job changes its generations and goes on running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// Waits for members.
     Created,
-    /// Its tables are being written.
+    /// Its first tables are being written.
     Installing,
-    /// All members were told to start.
+    /// Its members were told to start.
     Running,
     /// It was ended.
     Ended,
@@ -34,13 +39,12 @@ pub(crate) enum State {
     Failed(String),
 }
 
-/// Whether the members are complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attendance {
-    /// Someone is missing.
-    Partial,
-    /// The last one has just joined.
-    Complete,
+/// What a member has said to a change of generation.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) place: Place,
+    pub(crate) generation: u32,
+    pub(crate) answer: Answer,
 }
 
 /// A job.
@@ -48,15 +52,64 @@ pub(crate) enum Attendance {
 pub(crate) struct Job {
     pub(crate) record: JobRecord,
     state: State,
-    /// Every member by its host's name; `None` until it joins.
-    members: BTreeMap<String, Option<mpsc::Sender<v1::JobEvent>>>,
+    attendees: BTreeMap<Place, Attendee>,
+    /// Hosts that were asked to be its server.
+    invited: BTreeSet<String>,
+    sessions: SessionId,
+    /// It is in this state of attendance since then: created, or taken up by a controller that has started again.
+    pub(crate) since: Instant,
+    /// Its steward is to look at it again.
+    pub(crate) look: watch::Sender<()>,
+    /// Who takes answers, while the job changes over.
+    answers: Option<mpsc::UnboundedSender<Answered>>,
+}
+
+/// A member that has just joined.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) place: Place,
+    pub(crate) session: SessionId,
+    pub(crate) events: mpsc::Receiver<v1::JobEvent>,
+}
+
+/// Who wants to join, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Joining<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) role: v1::MemberRole,
+    pub(crate) elastic: bool,
+    /// The generation that it is at; 0 for one that begins.
+    pub(crate) resume: u32,
 }
 
 impl Job {
     /// A job that waits for its members.
-    pub(crate) fn new(record: JobRecord) -> Self {
-        let members = record.members().map(|host| (host.to_owned(), None)).collect();
-        Self { record, state: State::Created, members }
+    pub(crate) fn new(record: JobRecord, now: Instant) -> Self {
+        Self {
+            record,
+            state: State::Created,
+            attendees: BTreeMap::new(),
+            invited: BTreeSet::new(),
+            sessions: 0,
+            since: now,
+            look: watch::Sender::new(()),
+            answers: None,
+        }
+    }
+
+    /// A job that ran under an earlier controller: its members have to come back.
+    pub(crate) fn take_up(record: JobRecord, elastic: bool, now: Instant) -> Self {
+        let mut job = Self::new(record, now);
+        job.state = State::Running;
+        let plan = &job.record.generation().plan;
+        let worker = |worker: &tributary_planner::WorkerRoute| {
+            (Place::Worker(Rank::new(worker.rank)), Attendee::awaited(&worker.name, elastic, now))
+        };
+        let mut attendees: BTreeMap<_, _> = plan.workers.iter().map(worker).collect();
+        let server = plan.server.name.clone();
+        attendees.insert(Place::Server(server.clone()), Attendee::awaited(&server, elastic, now));
+        job.attendees = attendees;
+        job
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -68,52 +121,134 @@ impl Job {
         !matches!(self.state, State::Ended | State::Failed(_))
     }
 
-    /// Whether its tables belong in the switches.
-    pub(crate) fn needs_tables(&self) -> bool {
-        matches!(self.state, State::Installing | State::Running)
-    }
-
     /// Whether something of it is, or may be, in the switches.
     pub(crate) fn holds_resources(&self) -> bool {
-        self.is_alive() || !self.record.resources.is_empty()
+        self.is_alive() || !self.record.holds_nothing()
     }
 
-    /// Hosts that have not joined yet.
+    /// Whoever attends to that place.
+    pub(crate) fn attendee(&self, place: &Place) -> Option<&Attendee> {
+        self.attendees.get(place)
+    }
+
+    pub(crate) fn attendee_mut(&mut self, place: &Place) -> Option<&mut Attendee> {
+        self.attendees.get_mut(place)
+    }
+
+    pub(crate) fn attendees(&self) -> impl Iterator<Item = (&Place, &Attendee)> {
+        self.attendees.iter()
+    }
+
+    /// Hosts that have not joined yet, or are away.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let missing = self.members.iter().filter(|(_, events)| events.is_none());
-        missing.map(|(host, _)| host.clone()).collect()
+        let is_here = |host: &&str| self.attendees.values().any(|one| one.host == **host && one.is_here());
+        match self.is_alive() {
+            true => self.record.hosts().filter(|host| !is_here(host)).map(str::to_owned).collect(),
+            false => Vec::new(),
+        }
     }
 
-    /// `host` takes part; its events come out of the receiver.
-    pub(crate) fn join(
-        &mut self,
-        host: &str,
-    ) -> Result<(mpsc::Receiver<v1::JobEvent>, Attendance), JobError> {
+    /// Somebody takes part, or comes back.
+    pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
-        self.check_member(host)?;
-        let job = self.record.name.clone();
-        let Some(place) = self.members.get_mut(host).filter(|place| place.is_none()) else {
-            return Err(JobError::AlreadyJoined { job, host: host.to_owned() });
+        let place = self.place_of(topology, joining)?;
+        self.sessions += 1;
+        let session = self.sessions;
+        let present = self.present(topology, &place);
+        let in_it = present.is_some();
+        let events = match self.attendees.get_mut(&place) {
+            Some(attendee) if joining.resume > 0 && attendee.started && in_it => {
+                attendee.elastic = joining.elastic;
+                attendee.come_back(session, present)
+            }
+            Some(attendee) if attendee.is_here() => {
+                let (job, host) = (self.record.name.clone(), joining.host.to_owned());
+                return Err(JobError::AlreadyJoined { job, host });
+            }
+            _ if joining.resume > 0 => return Ok(self.left_behind(place, session, joining.host)),
+            _ => {
+                self.check_open(&place, joining)?;
+                let (attendee, events) = Attendee::new(joining.host, session, joining.elastic);
+                self.attendees.insert(place.clone(), attendee);
+                events
+            }
         };
-        let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
-        *place = Some(sender);
-        if self.members.values().any(Option::is_none) {
-            return Ok((receiver, Attendance::Partial));
-        }
-        self.state = State::Installing;
-        Ok((receiver, Attendance::Complete))
+        self.look.send_replace(());
+        Ok(Joined { place, session, events })
     }
 
-    /// `host` is one of the job's.
-    pub(crate) fn check_member(&self, host: &str) -> Result<(), JobError> {
-        if self.members.contains_key(host) {
-            return Ok(());
+    /// One that was in an earlier generation and not in the present one: the job has gone on without it.
+    fn left_behind(&mut self, place: Place, session: SessionId, host: &str) -> Joined {
+        let (attendee, events) = Attendee::new(host, session, false);
+        attendee.dismiss(match place {
+            Place::Worker(_) => {
+                let reason =
+                    format!("it was away for too long: the job went on ({})", self.record.last_change);
+                Event::Removed(v1::JobRemoved { reason })
+            }
+            Place::Server(_) => Event::Relieved(v1::JobRelieved {}),
+        });
+        Joined { place, session, events }
+    }
+
+    /// Whether a process may come into the job now.
+    fn check_open(&self, place: &Place, joining: &Joining<'_>) -> Result<(), JobError> {
+        let runs = !matches!(self.state, State::Created);
+        let Place::Worker(rank) = place else { return Ok(()) };
+        // The place of one whose process has died: the job goes on without it first.
+        let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.is_elastic_but_for(*rank));
+        match closed {
+            true => Err(JobError::Closed { job: self.record.name.clone(), host: joining.host.to_owned() }),
+            false => Ok(()),
         }
-        Err(JobError::NotAMember {
+    }
+
+    fn is_elastic_but_for(&self, rank: Rank) -> bool {
+        let other = |place: &Place| matches!(place, Place::Worker(one) if *one != rank);
+        self.attendees.iter().all(|(place, attendee)| !other(place) || attendee.elastic)
+    }
+
+    /// The place that a host takes.
+    fn place_of(&self, topology: &Topology, joining: &Joining<'_>) -> Result<Place, JobError> {
+        let key = topology.find(joining.host);
+        let rank = self.record.request.workers.iter().find(|member| Some(member.host) == key);
+        let worker = rank.map(|member| Place::Worker(Rank::new(member.rank)));
+        let server = self.may_serve(topology, joining.host).then(|| Place::Server(joining.host.to_owned()));
+        let place = match joining.role {
+            v1::MemberRole::Unspecified => worker.or(server),
+            v1::MemberRole::Worker => worker,
+            v1::MemberRole::Server => server,
+        };
+        place.ok_or_else(|| self.not_a_member(joining.host))
+    }
+
+    fn may_serve(&self, topology: &Topology, host: &str) -> bool {
+        let asked_for = topology.find(host) == Some(self.record.request.server);
+        asked_for || self.invited.contains(host) || self.record.generation().plan.server.name == host
+    }
+
+    /// A host is asked to join as its server.
+    pub(crate) fn invite(&mut self, host: &str) {
+        self.invited.insert(host.to_owned());
+    }
+
+    pub(crate) fn is_invited(&self, host: &str) -> bool {
+        self.invited.contains(host)
+    }
+
+    /// `host` is one of the job's: its places.
+    pub(crate) fn places_of(&self, host: &str) -> Result<Vec<Place>, JobError> {
+        let of_host = self.attendees.iter().filter(|(_, attendee)| attendee.host == host);
+        let places: Vec<_> = of_host.map(|(place, _)| place.clone()).collect();
+        if places.is_empty() { Err(self.not_a_member(host)) } else { Ok(places) }
+    }
+
+    fn not_a_member(&self, host: &str) -> JobError {
+        JobError::NotAMember {
             job: self.record.name.clone(),
             host: host.to_owned(),
-            members: self.record.members().collect::<Vec<_>>().join(", "),
-        })
+            members: self.record.hosts().collect::<Vec<_>>().join(", "),
+        }
     }
 
     fn check_alive(&self) -> Result<(), JobError> {
@@ -125,166 +260,162 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// The tables are written: every member is told what `config` says for its host. `false` when the
-    /// job was over in the meantime.
-    pub(crate) fn start(&mut self, config: impl Fn(&JobRecord, &str) -> Option<v1::JobConfig>) -> bool {
-        if self.state != State::Installing {
-            return false;
+    /// The stream of one session has broken. A later session of the same place is none of its business.
+    pub(crate) fn lose(&mut self, place: &Place, session: SessionId, now: Instant) {
+        if let Some(attendee) = self.attendees.get_mut(place)
+            && attendee.session == session
+        {
+            attendee.lose(now);
+            self.look.send_replace(());
         }
-        self.state = State::Running;
-        for (host, events) in &self.members {
-            if let (Some(events), Some(config)) = (events, config(&self.record, host)) {
-                send(events, v1::job_event::Event::Start(config));
+    }
+
+    /// Whoever attends to the place has gone for good; says so.
+    pub(crate) fn depart(&mut self, place: &Place, event: Option<Event>) {
+        if let Some(attendee) = self.attendees.remove(place) {
+            if let Some(event) = event {
+                attendee.dismiss(event);
+            }
+            self.look.send_replace(());
+        }
+    }
+
+    /// What a member of the present generation is told when it comes back: the generation.
+    fn present(&self, topology: &Topology, place: &Place) -> Option<Event> {
+        let generation = self.record.generation();
+        match self.state {
+            State::Running => self.config(topology, generation, place).map(Event::Change),
+            _ => None,
+        }
+    }
+
+    /// What the place's member is told of a generation, if it is in it.
+    pub(crate) fn config(
+        &self,
+        topology: &Topology,
+        generation: &Generation,
+        place: &Place,
+    ) -> Option<v1::JobConfig> {
+        let config = match place {
+            Place::Worker(rank) => worker_config(topology, &self.record, generation, *rank),
+            Place::Server(host) if *host == generation.plan.server.name => {
+                server_config(topology, &self.record, generation, None)
+            }
+            Place::Server(_) => None,
+        };
+        config.as_ref().map(Into::into)
+    }
+
+    /// All members of the present generation are told (again) what it is: those that had stopped for a change that is
+    /// off go on.
+    pub(crate) fn thaw(&mut self, topology: &Topology) {
+        let started = self.attendees.iter().filter(|(_, attendee)| attendee.started);
+        let places: Vec<_> = started.map(|(place, _)| place.clone()).collect();
+        for place in places {
+            let Some(event) = self.present(topology, &place) else { continue };
+            if let Some(attendee) = self.attendees.get_mut(&place) {
+                attendee.tell(event);
             }
         }
+    }
+
+    /// From now on answers go to whoever drives the change of generation.
+    pub(crate) fn take_answers(&mut self) -> mpsc::UnboundedReceiver<Answered> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.answers = Some(sender);
+        receiver
+    }
+
+    /// Takes a member's answer; `false` when nobody waits for it any more.
+    pub(crate) fn answer(&self, answered: Answered) -> bool {
+        self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
+    }
+
+    /// Its first tables are being written.
+    pub(crate) fn installing(&mut self) {
+        if self.state == State::Created {
+            self.state = State::Installing;
+        }
+    }
+
+    /// The generation with that number is the present one from now on; the others are to be withdrawn once
+    /// [`retire_others`](Self::retire_others) says so. `false` when the job is over.
+    pub(crate) fn advance(&mut self, number: u32, reason: &str) -> bool {
+        if !self.is_alive() || self.record.numbered(number).is_none() {
+            return false;
+        }
+        self.record.current = number;
+        if number > 1 {
+            reason.clone_into(&mut self.record.last_change);
+        }
+        self.state = State::Running;
         true
+    }
+
+    /// The tables of all generations but the present one are to go.
+    pub(crate) fn retire_others(&mut self) {
+        let current = self.record.current;
+        for generation in self.record.generations.iter_mut().filter(|one| one.number != current) {
+            generation.stage = Stage::Retired;
+        }
+    }
+
+    /// The generation that was being prepared is not to come.
+    pub(crate) fn call_off(&mut self, topology: &Topology, number: u32) {
+        self.answers = None;
+        if number == self.record.current {
+            // Its first one, which stays its first one, without tables for now.
+            let state = std::mem::replace(&mut self.state, State::Created);
+            if state != State::Installing {
+                self.state = state;
+                return;
+            }
+            if let Some(generation) = self.record.numbered(number) {
+                generation.stage = Stage::Reserved;
+            }
+            return;
+        }
+        if let Some(generation) = self.record.numbered(number) {
+            generation.stage = Stage::Retired;
+        }
+        self.thaw(topology);
     }
 
     /// The job is over because of `reason`; `false` when it was over already.
     pub(crate) fn fail(&mut self, reason: &str) -> bool {
-        let event = v1::job_event::Event::Failed(v1::JobFailed { reason: reason.to_owned() });
+        let event = Event::Failed(v1::JobFailed { reason: reason.to_owned() });
         self.finish(State::Failed(reason.to_owned()), &event)
     }
 
     /// The job is over; `false` when it was over already.
     pub(crate) fn end(&mut self) -> bool {
-        self.finish(State::Ended, &v1::job_event::Event::Ended(v1::JobEnded {}))
+        self.finish(State::Ended, &Event::Ended(v1::JobEnded {}))
     }
 
-    fn finish(&mut self, state: State, event: &v1::job_event::Event) -> bool {
+    fn finish(&mut self, state: State, event: &Event) -> bool {
         if !self.is_alive() {
             return false;
         }
         self.state = state;
-        // Without a sender the streams end behind this event.
-        for events in self.members.values_mut().filter_map(Option::take) {
-            send(&events, event.clone());
+        self.answers = None;
+        for generation in &mut self.record.generations {
+            generation.stage = Stage::Retired;
         }
+        // Their streams end behind this event.
+        for attendee in std::mem::take(&mut self.attendees).into_values() {
+            attendee.dismiss(event.clone());
+        }
+        self.look.send_replace(());
         true
     }
-}
 
-/// A member that has gone has no use for the event, and there is room for all that are ever sent.
-fn send(events: &mpsc::Sender<v1::JobEvent>, event: v1::job_event::Event) {
-    let _ = events.try_send(v1::JobEvent { event: Some(event) });
+    /// The controller stops and leaves the job to the next one: streams end without a word, which members take for a
+    /// controller that is away.
+    pub(crate) fn hang_up(&mut self) {
+        self.attendees.clear();
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use tributary_api::{JobConfig, Role};
-    use tributary_planner::Aggregation;
-    use v1::job_event::Event;
-
-    use super::*;
-    use crate::jobs::config;
-    use crate::testing::{book, request, topology};
-
-    const HOSTS: [&str; 5] = ["w0", "w1", "w2", "w3", "ps"];
-
-    fn created() -> Job {
-        let mut book = book(64, 1);
-        let key = book.create("job", &request(64, Aggregation::Tree)).unwrap();
-        Job::new(book.jobs.get(key).unwrap().record.clone())
-    }
-
-    fn joined() -> (Job, Vec<mpsc::Receiver<v1::JobEvent>>) {
-        let mut job = created();
-        let receivers = HOSTS.iter().map(|host| job.join(host).unwrap().0).collect();
-        (job, receivers)
-    }
-
-    fn start(job: &mut Job) -> bool {
-        let topology = topology();
-        job.start(|record, host| config(&topology, record, host).as_ref().map(Into::into))
-    }
-
-    /// Everything that the members have been sent, and that their streams have ended.
-    fn events(receivers: Vec<mpsc::Receiver<v1::JobEvent>>) -> Vec<Vec<Event>> {
-        let drain = |mut receiver: mpsc::Receiver<v1::JobEvent>| {
-            let mut events = Vec::new();
-            while let Ok(event) = receiver.try_recv() {
-                events.push(event.event.unwrap());
-            }
-            assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
-            events
-        };
-        receivers.into_iter().map(drain).collect()
-    }
-
-    #[test]
-    fn the_last_member_completes_it() {
-        let mut job = created();
-        for (place, host) in HOSTS.iter().enumerate() {
-            assert_eq!(job.state(), &State::Created);
-            assert_eq!(job.waiting_for().len(), HOSTS.len() - place);
-            job.join(host).unwrap();
-        }
-        assert_eq!(job.state(), &State::Installing);
-        assert!(job.waiting_for().is_empty());
-    }
-
-    #[test]
-    fn strangers_and_doubles_are_refused() {
-        let mut job = created();
-        let _events = job.join("w1").unwrap();
-        assert_eq!(job.join("w1").unwrap_err().to_string(), "host \"w1\" has joined job \"job\" already");
-        assert_eq!(
-            job.join("w9").unwrap_err().to_string(),
-            "host \"w9\" is not a member of job \"job\"; its members are w0, w1, w2, w3, ps"
-        );
-    }
-
-    #[test]
-    fn members_are_told_their_own_part() {
-        let (mut job, receivers) = joined();
-        assert!(start(&mut job) && !start(&mut job));
-        assert!(job.end() && !job.end());
-        let told = events(receivers);
-        let mut up = Vec::new();
-        for (host, events) in HOSTS.iter().zip(&told) {
-            let [Event::Start(config), Event::Ended(_)] = &events[..] else { panic!("{host}: {events:?}") };
-            let config = JobConfig::try_from(config.clone()).unwrap();
-            let topology = topology();
-            let own = topology[topology.find(host).unwrap()].host().unwrap();
-            assert_eq!((config.own.mac, config.own.ip), (own.mac, own.ip));
-            match config.role {
-                Role::Worker { rank, up: stack } => {
-                    assert_eq!(format!("w{rank}"), *host);
-                    up.push(stack);
-                }
-                Role::Server { fan_in, down, node } => {
-                    assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
-                    // The server is the last hop of every stack, which its leaf and the root begin.
-                    assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));
-                }
-            }
-        }
-        assert_eq!(up.len(), 4);
-    }
-
-    #[test]
-    fn a_failure_reaches_everyone_and_is_final() {
-        let (mut job, receivers) = joined();
-        assert!(job.fail("host \"w1\" left"));
-        assert!(!job.fail("again") && !job.end() && !start(&mut job));
-        assert_eq!(job.state(), &State::Failed("host \"w1\" left".into()));
-        assert_eq!(
-            job.join("w0").unwrap_err().to_string(),
-            "job \"job\" is over: it failed because host \"w1\" left"
-        );
-        for events in events(receivers) {
-            let failed = Event::Failed(v1::JobFailed { reason: "host \"w1\" left".into() });
-            assert_eq!(events, [failed]);
-        }
-    }
-
-    #[test]
-    fn it_has_tables_from_the_last_join_to_its_end() {
-        let (mut job, _receivers) = joined();
-        assert!(!created().needs_tables() && job.needs_tables());
-        start(&mut job);
-        assert!(job.needs_tables());
-        job.end();
-        assert!(!job.needs_tables() && job.holds_resources());
-    }
-}
+#[path = "job_tests.rs"]
+mod tests;

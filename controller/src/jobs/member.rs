@@ -1,47 +1,70 @@
 //! What each member of a job is told.
 
-use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role};
+use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::{Rank, Seq};
+use tributary_wire::Rank;
 
+use super::generation::{Beginning, Generation};
 use super::record::JobRecord;
 use crate::tables::multicast;
 
-/// The configuration of the member on `host`; `None` when that host is not one of the job's.
-pub(crate) fn config(topology: &Topology, record: &JobRecord, host: &str) -> Option<JobConfig> {
-    let plan = &record.plan;
-    let key = topology.find(host)?;
-    Some(JobConfig {
-        name: record.name.clone(),
-        job: record.job,
-        window: plan.window,
-        start_seq: Seq::FIRST,
-        downlink: match plan.downlink {
-            planner::Downlink::Multicast => Downlink::Multicast,
-            planner::Downlink::Unicast => Downlink::Unicast,
-        },
-        ranks: plan.workers.iter().map(|worker| Rank::new(worker.rank)).collect(),
-        own: endpoint(topology, key)?,
-        server: endpoint(topology, plan.server.key)?,
-        multicast: multicast::job_address(record.job),
-        role: role(topology, plan, key)?,
-    })
+/// What a worker of the generation is told; `None` when it is not one of the generation's.
+pub(crate) fn worker_config(
+    topology: &Topology,
+    record: &JobRecord,
+    generation: &Generation,
+    rank: Rank,
+) -> Option<JobConfig> {
+    let worker = generation.plan.workers.iter().find(|worker| worker.rank == rank.get())?;
+    let role = Role::Worker { rank, up: worker.up.clone() };
+    let is_new = generation.joined.contains(&rank);
+    let beginning = if is_new { generation.beginning } else { Beginning::OF_JOB };
+    config(topology, record, generation, (worker.key, role, beginning))
 }
 
-fn role(topology: &Topology, plan: &planner::Plan, host: NodeKey) -> Option<Role> {
-    if let Some(worker) = plan.workers.iter().find(|worker| worker.key == host) {
-        return Some(Role::Worker { rank: Rank::new(worker.rank), up: worker.up.clone() });
-    }
-    if plan.server.key != host {
-        return None;
-    }
+/// What the generation's server is told: where it goes on, if it takes over from another one.
+pub(crate) fn server_config(
+    topology: &Topology,
+    record: &JobRecord,
+    generation: &Generation,
+    take_over: Option<TakeOver>,
+) -> Option<JobConfig> {
+    let plan = &generation.plan;
     let path = |worker: &planner::WorkerRoute| {
         let endpoint = endpoint(topology, worker.key)?;
         Some(DownPath { rank: Rank::new(worker.rank), worker: endpoint, hops: worker.down.clone() })
     };
     let down = plan.workers.iter().map(path).collect::<Option<_>>()?;
-    Some(Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down })
+    let role = Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over };
+    config(topology, record, generation, (plan.server.key, role, Beginning::OF_JOB))
+}
+
+fn config(
+    topology: &Topology,
+    record: &JobRecord,
+    generation: &Generation,
+    (host, role, beginning): (NodeKey, Role, Beginning),
+) -> Option<JobConfig> {
+    let plan = &generation.plan;
+    Some(JobConfig {
+        name: record.name.clone(),
+        job: generation.job,
+        window: plan.window,
+        generation: generation.number,
+        start_seq: beginning.seq,
+        begun: beginning.begun,
+        downlink: match plan.downlink {
+            planner::Downlink::Multicast => Downlink::Multicast,
+            planner::Downlink::Unicast => Downlink::Unicast,
+        },
+        ranks: generation.ranks().collect(),
+        joined: generation.joined.clone(),
+        own: endpoint(topology, host)?,
+        server: endpoint(topology, plan.server.key)?,
+        multicast: multicast::job_address(generation.job),
+        role,
+    })
 }
 
 fn endpoint(topology: &Topology, host: NodeKey) -> Option<Endpoint> {

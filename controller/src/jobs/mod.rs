@@ -1,15 +1,20 @@
-//! Jobs: what they own, who takes part, and how they begin and end.
+//! Jobs: what they own, who takes part, how they begin, change and end.
 
+mod attendee;
+mod decision;
 mod desired;
 mod error;
+mod generation;
 mod job;
 mod member;
 mod record;
 mod registry;
 
+pub(crate) use attendee::{Attendee, Place, SessionId};
+pub(crate) use decision::{Step, Surroundings, Target, next_step};
 pub(crate) use desired::add_job;
 pub(crate) use error::JobError;
-pub(crate) use job::{Attendance, Job, State};
-pub(crate) use member::config;
-pub(crate) use record::{JobRecord, Resources};
+pub(crate) use generation::{Beginning, Generation, Stage};
+pub(crate) use job::{Answered, Job, Joined, Joining, State};
+pub(crate) use record::{JobRecord, Terms};
 pub(crate) use registry::{JobKey, Registry};

@@ -1,12 +1,10 @@
 //! What is worth keeping of a job.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
-use tributary_planner::Plan;
-use tributary_topology::NodeKey;
-use tributary_wire::JobId;
+use tributary_planner::JobRequest;
 
-use crate::tables::admission::SlotBlock;
+use super::generation::{Generation, Stage};
 use crate::token::Token;
 
 /// All of a job but who is connected right now.
@@ -14,35 +12,62 @@ use crate::token::Token;
 pub(crate) struct JobRecord {
     pub(crate) name: String,
     pub(crate) token: Token,
-    pub(crate) plan: Plan,
-    /// Its data-plane id.
-    pub(crate) job: JobId,
+    /// As its creator asked for it: all the workers that it may ever have.
+    pub(crate) request: JobRequest,
+    pub(crate) terms: Terms,
     /// Where its counters are in every switch. Still true when the index is no longer its own to hold: its
     /// counters stay until another job gets the index.
     pub(crate) job_index: u16,
-    pub(crate) resources: Resources,
+    /// Whether the index is its own.
+    pub(crate) holds_index: bool,
+    /// The present generation, which is always there; before it those that are being withdrawn, behind it one that is
+    /// being prepared.
+    pub(crate) generations: Vec<Generation>,
+    /// The number of the present one.
+    pub(crate) current: u32,
+    /// The highest number that was ever given: none is given twice, so that an answer to a change that was called off
+    /// is none to the next.
+    pub(crate) issued: u32,
+    /// Why the last change of generation was made.
+    pub(crate) last_change: String,
 }
 
-/// What a job holds; it shrinks only when the job is over, switch by switch, as its tables are withdrawn.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Resources {
-    /// The switches that may have tables of the job, with its slots on those that add up.
-    pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
-    /// Its place among the counters.
-    pub(crate) job_index: Option<u16>,
-}
-
-impl Resources {
-    /// Nothing of the job is in any switch.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.switches.is_empty() && self.job_index.is_none()
-    }
+/// What a job's creator wants of its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// It fails when it loses a member.
+    pub(crate) rigid: bool,
+    /// How long it may wait for its members to join.
+    pub(crate) join_deadline: Duration,
 }
 
 impl JobRecord {
-    /// Its members' hosts: workers by rank, then the server.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &str> {
-        let workers = self.plan.workers.iter().map(|worker| worker.name.as_str());
-        workers.chain([self.plan.server.name.as_str()])
+    /// The present generation.
+    pub(crate) fn generation(&self) -> &Generation {
+        let current = self.generations.iter().find(|generation| generation.number == self.current);
+        // The first one in the worst case: the constructor puts one in, and the present one is never removed.
+        current.unwrap_or(&self.generations[0])
+    }
+
+    /// A generation that has not been withdrawn.
+    pub(crate) fn numbered(&mut self, number: u32) -> Option<&mut Generation> {
+        self.generations.iter_mut().find(|generation| generation.number == number)
+    }
+
+    /// Those whose tables belong in the switches.
+    pub(crate) fn installed(&self) -> impl Iterator<Item = &Generation> {
+        self.generations.iter().filter(|generation| generation.stage == Stage::Installed)
+    }
+
+    /// Nothing of the job is, or may be, in any switch.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        !self.holds_index && self.generations.iter().all(|generation| generation.switches.is_empty())
+    }
+
+    /// The hosts that it waits for before it starts: workers by rank, then the server.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        let plan = &self.generation().plan;
+        let workers = plan.workers.iter().map(|worker| worker.name.as_str());
+        workers.chain([plan.server.name.as_str()])
     }
 }

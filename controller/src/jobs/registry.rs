@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::time::Instant;
+
 use super::error::JobError;
 use super::job::Job;
 use super::record::JobRecord;
@@ -24,12 +26,25 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// Adds a job; its name must not be that of a job which is alive.
-    pub(crate) fn add(&mut self, record: JobRecord) -> Result<JobKey, JobError> {
+    pub(crate) fn add(&mut self, record: JobRecord, now: Instant) -> Result<JobKey, JobError> {
         self.check_name_free(&record.name)?;
         self.created += 1;
-        self.jobs.insert(self.created, Job::new(record));
+        self.jobs.insert(self.created, Job::new(record, now));
         self.forget();
         Ok(self.created)
+    }
+
+    /// Adds a job that an earlier controller had.
+    pub(crate) fn take_up(
+        &mut self,
+        key: JobKey,
+        record: JobRecord,
+        (has_started, elastic): (bool, bool),
+        now: Instant,
+    ) {
+        let job = if has_started { Job::take_up(record, elastic, now) } else { Job::new(record, now) };
+        self.created = self.created.max(key);
+        self.jobs.insert(key, job);
     }
 
     /// No job that is alive has that name.
@@ -69,6 +84,13 @@ impl Registry {
         self.jobs.iter().map(|(key, job)| (*key, job))
     }
 
+    /// Leaves every job to the next controller.
+    pub(crate) fn hang_up(&mut self) {
+        for job in self.jobs.values_mut() {
+            job.hang_up();
+        }
+    }
+
     /// Fails every job that is alive.
     pub(crate) fn fail_all(&mut self, reason: &str) {
         for job in self.jobs.values_mut() {
@@ -91,26 +113,25 @@ mod tests {
     use tributary_planner::Aggregation;
 
     use super::*;
-    use crate::jobs::Resources;
-    use crate::testing::{book, request};
+    use crate::testing::{TERMS, book, request};
     use crate::token::Token;
 
     fn record(name: &str) -> JobRecord {
         let mut book = book(64, 1);
-        let key = book.create(name, &request(64, Aggregation::Tree)).unwrap();
+        let key = book.create(name, &request(64, Aggregation::Tree), TERMS).unwrap();
         book.jobs.get(key).unwrap().record.clone()
     }
 
     #[test]
     fn a_name_is_free_again_when_its_job_is_over_and_means_the_latest() {
-        let mut registry = Registry::default();
+        let (mut registry, now) = (Registry::default(), Instant::now());
         let first = record("job");
         let second = JobRecord { token: Token::random(), ..first.clone() };
-        let key = registry.add(first.clone()).unwrap();
-        assert_eq!(registry.add(second.clone()), Err(JobError::AlreadyExists("job".into())));
+        let key = registry.add(first.clone(), now).unwrap();
+        assert_eq!(registry.add(second.clone(), now), Err(JobError::AlreadyExists("job".into())));
         assert_eq!(registry.authorize("job", &first.token.to_bytes()), Ok(key));
         registry.get_mut(key).unwrap().end();
-        let later = registry.add(second.clone()).unwrap();
+        let later = registry.add(second.clone(), now).unwrap();
         assert_eq!(registry.authorize("job", &second.token.to_bytes()), Ok(later));
         assert_eq!(
             registry.authorize("job", &first.token.to_bytes()),
@@ -120,14 +141,15 @@ mod tests {
 
     #[test]
     fn only_jobs_that_hold_nothing_are_forgotten() {
-        let mut registry = Registry::default();
+        let (mut registry, now) = (Registry::default(), Instant::now());
         let holding = record("job");
-        let nothing = JobRecord { resources: Resources::default(), ..holding.clone() };
-        let kept = registry.add(holding).unwrap();
+        let mut nothing = JobRecord { holds_index: false, ..holding.clone() };
+        nothing.generations[0].switches.clear();
+        let kept = registry.add(holding, now).unwrap();
         registry.get_mut(kept).unwrap().end();
         let count = 2 * HISTORY;
         for _ in 0..count {
-            let key = registry.add(nothing.clone()).unwrap();
+            let key = registry.add(nothing.clone(), now).unwrap();
             registry.get_mut(key).unwrap().end();
         }
         let keys: Vec<_> = registry.iter().map(|(key, _)| key).collect();

@@ -7,6 +7,7 @@ use super::{ActionSchema, TableSchema};
 
 const FORWARD: &str = "forward";
 const BROADCAST: &str = "broadcast";
+const TO_CONTROLLER: &str = "to_controller";
 
 pub(crate) const SCHEMA: TableSchema = TableSchema {
     name: "mac_forward",
@@ -14,6 +15,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[
         ActionSchema { name: FORWARD, parameters: &["port"] },
         ActionSchema { name: BROADCAST, parameters: &["group"] },
+        ActionSchema { name: TO_CONTROLLER, parameters: &[] },
     ],
 };
 
@@ -24,6 +26,8 @@ pub(crate) enum Action {
     Forward(u16),
     /// It goes to this multicast group, but not back to where it came from.
     Broadcast(u16),
+    /// It goes to the controller, with the port that it came in by.
+    ToController,
 }
 
 /// Frames to `destination` are treated as `action` says.
@@ -31,6 +35,7 @@ pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
     let action = match action {
         Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),
         Action::Broadcast(group) => ActionCall::new(BROADCAST).with("group", group),
+        Action::ToController => ActionCall::new(TO_CONTROLLER),
     };
     TableEntry::new(SCHEMA.name).exact("dst", number(destination)).action(action)
 }

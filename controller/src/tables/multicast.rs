@@ -9,13 +9,19 @@ use tributary_wire::{JobId, MacAddr};
 /// The group that an Ethernet broadcast goes to. (0 means "no group" in v1model.)
 pub(crate) const BROADCAST_GROUP: u16 = 1;
 
-/// The most job indices that have a group of their own.
-pub(crate) const MAX_JOB_GROUPS: u16 = LAST_GROUP as u16 - BROADCAST_GROUP;
+/// A job has one group for each generation that is in the switches: the present one, and the next while it changes
+/// over.
+const GROUPS_PER_JOB: u16 = 2;
 
-/// The group that the results of the job with this index go to; the index is below
-/// [`MAX_JOB_GROUPS`].
-pub(crate) fn job_group(job_index: u16) -> u16 {
-    BROADCAST_GROUP.saturating_add(1).saturating_add(job_index)
+/// The most job indices that have groups of their own.
+pub(crate) const MAX_JOB_GROUPS: u16 = (LAST_GROUP as u16 - BROADCAST_GROUP) / GROUPS_PER_JOB;
+
+/// The group that the results of a generation go to, of the job with this index, which is below [`MAX_JOB_GROUPS`].
+/// Neighbouring generations have different ones.
+pub(crate) fn job_group(job_index: u16, generation: u32) -> u16 {
+    let of_generation = (generation % u32::from(GROUPS_PER_JOB)) as u16;
+    let first = BROADCAST_GROUP.saturating_add(1);
+    first.saturating_add(job_index.saturating_mul(GROUPS_PER_JOB)).saturating_add(of_generation)
 }
 
 /// Where a job's multicast results are sent: an address of the organization-local scope (RFC 2365)
@@ -33,8 +39,10 @@ mod tests {
 
     #[test]
     fn no_two_groups_share_an_id() {
-        assert_eq!(job_group(0), 2);
-        assert_eq!(u32::from(job_group(MAX_JOB_GROUPS - 1)), LAST_GROUP);
+        let of_job = |index| [job_group(index, 6), job_group(index, 7)];
+        assert_eq!([of_job(0), of_job(1)], [[2, 3], [4, 5]]);
+        assert_eq!(job_group(0, 8), job_group(0, 6));
+        assert!(u32::from(job_group(MAX_JOB_GROUPS - 1, 1)) <= LAST_GROUP);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! A topology of BMv2 switches and veth pairs, in a network namespace of the test's own.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,9 +11,19 @@ use crate::netns;
 use crate::simple_switch::{self, SimpleSwitch};
 use crate::switches::Switches;
 
-/// Runs a test in a network namespace of its own, or says why it cannot.
+/// The interfaces of each node: port and name.
+pub(crate) type Interfaces = BTreeMap<NodeKey, Vec<(u16, String)>>;
+
+/// Runs a test with BMv2 in a network namespace of its own, or says why it cannot.
 pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
-    if !simple_switch::is_installed() || !netns::enter() {
+    if simple_switch::is_installed() {
+        in_bare_namespace(test);
+    }
+}
+
+/// The same for a test that needs no BMv2.
+pub(crate) fn in_bare_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    if !netns::enter() {
         return;
     }
     netns::ip("link set lo up");
@@ -32,16 +43,9 @@ pub(crate) struct Fabric {
 
 impl Fabric {
     pub(crate) fn start(topology: &Topology) -> Self {
-        let mut ports: BTreeMap<NodeKey, Vec<(u16, String)>> = BTreeMap::new();
-        for (_, link) in topology.links() {
-            let [left, right] = link.ends.map(|end| interface(topology, end));
-            netns::connect(&left, &right);
-            for (End { node, port }, interface) in link.ends.into_iter().zip([left, right]) {
-                ports.entry(node).or_default().push((port, interface));
-            }
-        }
+        let interfaces = connect(topology);
         let switches = topology.switches().map(|(key, node, _)| {
-            (node.name.clone(), SimpleSwitch::start(node.id.get().into(), &ports[&key]))
+            (node.name.clone(), SimpleSwitch::start(node.id.get().into(), &interfaces[&key]))
         });
         Self { switches: switches.collect() }
     }
@@ -58,6 +62,19 @@ impl Fabric {
     pub(crate) fn switch(&mut self, name: &str) -> &mut SimpleSwitch {
         self.switches.get_mut(name).unwrap()
     }
+}
+
+/// Makes a pair of interfaces for each link.
+pub(crate) fn connect(topology: &Topology) -> Interfaces {
+    let mut interfaces = Interfaces::new();
+    for (_, link) in topology.links() {
+        let [left, right] = link.ends.map(|end| interface(topology, end));
+        netns::connect(&left, &right);
+        for (End { node, port }, interface) in link.ends.into_iter().zip([left, right]) {
+            interfaces.entry(node).or_default().push((port, interface));
+        }
+    }
+    interfaces
 }
 
 fn interface(topology: &Topology, end: End) -> String {

@@ -1,11 +1,12 @@
 //! The members of a job, each with an agent on its host's interface.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tributary_api::{Role, v1};
+use tributary_api::{JobConfig, Role, v1};
 use tributary_controller::RunningController;
 use tributary_host_agent::{HostPort, JobEvent, JobMember, Membership, ServerAgent, WorkerAgent};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers, WorkerStats};
@@ -20,13 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Team {
     /// By rank.
     workers: BTreeMap<u16, Arc<WorkerAgent>>,
-    _server: ServerAgent,
+    pub(crate) server: ServerAgent,
+    /// What the server was told.
+    pub(crate) server_config: JobConfig,
     _memberships: Vec<Membership>,
 }
 
 enum Agent {
     Worker(u16, WorkerAgent),
-    Server(ServerAgent),
+    Server(Box<JobConfig>, ServerAgent),
 }
 
 impl Team {
@@ -40,8 +43,8 @@ impl Team {
         let (token, plan) = common::create(client, request).await.unwrap();
         let remote = Remote::controller(&controller.api_addr().to_string(), None).unwrap();
         let mut joining = JoinSet::new();
-        for host in plan.workers.into_iter().chain([plan.server]) {
-            let member = JobMember { job: job.clone(), token: token.clone(), host };
+        let workers = plan.workers.iter().map(|host| JobMember::worker(&job, &token, host));
+        for member in workers.chain([JobMember::server(&job, &token, &plan.server)]) {
             joining.spawn(join(remote.clone(), member));
         }
         let mut workers = BTreeMap::new();
@@ -50,11 +53,12 @@ impl Team {
         for (agent, membership) in joining.join_all().await {
             match agent {
                 Agent::Worker(rank, agent) => drop(workers.insert(rank, Arc::new(agent))),
-                Agent::Server(agent) => server = Some(agent),
+                Agent::Server(config, agent) => server = Some((config, agent)),
             }
             memberships.push(membership);
         }
-        Self { workers, _server: server.unwrap(), _memberships: memberships }
+        let (config, server) = server.unwrap();
+        Self { workers, server, server_config: *config, _memberships: memberships }
     }
 
     /// Lets every worker reduce its values, and gives back what each of them got, by rank.
@@ -103,7 +107,10 @@ async fn join(controller: Remote, member: JobMember) -> (Agent, Membership) {
         Role::Worker { rank, .. } => {
             Agent::Worker(rank.get(), WorkerAgent::start(&config, Timers::default(), port).unwrap())
         }
-        Role::Server { .. } => Agent::Server(ServerAgent::start(&config, port).unwrap()),
+        Role::Server { .. } => {
+            let agent = ServerAgent::start(&config, port).unwrap();
+            Agent::Server(config, agent)
+        }
     };
     (agent, membership)
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
@@ -47,6 +47,9 @@ pub const PLAIN: &str = r#"
     ends = ["hub", "ps"]
 "#;
 
+/// A busy machine may take long; nothing here waits so long when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -61,6 +64,7 @@ pub fn config(topology: Topology) -> ControllerConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: None,
         switch_patience: Duration::from_secs(10),
+        state: None,
     }
 }
 
@@ -104,9 +108,20 @@ pub struct Member {
 
 impl Member {
     pub async fn join(client: &mut Client, job: &str, token: &[u8], host: &str) -> Result<Self, Status> {
-        let request = v1::JoinRequest { job: job.into(), token: token.to_vec(), host: host.into() };
+        let request = v1::JoinRequest {
+            job: job.into(),
+            token: token.to_vec(),
+            host: host.into(),
+            ..v1::JoinRequest::default()
+        };
+        Self::join_as(client, request).await
+    }
+
+    /// Joins with all that can be said.
+    pub async fn join_as(client: &mut Client, request: v1::JoinRequest) -> Result<Self, Status> {
+        let host = request.host.clone();
         let events = client.join(request).await?.into_inner();
-        Ok(Self { host: host.into(), events })
+        Ok(Self { host, events })
     }
 
     pub async fn next(&mut self) -> Option<Event> {
@@ -119,6 +134,21 @@ impl Member {
             Some(Event::Start(config)) => JobConfig::try_from(config).unwrap(),
             other => panic!("{}: {other:?}", self.host),
         }
+    }
+
+    /// Waits for a change of generation, and checks what comes with it.
+    pub async fn changed(&mut self) -> JobConfig {
+        match self.next().await {
+            Some(Event::Change(config)) => JobConfig::try_from(config).unwrap(),
+            other => panic!("{}: {other:?}", self.host),
+        }
+    }
+
+    /// Waits until it is told that the job goes on without it, which is the last event.
+    pub async fn removed(&mut self) -> String {
+        let Some(Event::Removed(removed)) = self.next().await else { panic!("{}: not removed", self.host) };
+        assert_eq!(self.next().await, None);
+        removed.reason
     }
 
     /// Waits for the failure, which is the last event.
@@ -157,4 +187,13 @@ pub async fn list(client: &mut Client) -> Vec<v1::Job> {
 pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.err().unwrap();
     (status.code(), status.message().to_owned())
+}
+
+/// Waits until something is so.
+pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

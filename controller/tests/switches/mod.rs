@@ -6,6 +6,8 @@
     reason = "tests may unwrap, and each uses its part"
 )]
 
+pub mod gate;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -24,6 +26,9 @@ use tributary_topology::Topology;
 
 const PROGRAM: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
 const PATIENCE: Duration = Duration::from_secs(10);
+
+#[allow(unused_imports, reason = "each test uses its part")]
+pub use crate::common::eventually;
 
 /// Ports of a switch by their number.
 pub type Ports = Vec<(u16, Box<dyn FramePort>)>;
@@ -168,13 +173,4 @@ pub fn program_with_small_table(table: &str, size: u64) -> TempDir {
     let p4info = format!("{before}name: \"{table}\"{after}");
     fs::write(directory.path().join(PROGRAM[1]), p4info).unwrap();
     directory
-}
-
-/// Waits until something is so.
-pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -8,7 +8,9 @@ use tributary_protocol::{AllReduce, GradientData};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError};
 
 use super::jobs::Jobs;
-use super::member::{Member, Phase, Running};
+use super::member::{Member, Phase};
+use super::running::Running;
+use crate::worker::Terms;
 
 /// This host's access to the fabric.
 pub(crate) struct HostFabric(pub(crate) Arc<Jobs>);
@@ -31,7 +33,7 @@ impl Fabric for HostFabric {
         token: &[u8],
         length: usize,
     ) -> Result<Box<dyn Contributor>, FabricError> {
-        let member = self.0.attach(job, token).await.map_err(|status| words(&status))?;
+        let member = self.0.attach(job, token, false).await.map_err(|status| words(&status))?;
         Ok(Box::new(GroupMember { member, length }))
     }
 }
@@ -50,7 +52,7 @@ impl Contributor for GroupMember {
         let agent = Arc::clone(&running);
         // The sum comes back to everyone, and is the server's alone to use.
         let reduced =
-            tokio::task::spawn_blocking(move || agent.agent.all_reduce(operation).map(drop)).await?;
+            tokio::task::spawn_blocking(move || agent.reduce(operation, Terms::default()).map(drop)).await?;
         if let Err(error) = &reduced {
             running.report_wrong_sum(error).await;
         }

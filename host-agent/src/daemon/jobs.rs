@@ -9,10 +9,11 @@ use tonic::{Code, Status};
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
-use super::member::{Member, Running};
+use super::member::Member;
+use super::running::Running;
 use super::session::shutting_down;
 use crate::error::JoinError;
-use crate::join::{JobMember, Membership};
+use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
 
 /// Everything that the agent takes part in.
@@ -47,14 +48,18 @@ impl Jobs {
         }
     }
 
-    /// The member of that job, for one process: the one that is there, or a new one.
-    pub(crate) async fn attach(&self, job: &str, token: &[u8]) -> Result<Arc<Member>, Status> {
-        let present = self.state().members.get(job).filter(|member| !member.is_over()).cloned();
+    /// The member of that job, for one process, elastic or not: the one that is there, or a new one.
+    pub(crate) async fn attach(&self, job: &str, token: &[u8], elastic: bool) -> Result<Arc<Member>, Status> {
+        let present = self.state().members.get(job).cloned();
         if let Some(member) = present {
-            member.attach(token)?;
-            return Ok(member);
+            // A process may come again as soon as it has died.
+            member.settle().await;
+            if !member.is_over() {
+                member.attach(token)?;
+                return Ok(member);
+            }
         }
-        let member = JobMember { job: job.into(), token: token.into(), host: self.host.clone() };
+        let member = JobMember { elastic, ..JobMember::worker(job, token, &self.host) };
         let membership = Membership::join(&self.controller, member).await.map_err(|e| join_status(&e))?;
         self.admit(job, token, membership)
     }
@@ -111,7 +116,8 @@ impl Jobs {
 fn join_status(error: &JoinError) -> Status {
     let code = match error {
         JoinError::Refused { code, .. } => *code,
-        JoinError::Connect(_) | JoinError::Closed => Code::Unavailable,
+        JoinError::Connect(_) => Code::Unavailable,
+        JoinError::Over => Code::Aborted,
         JoinError::BadConfig(_) | JoinError::UnknownEvent => Code::Internal,
     };
     Status::new(code, error.to_string())

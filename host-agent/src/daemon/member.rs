@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::Status;
-use tributary_api::{JobConfig, Role};
-use tributary_protocol::{CollectiveError, Timers};
-use tributary_wire::Rank;
+use tributary_protocol::Timers;
 
-use crate::error::{AgentError, JobError};
-use crate::join::{Membership, Speaker};
-use crate::part::{self, OpenPort};
-use crate::worker::WorkerAgent;
+use super::running::Running;
+use crate::error::JobError;
+use crate::membership::{Membership, Speaker};
+use crate::part::{self, JobAgent, OpenPort};
 
 /// How long a job that nobody here needs any more may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -35,6 +33,11 @@ pub(crate) struct Member {
     leave: mpsc::UnboundedSender<Leave>,
     /// Whether a process uses it.
     in_use: AtomicBool,
+    /// Whether it is on its way out of the job.
+    leaving: AtomicBool,
+    pub(crate) speaker: Speaker,
+    /// Since when the controller has been away.
+    pub(crate) away: watch::Receiver<Option<Instant>>,
 }
 
 /// Where a membership is in its life.
@@ -48,32 +51,6 @@ pub(crate) enum Phase {
     Over(Result<(), String>),
 }
 
-/// A started member.
-pub(crate) struct Running {
-    pub(crate) agent: WorkerAgent,
-    pub(crate) rank: Rank,
-    pub(crate) config: JobConfig,
-    speaker: Speaker,
-}
-
-impl std::fmt::Debug for Running {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("job", &self.config.name).field("rank", &self.rank).finish()
-    }
-}
-
-impl Running {
-    /// If an all-reduce failed for a sum that must not be believed, tells the controller; the job fails for that.
-    pub(crate) async fn report_wrong_sum(&self, error: &AgentError) {
-        if !matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })) {
-            return;
-        }
-        if let Err(error) = self.speaker.clone().report_fault(&error.to_string()).await {
-            tracing::warn!(job = self.config.name, %error, "cannot report a fault");
-        }
-    }
-}
-
 impl Member {
     /// A member, and the work that it is: a future to be spawned, which lasts until the job is over.
     pub(crate) fn new(
@@ -84,6 +61,7 @@ impl Member {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (phases, phase) = watch::channel(Phase::Waiting);
         let (leave, leaving) = mpsc::unbounded_channel();
+        let (speaker, away) = (membership.speaker(), membership.away());
         let work = async move {
             let job = membership.job().to_owned();
             tracing::info!(job, "joined; waiting for the other members");
@@ -95,7 +73,8 @@ impl Member {
             // The agent, and with it the port, ends with the last one who knows of it.
             phases.send_replace(Phase::Over(end.map_err(|error| error.to_string())));
         };
-        (Self { token, phase, leave, in_use: AtomicBool::new(false) }, work)
+        let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
+        (Self { token, phase, leave, in_use, leaving, speaker, away }, work)
     }
 
     /// The phase as it is, and how to wait for the next one.
@@ -105,6 +84,14 @@ impl Member {
 
     pub(crate) fn is_over(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Over(_))
+    }
+
+    /// If it is on its way out of the job, waits until it is out.
+    pub(crate) async fn settle(&self) {
+        if self.leaving.load(Ordering::Acquire) {
+            // An error means that it is out.
+            let _ = self.phase.clone().wait_for(|phase| matches!(phase, Phase::Over(_))).await;
+        }
     }
 
     /// The agent, if it is at work.
@@ -133,8 +120,9 @@ impl Member {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Leaves the job, which fails for that.
+    /// Leaves the job, which goes on without this host, or fails if it is rigid.
     pub(crate) fn leave(&self, reason: &str) {
+        self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, reason);
     }
 
@@ -177,28 +165,18 @@ async fn take_part(
             return Err(JobError::Left { job, reason });
         }
     };
-    let running = match start(&config, timers, open_port, &membership) {
+    let started = open_port().and_then(|port| Running::start(&config, timers, port, &membership));
+    let running = match started {
         Ok(running) => Arc::new(running),
         Err(error) => return Err(part::give_up(membership, error).await),
     };
-    tracing::info!(job, rank = %running.rank, workers = config.ranks.len(), "the job has started");
+    let (generation, workers) = (config.generation, config.ranks.len());
+    tracing::info!(job, rank = %running.rank, generation, workers, "the job has started");
     phases.send_replace(Phase::Running(Arc::clone(&running)));
-    let end = part::see_through(membership, &job, running.agent.ended(), leave).await;
-    running.agent.end(&part::reason(&end));
+    let agent = JobAgent::Worker(Arc::clone(&running.agent));
+    let end = part::see_through(membership, &agent, generation, leave).await;
+    agent.end(&part::reason(&end));
     end
-}
-
-fn start(
-    config: &JobConfig,
-    timers: Timers,
-    open_port: &OpenPort,
-    membership: &Membership,
-) -> Result<Running, AgentError> {
-    let Role::Worker { rank, .. } = config.role else {
-        return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
-    };
-    let agent = WorkerAgent::start(config, timers, open_port()?)?;
-    Ok(Running { agent, rank, config: config.clone(), speaker: membership.speaker() })
 }
 
 #[cfg(test)]

@@ -7,13 +7,17 @@
 mod fabric;
 mod jobs;
 mod member;
+mod memory;
+mod messages;
 mod reducing;
+mod running;
 mod segment;
 mod segments;
 mod service;
 mod session;
 mod socket;
 mod training;
+mod waiting;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -24,12 +28,14 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tributary_api::agent::v1::agent_server::AgentServer;
+use tributary_api::v1;
 use tributary_protocol::{Timers, WorkerStats};
 use tributary_transport::Remote;
 use tributary_wire::Rank;
 
 use crate::AgentStats;
-use crate::part::OpenPort;
+use crate::attend::{AttendConfig, Attendance, Duties};
+use crate::part::{OpenPort, Servers};
 use jobs::Jobs;
 use service::Service;
 use session::Sessions;
@@ -60,6 +66,7 @@ pub struct AgentDaemon;
 /// An agent at work.
 pub struct RunningAgent {
     jobs: Arc<Jobs>,
+    servers: Servers,
     sessions: Arc<Sessions>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
@@ -75,7 +82,9 @@ impl AgentDaemon {
     /// [`SocketError`]: another agent has the socket, or it cannot be made.
     pub fn start(config: AgentConfig) -> Result<RunningAgent, SocketError> {
         let (listener, socket) = socket::listen(&config.socket)?;
-        let jobs = Arc::new(Jobs::new(config.host, config.controller, config.open_port, config.timers));
+        let AgentConfig { host, controller, open_port, timers, .. } = config;
+        let servers = Servers::new(host.clone(), controller.clone(), Arc::clone(&open_port));
+        let jobs = Arc::new(Jobs::new(host, controller, open_port, timers));
         let (stop, stopped) = oneshot::channel::<()>();
         let sessions = Arc::new(Sessions::default());
         let service = Service { jobs: Arc::clone(&jobs), sessions: Arc::clone(&sessions) };
@@ -92,7 +101,7 @@ impl AgentDaemon {
                 failed.send_replace(Some(error.to_string()));
             }
         });
-        Ok(RunningAgent { jobs, sessions, stop: Some(stop), server, failure, _socket: socket })
+        Ok(RunningAgent { jobs, servers, sessions, stop: Some(stop), server, failure, _socket: socket })
     }
 }
 
@@ -116,7 +125,7 @@ impl AgentObserver {
     pub fn stats(&self) -> Vec<JobStats> {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
         // An agent that ends meanwhile is not under way any more.
-        let stats = |(job, running): (String, Arc<member::Running>)| {
+        let stats = |(job, running): (String, Arc<running::Running>)| {
             Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()? })
         };
         running.into_iter().filter_map(stats).collect()
@@ -129,6 +138,17 @@ impl RunningAgent {
         AgentObserver(Arc::downgrade(&self.jobs))
     }
 
+    /// The jobs that this host serves, on orders of the controller.
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Makes this host known to the controller. Must be called in a tokio runtime.
+    pub fn attend(&self, config: AttendConfig) -> Attendance {
+        let duties = AgentDuties { jobs: Arc::downgrade(&self.jobs), servers: self.servers.clone() };
+        Attendance::start(config, Arc::new(duties))
+    }
+
     /// Waits until processes cannot be served any more, which happens when the socket fails, and says why.
     pub async fn failed(&self) -> String {
         self.failure
@@ -138,13 +158,36 @@ impl RunningAgent {
             .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
     }
 
-    /// Leaves all trainings, and all jobs, which fail for that, and stops.
+    /// Leaves all trainings and all jobs, and stops. A controller that does not answer is not waited for long.
     pub async fn shutdown(mut self) {
+        let reason = "its agent was shut down";
         self.sessions.shut_down();
-        self.jobs.leave_all("its agent was shut down").await;
+        tokio::join!(self.jobs.leave_all(reason), self.servers.leave_all(reason));
         self.stop = None;
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
             self.server.abort();
         }
+    }
+}
+
+/// What an agent does for the controller.
+struct AgentDuties {
+    jobs: Weak<Jobs>,
+    servers: Servers,
+}
+
+#[tonic::async_trait]
+impl Duties for AgentDuties {
+    async fn progress(&self) -> Vec<v1::JobProgress> {
+        let running = self.jobs.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
+        let mut progress = Vec::new();
+        for (_, running) in running {
+            progress.push(running.progress().await);
+        }
+        progress
+    }
+
+    fn serve(&self, job: &str, token: &[u8]) {
+        Duties::serve(&self.servers, job, token);
     }
 }

@@ -1,16 +1,21 @@
 //! A training process's use of a job's all-reduces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex as AsyncMutex;
 use tonic::Status;
 use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, Reduced};
 
-use super::member::{Member, Running};
+use super::member::Member;
+use super::memory;
+use super::messages;
+use super::running::Running;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
 use crate::error::AgentError;
+use crate::worker::{Outcome, Reduction, Terms};
 
 /// One process's use of one job.
 #[derive(Debug)]
@@ -39,21 +44,25 @@ impl Reducing {
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
+        let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
+        let deadline = milliseconds.map(Duration::from_millis);
+        let terms = Terms { deadline, regroup: request.regroup_generation };
         let turn = Arc::clone(&self.turn).lock_owned().await;
+        let held = memory::hold(place.bytes())?;
         let agent = Arc::clone(&running);
         // The turn ends with the work, not with the caller's patience.
         let work = move || {
-            let reduced = reduce(&agent, &segment, place, request.name, request.weight);
-            drop(turn);
+            let reduced = reduce(&agent, &segment, place, (request.name, request.weight), terms);
+            drop((held, turn));
             reduced
         };
         let reduced = tokio::task::spawn_blocking(work).await;
         match reduced.map_err(|error| Status::internal(error.to_string()))? {
-            Ok(reduced) => Ok(response(&reduced)),
+            Ok(reduction) => Ok(messages::all_reduced(&reduction)),
             Err(ReduceError::Segment(error)) => Err(segments::unusable(error)),
             Err(ReduceError::Agent(error)) => {
                 running.report_wrong_sum(&error).await;
-                Err(agent_status(&error))
+                Err(agent_status(&error, running.away()))
             }
         }
     }
@@ -68,27 +77,20 @@ enum ReduceError {
     Agent(#[from] AgentError),
 }
 
-/// Blocks until the result is in its place.
+/// Blocks until the result is in its place, if there is one.
 fn reduce(
     running: &Running,
     segment: &Segment,
     place: Place,
-    name: String,
-    weight: u32,
-) -> Result<Reduced, ReduceError> {
+    (name, weight): (String, u32),
+    terms: Terms,
+) -> Result<Reduction, ReduceError> {
     let data = segment.read(place)?;
-    let reduced = running.agent.all_reduce(AllReduce { name, data, weight })?;
-    segment.write(place, &reduced.sums)?;
-    Ok(reduced)
-}
-
-fn response(reduced: &Reduced) -> v1::AllReduceResponse {
-    let run = |run: &tributary_protocol::Run| v1::Run {
-        elements: run.len as u64,
-        weight: run.weight,
-        contributors: run.contributors,
-    };
-    v1::AllReduceResponse { runs: reduced.runs.iter().map(run).collect() }
+    let reduction = running.reduce(AllReduce { name, data, weight }, terms)?;
+    if let Outcome::Reduced(Reduced { sums, .. }) = &reduction.outcome {
+        segment.write(place, sums)?;
+    }
+    Ok(reduction)
 }
 
 fn element_type(number: i32) -> Result<ElementType, Status> {
@@ -102,14 +104,19 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
     }
 }
 
-/// In the API's terms.
-pub(super) fn agent_status(error: &AgentError) -> Status {
+/// In the API's terms; `away` says how long the controller has been away, if it is.
+pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {
         AgentError::Collective(_) => Status::failed_precondition(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
-        AgentError::Ended { .. } => Status::aborted(message),
+        AgentError::Deadline { .. } => Status::deadline_exceeded(match away {
+            Some(time) => format!("{message}; the controller has been away for {time:.1?}"),
+            None => message,
+        }),
+        AgentError::Ended { .. } | AgentError::Regroup { .. } => Status::aborted(message),
         AgentError::OtherRole { .. }
+        | AgentError::Change { .. }
         | AgentError::Config(_)
         | AgentError::Frame(_)
         | AgentError::System { .. }

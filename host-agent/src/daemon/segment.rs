@@ -46,6 +46,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// How many bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.element_type.bytes().saturating_mul(self.count as u64)
+    }
+
     /// How many elements.
     pub(crate) fn count(self) -> usize {
         self.count
@@ -101,7 +106,11 @@ impl Segment {
 
     /// As [`read`](Self::read), for a type that is known to be the place's.
     pub(crate) fn read_elements<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<T>> {
-        let mut elements = vec![T::zeroed(); place.count];
+        let mut elements = Vec::new();
+        elements
+            .try_reserve_exact(place.count)
+            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+        elements.resize(place.count, T::zeroed());
         self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place.offset)?;
         Ok(elements)
     }

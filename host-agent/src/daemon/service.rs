@@ -19,13 +19,15 @@ use tributary_transport::{ClientTls, Remote};
 
 use super::fabric::HostFabric;
 use super::jobs::Jobs;
-use super::member::{Phase, Running};
+use super::member::Phase;
+use super::messages::started;
 use super::reducing::{Reducing, agent_status};
 use super::session::{OpenSession, Part, Session, SessionId, Sessions};
 use super::training::Training;
+use super::waiting;
 
-/// Started, and Failed or Ended: no job has more events.
-const EVENTS: usize = 2;
+/// Events that the process has not taken yet: Started, Failed or Ended, and some that say what it waits for.
+const EVENTS: usize = 4;
 
 pub(crate) struct Service {
     pub(crate) jobs: Arc<Jobs>,
@@ -39,14 +41,17 @@ impl Agent for Service {
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let owner = owner(&request)?;
-        let v1::OpenJobRequest { job, token } = request.into_inner();
-        let member = self.jobs.attach(&job, &token).await?;
-        let phases = member.phase();
-        let session = self.sessions.open(Session::new(Part::Job(Reducing::new(member)), owner));
+        let v1::OpenJobRequest { job, token, elastic } = request.into_inner();
+        let member = self.jobs.attach(&job, &token, elastic).await?;
+        let reducing = Reducing::new(Arc::clone(&member));
+        let session = self.sessions.open(Session::new(Part::Job(reducing), owner));
         let (sender, events) = mpsc::channel(EVENTS);
         let (jobs, id) = (Arc::clone(&self.jobs), session.id);
         tokio::spawn(async move {
-            tell(phases, id, &jobs.host, &sender).await;
+            tokio::select! {
+                () = tell(member.phase(), id, &jobs.host, &sender) => {}
+                () = waiting::say(&job, &member, &sender) => {}
+            }
             // The stream stays until the process has done with it: with it the session would go, and why the
             // job is over.
             stay(&jobs, &sender).await;
@@ -131,7 +136,7 @@ impl Agent for Service {
         let running = self.sessions.find(&request.into_inner().session)?.job()?.member.running()?;
         let stats = tokio::task::spawn_blocking(move || running.agent.stats()).await;
         let stats = stats.map_err(|error| Status::internal(error.to_string()))?;
-        let stats = stats.map_err(|error| agent_status(&error))?;
+        let stats = stats.map_err(|error| agent_status(&error, None))?;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Response::new(v1::StatsResponse {
             slices_sent: stats.protocol.sent,
@@ -187,7 +192,11 @@ async fn tell(
         let phase = phases.borrow_and_update().clone();
         let event = match phase {
             Phase::Waiting => None,
-            Phase::Running(running) => Some(Event::Started(started(session, host, &running))),
+            Phase::Running(running) => {
+                // An agent that has ended already is the next phase's to tell of.
+                let situation = running.agent.situation().await.ok();
+                situation.map(|situation| Event::Started(started(session, host, &running, situation)))
+            }
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
             Phase::Over(Err(reason)) => Some(Event::Failed(v1::Failed { reason })),
         };
@@ -204,16 +213,6 @@ async fn tell(
             changed = phases.changed() => if changed.is_err() { return },
             () = events.closed() => return,
         }
-    }
-}
-
-fn started(session: SessionId, host: &str, running: &Running) -> v1::Started {
-    v1::Started {
-        session: session.to_vec(),
-        rank: running.rank.get().into(),
-        ranks: running.config.ranks.iter().map(|rank| rank.get().into()).collect(),
-        window: running.config.window,
-        host: host.into(),
     }
 }
 

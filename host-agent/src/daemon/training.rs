@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use tributary_api::agent::v1;
 use tributary_ps::client::{Client, ClientError, ClientOptions, Step};
 
+use super::memory;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
 
@@ -120,7 +121,13 @@ fn find(segments: &Segments, values: Option<v1::Values>) -> Result<Values, Statu
 impl Values {
     async fn read(&self) -> Result<Vec<f32>, Status> {
         let (segment, place) = (Arc::clone(&self.segment), self.place);
-        blocking(move || segment.read_elements(place)).await
+        let held = memory::hold(place.bytes())?;
+        blocking(move || {
+            let read = segment.read_elements(place);
+            drop(held);
+            read
+        })
+        .await
     }
 
     async fn write(&self, values: Vec<f32>) -> Result<(), Status> {

@@ -1,53 +1,130 @@
-//! A controller that knows one job: it starts the job when all workers have joined, and fails it when one goes, or
-//! ends it.
+//! A controller that knows one job: it starts the job when all workers have joined, and does else what its test wants.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::transport::Server;
-use tonic::{Request, Response, Status};
-use tributary_api::JobConfig;
+use tonic::{Request, Response, Status, Streaming};
+use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_server::{Controller, ControllerServer};
-use tributary_api::v1::{self, job_event::Event};
+use tributary_api::v1::{self, host_order::Order, host_report::Report, job_event::Event};
+use tributary_api::{JobConfig, MAX_MESSAGE_BYTES};
 use tributary_transport::Remote;
 
 /// The job's.
 pub(crate) const TOKEN: &[u8] = b"token";
+/// The node that every host is told to be.
+pub(crate) const NODE: u32 = 4711;
 
 type Events = mpsc::Sender<Result<v1::JobEvent, Status>>;
+type Orders = mpsc::Sender<Result<v1::HostOrder, Status>>;
 
 pub(crate) struct Directory {
     address: String,
     /// What members have said, as it comes.
     news: mpsc::UnboundedReceiver<String>,
-    all: Arc<Mutex<Vec<String>>>,
-    members: Arc<Mutex<Members>>,
+    answers: mpsc::UnboundedReceiver<v1::AnswerRequest>,
+    state: Arc<Mutex<State>>,
+}
+
+/// What the test and the service share.
+struct State {
+    /// Of the workers on w0, w1 and so on, until they have all joined.
+    configs: Vec<JobConfig>,
+    /// Whether the job fails with its first member.
+    rigid: bool,
+    over: bool,
+    /// Those who have joined, by host, a server's with its role.
+    members: BTreeMap<String, Events>,
+    /// Daemons that attend.
+    hosts: BTreeMap<String, Orders>,
+    probe_interval: u32,
+    waiting_for: Vec<String>,
+    heard: mpsc::UnboundedSender<String>,
+    answered: mpsc::UnboundedSender<v1::AnswerRequest>,
+    /// All that was said.
+    all: Vec<String>,
+    /// The last one of each host.
+    heartbeats: BTreeMap<String, v1::Heartbeat>,
 }
 
 impl Directory {
-    /// Worker 0 is on host w0, and so on.
+    /// Worker 0 is on host w0, and so on. The job fails with the first member that goes.
     pub(crate) async fn start(configs: Vec<JobConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (heard, news) = mpsc::unbounded_channel();
-        let all = Arc::new(Mutex::new(Vec::new()));
-        let members = Arc::new(Mutex::default());
-        let service = Service { configs, members: Arc::clone(&members), heard, all: Arc::clone(&all) };
-        let serving = Server::builder().add_service(ControllerServer::new(service));
+        let ((heard, news), (answered, answers)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let state = Arc::new(Mutex::new(State {
+            configs,
+            rigid: true,
+            over: false,
+            members: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            probe_interval: 0,
+            waiting_for: Vec::new(),
+            heard,
+            answered,
+            all: Vec::new(),
+            heartbeats: BTreeMap::new(),
+        }));
+        let service = ControllerServer::new(Service(Arc::clone(&state)));
+        let service = service.max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let serving = Server::builder().add_service(service);
         tokio::spawn(serving.serve_with_incoming(TcpListenerStream::new(listener)));
-        Self { address, news, all, members }
+        Self { address, news, answers, state }
+    }
+
+    /// The others go on when a member leaves.
+    pub(crate) fn carry_on(&self) {
+        self.state().rigid = false;
+    }
+
+    /// Nobody may come back.
+    pub(crate) fn forget(&self) {
+        self.state().over = true;
+    }
+
+    /// What every host is told to do.
+    pub(crate) fn probe_every(&self, milliseconds: u32) {
+        self.state().probe_interval = milliseconds;
+    }
+
+    /// What it says that the job waits for.
+    pub(crate) fn waits_for(&self, what: &str) {
+        self.state().waiting_for = vec![what.to_owned()];
     }
 
     /// Ends the job, and waits until all members have let go of it.
     pub(crate) async fn end(&self) {
-        let members = std::mem::take(&mut *self.members.lock().unwrap());
+        let members = std::mem::take(&mut self.state().members);
         tell(&members, &Event::Ended(v1::JobEnded {}));
         for events in members.into_values() {
             events.closed().await;
         }
+    }
+
+    /// Tells one member something.
+    pub(crate) async fn tell(&self, member: &str, event: Event) {
+        let events = self.state().members.get(member).cloned().unwrap();
+        events.send(Ok(v1::JobEvent { event: Some(event) })).await.unwrap();
+    }
+
+    /// Tells one host's daemon something.
+    pub(crate) async fn order(&self, host: &str, order: Order) {
+        let orders = self.state().hosts.get(host).cloned().unwrap();
+        orders.send(Ok(v1::HostOrder { order: Some(order) })).await.unwrap();
+    }
+
+    /// Closes a member's stream of events, without a word.
+    pub(crate) fn hang_up(&self, member: &str) {
+        self.state().members.remove(member);
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     pub(crate) fn remote(&self) -> Remote {
@@ -56,7 +133,7 @@ impl Directory {
 
     /// All that was said, sorted: members speak at the same time.
     pub(crate) fn heard(&self) -> Vec<String> {
-        let mut heard = self.all.lock().unwrap().clone();
+        let mut heard = self.state().all.clone();
         heard.sort();
         heard
     }
@@ -70,36 +147,80 @@ impl Directory {
             }
         }
     }
+
+    /// Forgets what was said so far, for [`wait_for`](Self::wait_for).
+    pub(crate) fn listen_from_now_on(&mut self) {
+        while self.news.try_recv().is_ok() {}
+    }
+
+    /// The next answer that a member gives, and who it is.
+    pub(crate) async fn answer(&mut self) -> (String, u32, Answer) {
+        let v1::AnswerRequest { host, generation, answer, .. } = self.answers.recv().await.unwrap();
+        (host, generation, answer.unwrap())
+    }
+
+    /// Where so many members say that they stand, by their host.
+    pub(crate) async fn standings(&mut self, members: usize) -> BTreeMap<String, v1::Standing> {
+        let mut standings = BTreeMap::new();
+        while standings.len() < members {
+            let (host, _, Answer::Standing(standing)) = self.answer().await else { panic!("no standing") };
+            standings.insert(host, standing);
+        }
+        standings
+    }
+
+    /// What a host's daemon has said last.
+    pub(crate) fn heartbeat(&self, host: &str) -> Option<v1::Heartbeat> {
+        self.state().heartbeats.get(host).cloned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
 }
 
-/// Those who have joined, by host.
-type Members = BTreeMap<String, Events>;
-
-fn tell(members: &Members, event: &Event) {
+fn tell(members: &BTreeMap<String, Events>, event: &Event) {
     for events in members.values() {
         // One that has gone needs no telling.
         let _ = events.try_send(Ok(v1::JobEvent { event: Some(event.clone()) }));
     }
 }
 
-struct Service {
-    configs: Vec<JobConfig>,
-    members: Arc<Mutex<Members>>,
-    heard: mpsc::UnboundedSender<String>,
-    all: Arc<Mutex<Vec<String>>>,
-}
-
-impl Service {
-    fn hear(&self, what: String) {
-        self.all.lock().unwrap().push(what.clone());
+impl State {
+    fn hear(&mut self, what: String) {
+        self.all.push(what.clone());
         // A test that is over does not listen.
         let _ = self.heard.send(what);
     }
 
-    fn fail(&self, reason: String) {
-        let members = std::mem::take(&mut *self.members.lock().unwrap());
-        tell(&members, &Event::Failed(v1::JobFailed { reason: reason.clone() }));
+    /// A member is lost.
+    fn lose(&mut self, member: &str, reason: String) {
+        if self.rigid {
+            let members = std::mem::take(&mut self.members);
+            tell(&members, &Event::Failed(v1::JobFailed { reason: reason.clone() }));
+        } else {
+            self.members.remove(member);
+        }
         self.hear(reason);
+    }
+
+    fn start_when_complete(&mut self) {
+        let workers: Vec<_> = (0..self.configs.len()).map(|rank| format!("w{rank}")).collect();
+        if !workers.iter().all(|worker| self.members.contains_key(worker)) {
+            return;
+        }
+        for (worker, config) in workers.iter().zip(std::mem::take(&mut self.configs)) {
+            let event = Some(Event::Start((&config).into()));
+            self.members[worker].try_send(Ok(v1::JobEvent { event })).unwrap();
+        }
+    }
+}
+
+struct Service(Arc<Mutex<State>>);
+
+impl Service {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
     }
 }
 
@@ -107,23 +228,79 @@ fn check_token(token: &[u8]) -> Result<(), Status> {
     if token == TOKEN { Ok(()) } else { Err(Status::permission_denied("wrong token for this job")) }
 }
 
+/// A host may be in the job in both roles.
+fn member(host: &str, role: i32) -> String {
+    match v1::MemberRole::try_from(role).unwrap() {
+        v1::MemberRole::Server => format!("{host} as the server"),
+        v1::MemberRole::Worker | v1::MemberRole::Unspecified => host.to_owned(),
+    }
+}
+
 #[tonic::async_trait]
 impl Controller for Service {
     type JoinStream = ReceiverStream<Result<v1::JobEvent, Status>>;
 
-    async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<Self::JoinStream>, Status> {
-        let v1::JoinRequest { token, host, .. } = request.into_inner();
-        check_token(&token)?;
-        self.hear(format!("{host} joins"));
-        let (sender, events) = mpsc::channel(2);
-        let mut members = self.members.lock().unwrap();
-        members.insert(host, sender);
-        if members.len() == self.configs.len() {
-            for (events, config) in members.values().zip(&self.configs) {
-                let event = Some(Event::Start(config.into()));
-                events.try_send(Ok(v1::JobEvent { event })).unwrap();
-            }
+    type AttendStream = ReceiverStream<Result<v1::HostOrder, Status>>;
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::HostReport>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        let mut reports = request.into_inner();
+        let first = reports.message().await?.and_then(|report| report.report);
+        let Some(Report::Hello(hello)) = first else { return Err(Status::invalid_argument("no Hello")) };
+        let v1::Hello { host, version, mac, serves, works } = hello;
+        if !host.starts_with('w') {
+            return Err(Status::not_found(format!("there is no host {host:?}")));
         }
+        let (orders, stream) = mpsc::channel(4);
+        let order = {
+            let mut state = self.state();
+            state.hear(format!("{host} attends: version {version}, {mac:?}, serves {serves}, works {works}"));
+            state.hosts.insert(host.clone(), orders.clone());
+            let probe_interval_milliseconds = state.probe_interval;
+            Some(Order::Welcome(v1::Welcome { node: NODE, probe_interval_milliseconds }))
+        };
+        orders.try_send(Ok(v1::HostOrder { order })).unwrap();
+        let state = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            while let Ok(Some(v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) })) =
+                reports.message().await
+            {
+                state.lock().unwrap().heartbeats.insert(host.clone(), heartbeat);
+            }
+            state.lock().unwrap().hear(format!("{host} attends no more"));
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn answer(
+        &self,
+        request: Request<v1::AnswerRequest>,
+    ) -> Result<Response<v1::AnswerResponse>, Status> {
+        let request = request.into_inner();
+        check_token(&request.token)?;
+        // A test that is over does not listen.
+        let _ = self.state().answered.send(request);
+        Ok(Response::new(v1::AnswerResponse {}))
+    }
+
+    async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<Self::JoinStream>, Status> {
+        let v1::JoinRequest { token, host, role, elastic, resume_generation, .. } = request.into_inner();
+        check_token(&token)?;
+        let member = member(&host, role);
+        let (sender, events) = mpsc::channel(8);
+        let mut state = self.state();
+        if state.over {
+            return Err(Status::failed_precondition("the job is over: it was ended"));
+        }
+        state.members.insert(member.clone(), sender);
+        state.hear(match (resume_generation, elastic) {
+            (0, false) => format!("{member} joins"),
+            (0, true) => format!("{member} joins, elastic"),
+            (generation, _) => format!("{member} comes back in generation {generation}"),
+        });
+        state.start_when_complete();
         Ok(Response::new(ReceiverStream::new(events)))
     }
 
@@ -133,15 +310,32 @@ impl Controller for Service {
     ) -> Result<Response<v1::ReportFaultResponse>, Status> {
         let v1::ReportFaultRequest { token, host, description, .. } = request.into_inner();
         check_token(&token)?;
-        self.fail(format!("{host} reports: {description}"));
+        self.state().lose(&host, format!("{host} reports: {description}"));
         Ok(Response::new(v1::ReportFaultResponse {}))
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
-        let v1::LeaveRequest { token, host, reason, .. } = request.into_inner();
+        let v1::LeaveRequest { token, host, reason, role, .. } = request.into_inner();
         check_token(&token)?;
-        self.fail(format!("{host} leaves: {reason}"));
+        let member = member(&host, role);
+        self.state().lose(&member, format!("{member} leaves: {reason}"));
         Ok(Response::new(v1::LeaveResponse {}))
+    }
+
+    async fn list_switches(
+        &self,
+        _: Request<v1::ListSwitchesRequest>,
+    ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
+    async fn list_jobs(
+        &self,
+        _: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let waiting_for = self.state().waiting_for.clone();
+        let job = v1::Job { name: "star".into(), waiting_for, ..v1::Job::default() };
+        Ok(Response::new(v1::ListJobsResponse { jobs: vec![job] }))
     }
 
     async fn create_job(
@@ -152,13 +346,6 @@ impl Controller for Service {
     }
 
     async fn end_job(&self, _: Request<v1::EndJobRequest>) -> Result<Response<v1::EndJobResponse>, Status> {
-        Err(Status::unimplemented("not an agent's call"))
-    }
-
-    async fn list_jobs(
-        &self,
-        _: Request<v1::ListJobsRequest>,
-    ) -> Result<Response<v1::ListJobsResponse>, Status> {
         Err(Status::unimplemented("not an agent's call"))
     }
 

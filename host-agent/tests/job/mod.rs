@@ -1,13 +1,13 @@
-//! A job whose members know each other's addresses and have no switch between them.
+//! A job whose members know each other's addresses and have no switch between them, in each of its generations.
 
 use std::net::Ipv4Addr;
 
-use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role};
+use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
 use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
 
-const WINDOW: u32 = 64;
+pub(crate) const WINDOW: u32 = 64;
 const SERVER_NODE: u16 = 99;
-/// The last byte of the server's addresses.
+/// The last byte of the first server's addresses; another server's is the next one.
 pub(crate) const SERVER_NUMBER: u8 = 200;
 
 /// The addresses of a host; workers' numbers are their ranks.
@@ -15,32 +15,95 @@ fn host(number: u8) -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0, 0, 0, 1, number), ip: Ipv4Addr::new(10, 0, 1, number) }
 }
 
-fn multicast() -> Endpoint {
-    Endpoint { mac: MacAddr::new(1, 0, 0x5e, 0, 0, 7), ip: Ipv4Addr::new(239, 0, 0, 7) }
+/// One version of the job's structure.
+#[derive(Clone)]
+pub(crate) struct Structure {
+    pub(crate) generation: u32,
+    pub(crate) ranks: Vec<u8>,
+    pub(crate) joined: Vec<u8>,
+    /// Which server serves it, counted from 0.
+    pub(crate) server: u8,
+    pub(crate) downlink: Downlink,
+    pub(crate) start_seq: Seq,
+    pub(crate) begun: u64,
 }
 
-/// What each member of the job is told: the workers, then the server.
+impl Structure {
+    /// The first one.
+    pub(crate) fn first(workers: u8, downlink: Downlink) -> Self {
+        Self {
+            generation: 1,
+            ranks: (0..workers).collect(),
+            joined: Vec::new(),
+            server: 0,
+            downlink,
+            start_seq: Seq::FIRST,
+            begun: 0,
+        }
+    }
+
+    /// The next one, which is the same but for its number.
+    #[allow(dead_code, reason = "each test uses its part")]
+    pub(crate) fn next(&self) -> Self {
+        Self { generation: self.generation + 1, joined: Vec::new(), ..self.clone() }
+    }
+
+    fn member(&self, number: u8, role: Role) -> JobConfig {
+        let ranks = |numbers: &[u8]| numbers.iter().map(|rank| Rank::new((*rank).into())).collect();
+        // A multicast address for each generation, as the controller has it.
+        let group = u8::try_from(self.generation).unwrap() + 6;
+        JobConfig {
+            name: "star".into(),
+            job: JobId::new(group.into()).unwrap(),
+            window: WINDOW,
+            generation: self.generation,
+            begun: self.begun,
+            joined: ranks(&self.joined),
+            start_seq: self.start_seq,
+            downlink: self.downlink,
+            ranks: ranks(&self.ranks),
+            own: host(number),
+            server: host(SERVER_NUMBER + self.server),
+            multicast: Endpoint {
+                mac: MacAddr::new(1, 0, 0x5e, 0, 0, group),
+                ip: Ipv4Addr::new(239, 0, 0, group),
+            },
+            role,
+        }
+    }
+
+    fn fan_in(&self) -> u8 {
+        u8::try_from(self.ranks.len()).unwrap()
+    }
+
+    fn node(&self) -> NodeId {
+        NodeId::new(SERVER_NODE + u16::from(self.server)).unwrap()
+    }
+
+    /// What a worker is told.
+    pub(crate) fn worker(&self, rank: u8) -> JobConfig {
+        let child = u8::try_from(self.ranks.iter().position(|other| *other == rank).unwrap()).unwrap();
+        let hop = Hop { node: self.node(), egress_port: 0, aggregate: true, child, fan_in: self.fan_in() };
+        self.member(rank, Role::Worker { rank: Rank::new(rank.into()), up: vec![hop] })
+    }
+
+    /// What the server is told.
+    pub(crate) fn server(&self) -> JobConfig {
+        self.server_after(None)
+    }
+
+    /// What a server is told that goes on where another one stopped.
+    pub(crate) fn server_after(&self, take_over: Option<TakeOver>) -> JobConfig {
+        let path =
+            |rank: &u8| DownPath { rank: Rank::new((*rank).into()), worker: host(*rank), hops: Vec::new() };
+        let down = self.ranks.iter().map(path).collect();
+        let role = Role::Server { node: self.node(), fan_in: self.fan_in(), down, take_over };
+        self.member(SERVER_NUMBER + self.server, role)
+    }
+}
+
+/// What each member of the job is told at first: the workers, then the server.
 pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobConfig) {
-    let node = NodeId::new(SERVER_NODE).unwrap();
-    let member = |number, role| JobConfig {
-        name: "star".into(),
-        job: JobId::new(7).unwrap(),
-        window: WINDOW,
-        start_seq: Seq::FIRST,
-        downlink,
-        ranks: (0..workers).map(|rank| Rank::new(rank.into())).collect(),
-        own: host(number),
-        server: host(SERVER_NUMBER),
-        multicast: multicast(),
-        role,
-    };
-    let worker = |rank: u8| {
-        let up = vec![Hop { node, egress_port: 0, aggregate: true, child: rank, fan_in: workers }];
-        member(rank, Role::Worker { rank: Rank::new(rank.into()), up })
-    };
-    let down = (0..workers)
-        .map(|rank| DownPath { rank: Rank::new(rank.into()), worker: host(rank), hops: Vec::new() })
-        .collect();
-    let server = member(SERVER_NUMBER, Role::Server { node, fan_in: workers, down });
-    ((0..workers).map(worker).collect(), server)
+    let first = Structure::first(workers, downlink);
+    ((0..workers).map(|rank| first.worker(rank)).collect(), first.server())
 }

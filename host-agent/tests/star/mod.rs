@@ -13,7 +13,7 @@ use tributary_protocol::Timers;
 
 use crate::job::{SERVER_NUMBER, configs};
 
-/// What the hub does to a frame: `from` is the number of the link that it came from, the server's last.
+/// What the hub does to a frame: `from` is the number of the link that it came from, the servers' last.
 pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 /// A job with all of its agents. Dropping it stops them and the hub.
@@ -73,12 +73,23 @@ pub(crate) struct Hub {
 impl Hub {
     /// A hub, and the other ends of its links: the workers' in rank order, then the server's.
     pub(crate) fn with_ports(workers: u8, loss: f64, meddle: Meddle) -> (Vec<InProcessPort>, Self) {
-        let new_link = |seed| link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
-        let (hosts, hub) = (0..=u64::from(workers)).map(new_link).map(|(host, hub, _)| (host, hub)).unzip();
-        (hosts, Self::start(hub, meddle))
+        Self::with_servers(workers, 1, loss, meddle)
     }
 
-    fn start(mut ports: Vec<InProcessPort>, meddle: Meddle) -> Self {
+    /// The same with several servers.
+    pub(crate) fn with_servers(
+        workers: u8,
+        servers: u8,
+        loss: f64,
+        meddle: Meddle,
+    ) -> (Vec<InProcessPort>, Self) {
+        let new_link = |seed| link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
+        let links = u64::from(workers) + u64::from(servers);
+        let (hosts, hub) = (0..links).map(new_link).map(|(host, hub, _)| (host, hub)).unzip();
+        (hosts, Self::start(hub, workers, meddle))
+    }
+
+    fn start(mut ports: Vec<InProcessPort>, workers: u8, meddle: Meddle) -> Self {
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(ports.len())).unwrap();
         for (number, port) in ports.iter_mut().enumerate() {
@@ -86,7 +97,7 @@ impl Hub {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || forward(ports, poll, meddle, &stopped));
+        let thread = thread::spawn(move || forward(ports, workers, poll, meddle, &stopped));
         Self { stop, waker, thread: Some(thread) }
     }
 }
@@ -100,13 +111,19 @@ impl Drop for Hub {
     }
 }
 
-fn forward(mut ports: Vec<InProcessPort>, mut poll: Poll, mut meddle: Meddle, stop: &AtomicBool) {
+fn forward(
+    mut ports: Vec<InProcessPort>,
+    workers: u8,
+    mut poll: Poll,
+    mut meddle: Meddle,
+    stop: &AtomicBool,
+) {
     let mut events = Events::with_capacity(64);
     while !stop.load(Ordering::Acquire) {
         for from in 0..ports.len() {
             while let Some(mut frame) = ports[from].receive().unwrap().map(<[u8]>::to_vec) {
                 meddle(from, &mut frame);
-                deliver(&mut ports, from, &frame);
+                deliver(&mut ports, workers, from, &frame);
             }
         }
         ports.iter_mut().for_each(|port| port.flush().unwrap());
@@ -114,11 +131,13 @@ fn forward(mut ports: Vec<InProcessPort>, mut poll: Poll, mut meddle: Meddle, st
     }
 }
 
-fn deliver(ports: &mut [InProcessPort], from: usize, frame: &[u8]) {
-    let server = ports.len() - 1;
-    match frame[..6] {
-        [2, 0, 0, 0, 1, SERVER_NUMBER] => ports[server].send(frame).unwrap(),
-        [2, 0, 0, 0, 1, rank] => ports[usize::from(rank)].send(frame).unwrap(),
-        _ => (0..ports.len()).filter(|to| *to != from).for_each(|to| ports[to].send(frame).unwrap()),
+/// A host that is not there gets nothing.
+fn deliver(ports: &mut [InProcessPort], workers: u8, from: usize, frame: &[u8]) {
+    let [2, 0, 0, 0, 1, number] = frame[..6] else {
+        return (0..ports.len()).filter(|to| *to != from).for_each(|to| ports[to].send(frame).unwrap());
+    };
+    let to = number.checked_sub(SERVER_NUMBER).map_or(number, |server| workers + server);
+    if let Some(port) = ports.get_mut(usize::from(to)) {
+        port.send(frame).unwrap();
     }
 }

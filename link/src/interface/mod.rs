@@ -8,12 +8,15 @@
 //! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables' rules hold
 //! for them: the ways around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
 //!
-//! Two habits of the kernel to know: it takes VLAN tags off before a socket sees the frame, and frames of
-//! a host on the same machine may arrive with unfinished TCP and UDP checksums and longer than the MTU
-//! unless checksum and segmentation offloads of that interface are off (`ethtool -K`). INA packets carry
-//! no UDP checksum and are short, so neither concerns them. A frame that is longer than the interface's MTU
-//! was when the port was opened is dropped.
+//! Two habits of the kernel to know. It takes the first VLAN tag off a frame before a socket sees it; the port puts
+//! it back, so that frames come out of it as they were on the wire, with as many tags. And frames of a host on the
+//! same machine may arrive with unfinished TCP and UDP checksums and longer than the MTU unless checksum and
+//! segmentation offloads of that interface are off (`ethtool -K`). INA packets carry no UDP checksum and are short,
+//! so this does not concern them. A frame that is longer than the interface's MTU was when the port was opened is
+//! dropped, but one that only its VLAN tags make longer comes in with two of them; on the way out the kernel
+//! grants that to one tag, and only if it is an 802.1Q one.
 
+mod ether_type;
 mod ring;
 mod send;
 mod socket;
@@ -27,6 +30,7 @@ use mio::{Interest, Registry, Token};
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
 use crate::{FramePort, check_length};
+pub use ether_type::EtherTypePort;
 use ring::Ring;
 use send::Outgoing;
 

@@ -20,32 +20,62 @@ const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
 pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring), LinkError> {
-    let fail = |step| {
-        move |errno: Errno| match errno {
-            Errno::PERM | Errno::ACCESS => LinkError::NotPermitted { name: name.into() },
-            Errno::NODEV => LinkError::NoInterface { name: name.into() },
-            _ => LinkError::Interface { name: name.into(), step, reason: errno.into() },
-        }
-    };
+    let fail = |step| move |errno| failed(name, step, errno);
+    let (socket, index) = create(name)?;
+    let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
+    be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
+    enlarge_send_buffer(&socket);
+    let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
+    bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
+    Ok((socket, ring))
+}
+
+/// A socket that receives the frames of one EtherType that come in at the interface `name`, those to the multicast
+/// address `group` among them, and the interface's own address.
+///
+/// # Errors
+/// As [`EtherTypePort::open`](super::EtherTypePort::open).
+pub(super) fn open_ether_type(
+    name: &str,
+    ether_type: u16,
+    group: [u8; 6],
+) -> Result<(OwnedFd, [u8; 6]), LinkError> {
+    let fail = |step| move |errno| failed(name, step, errno);
+    let (socket, index) = create(name)?;
+    let address = hardware_address(&socket, name).map_err(fail("find the address"))?;
+    join_group(&socket, index, group).map_err(fail("join a multicast group"))?;
+    bind(&socket, index, ether_type).map_err(fail("receive frames"))?;
+    Ok((socket, address))
+}
+
+/// A socket that receives nothing yet, and the interface's number.
+fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
+    let fail = |step| move |errno| failed(name, step, errno);
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     // Protocol 0: until `bind` names the interface, nothing is received from any other.
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
         .map_err(fail("open a packet socket"))?;
     let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(fail("find the index"))?;
     let index = libc::c_int::try_from(index).map_err(|_| fail("find the index")(Errno::OVERFLOW))?;
-    let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
     ignore_outgoing(&socket).map_err(fail("leave out outgoing frames"))?;
-    be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
-    enlarge_send_buffer(&socket);
-    let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
-    bind(&socket, index).map_err(fail("receive frames"))?;
-    Ok((socket, ring))
+    Ok((socket, index))
 }
 
-/// Makes the kernel put what it receives in a ring, which is mapped afterwards.
-pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req) -> Result<(), Errno> {
+fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError {
+    match errno {
+        Errno::PERM | Errno::ACCESS => LinkError::NotPermitted { name: name.into() },
+        Errno::NODEV => LinkError::NoInterface { name: name.into() },
+        _ => LinkError::Interface { name: name.into(), step, reason: errno.into() },
+    }
+}
+
+/// Makes the kernel put what it receives in a ring, which is mapped afterwards, and leave `headroom` bytes free in
+/// front of each frame.
+pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom: usize) -> Result<(), Errno> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+    let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
 }
 
@@ -91,21 +121,51 @@ fn enlarge_send_buffer(socket: &OwnedFd) {
     }
 }
 
+/// Makes the interface take in what is sent to a multicast address, for as long as the socket is open.
+fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<(), Errno> {
+    let mut address = [0; 8];
+    address[..group.len()].copy_from_slice(&group);
+    let membership = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_MULTICAST as libc::c_ushort,
+        mr_alen: group.len() as libc::c_ushort,
+        mr_address: address,
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
 /// The most bytes behind an Ethernet header that the interface sends.
 #[allow(unsafe_code)]
 fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
+    let answer = ask(socket, name, libc::SIOCGIFMTU)?;
+    // SAFETY: this is the union's field that the kernel answers this question in.
+    let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
+    usize::try_from(mtu).map_err(|_| Errno::INVAL)
+}
+
+/// The interface's Ethernet address.
+#[allow(unsafe_code)]
+fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {
+    let answer = ask(socket, name, libc::SIOCGIFHWADDR)?;
+    // SAFETY: this is the union's field that the kernel answers this question in.
+    let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
+    let bytes = address.sa_data.first_chunk::<6>().ok_or(Errno::INVAL)?;
+    Ok(bytes.map(libc::c_char::cast_unsigned))
+}
+
+/// Asks the kernel something about an interface.
+#[allow(unsafe_code)]
+fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, Errno> {
     // SAFETY: the request is a name and numbers, for all of which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The name was found, so it is short enough to leave a zero behind it.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    // SAFETY: the call reads the name of `request` and writes a number to it, and lives no longer than it.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    // SAFETY: the call reads the name of `request` and writes its answer there, and lives no longer than it.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
     os_result(answer)?;
-    // SAFETY: the call was answered, so this is the union's field that it has written.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    usize::try_from(mtu).map_err(|_| Errno::INVAL)
+    Ok(request)
 }
 
 /// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for the packet options.
@@ -124,12 +184,12 @@ fn set_option<T: Copy>(
     os_result(answer)
 }
 
-/// Binds to the interface and starts receiving every protocol: rustix has no link-layer addresses.
+/// Binds to the interface and starts receiving one protocol, or all: rustix has no link-layer addresses.
 #[allow(unsafe_code)]
-fn bind(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
+fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: index,
         sll_hatype: 0,
         sll_pkttype: 0,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
 use super::error::{is_transport, words};
-use super::stream::{self, Reader};
+use super::stream::{self, Reader, States};
 use super::{Session, SessionError, Target, to_wire};
 use crate::p4::v1 as message;
 use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -26,6 +26,8 @@ const OUTGOING_KEPT: usize = 64;
 /// Between two attempts to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
+/// Why there is no session where an attempt did not even fail.
+const SILENT: &str = "it neither accepts nor refuses a connection, or says nothing on it";
 
 impl Session {
     /// Connects, and claims the switch with this election id (larger wins; 0 never does). A switch that isn't
@@ -33,7 +35,7 @@ impl Session {
     /// [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
-        let mut reason = "it neither accepts nor refuses a connection, or says nothing on it".to_owned();
+        let mut reason = SILENT.to_owned();
         let attempts = async {
             let mut pause = RETRY_FIRST;
             loop {
@@ -51,9 +53,36 @@ impl Session {
         };
         match tokio::time::timeout_at(deadline, attempts).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(SessionError::Unreachable { switch: target.name, address: target.address, reason }),
+            Err(_) => Err(unreachable(target, reason)),
         }
     }
+
+    /// The same with a single attempt, for callers that do other things between two of them. An address where
+    /// nobody listens is known at once; the deadline is for one where nobody says anything.
+    pub async fn connect_once(
+        target: Target,
+        election_id: u128,
+        deadline: Instant,
+    ) -> Result<Self, SessionError> {
+        let endpoint = endpoint(&target)?;
+        match tokio::time::timeout_at(deadline, attempt(&endpoint, &target, election_id)).await {
+            Ok(Ok(session)) => Ok(session),
+            Ok(Err(Failure::Final(error))) => Err(error),
+            Ok(Err(Failure::Passing(reason))) => Err(unreachable(target, reason)),
+            Err(_) => Err(unreachable(target, SILENT.to_owned())),
+        }
+    }
+}
+
+impl Target {
+    /// Checks the form of the address, without asking anybody whether it is there.
+    pub fn check(&self) -> Result<(), SessionError> {
+        endpoint(self).map(drop)
+    }
+}
+
+fn unreachable(target: Target, reason: String) -> SessionError {
+    SessionError::Unreachable { switch: target.name, address: target.address, reason }
 }
 
 /// How an attempt ended.
@@ -72,8 +101,7 @@ fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
             reason: error.to_string(),
         }
     })?;
-    // A switch that vanishes is noticed by TCP. HTTP/2 pings would be quicker, but BMv2's gRPC server ends
-    // connections that ping more often than once in five minutes.
+    // Without `Session::watch_silence` it is TCP that notices when a switch vanishes.
     let endpoint = endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10)));
     Ok(endpoint.http2_max_header_list_size(MAX_HEADERS))
 }
@@ -91,17 +119,18 @@ async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Res
         }
     })?;
     let (incoming, first) = incoming;
-    let (states, mastership) = watch::channel(first);
+    let states = States::new(first);
     let (notifications, _) = broadcast::channel(NOTIFICATIONS_KEPT);
-    let reader = Reader::spawn(incoming, states, notifications.clone(), target.name.clone());
+    let reader = Reader::spawn(incoming, states.clone(), notifications.clone(), target.name.clone());
     Ok(Session {
         target: target.clone(),
         election_id,
         client,
         outgoing,
-        mastership,
+        states,
         notifications,
         _reader: reader,
+        watcher: None,
     })
 }
 

@@ -6,6 +6,7 @@
 
 mod connect;
 mod error;
+mod keepalive;
 mod pipeline;
 mod requests;
 mod stream;
@@ -74,9 +75,10 @@ pub struct Session {
     election_id: u128,
     client: P4RuntimeClient<Channel>,
     outgoing: mpsc::Sender<message::StreamMessageRequest>,
-    mastership: watch::Receiver<Mastership>,
+    states: stream::States,
     notifications: broadcast::Sender<Notification>,
     _reader: stream::Reader,
+    watcher: Option<keepalive::Watcher>,
 }
 
 impl Session {
@@ -92,12 +94,12 @@ impl Session {
 
     /// Who is primary: the state now, and word of its changes.
     pub fn mastership(&self) -> watch::Receiver<Mastership> {
-        self.mastership.clone()
+        self.states.watch()
     }
 
     /// Whether this session may write, as far as the switch has told us.
     pub fn is_primary(&self) -> bool {
-        *self.mastership.borrow() == Mastership::Primary
+        *self.states.watch().borrow() == Mastership::Primary
     }
 
     /// Waits until this session is primary. The caller sets the deadline, e.g. with [`tokio::time::timeout`].

@@ -31,6 +31,30 @@ impl Incoming {
     }
 }
 
+/// Who is primary, as far as this side knows. A session that has ended stays so, whatever comes later.
+#[derive(Debug, Clone)]
+pub(super) struct States(watch::Sender<Mastership>);
+
+impl States {
+    pub(super) fn new(first: Mastership) -> Self {
+        Self(watch::Sender::new(first))
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Mastership> {
+        self.0.subscribe()
+    }
+
+    pub(super) fn set(&self, state: Mastership) {
+        self.0.send_if_modified(|now| {
+            let ended = matches!(now, Mastership::Ended { .. });
+            if !ended {
+                *now = state;
+            }
+            !ended
+        });
+    }
+}
+
 /// The task that reads the stream; it ends with the session.
 #[derive(Debug)]
 pub(super) struct Reader(JoinHandle<()>);
@@ -44,17 +68,17 @@ impl Drop for Reader {
 impl Reader {
     pub(super) fn spawn(
         incoming: Incoming,
-        mastership: watch::Sender<Mastership>,
+        states: States,
         notifications: broadcast::Sender<Notification>,
         switch: String,
     ) -> Self {
-        Self(tokio::spawn(read(incoming, mastership, notifications, switch)))
+        Self(tokio::spawn(read(incoming, states, notifications, switch)))
     }
 }
 
 async fn read(
     mut incoming: Incoming,
-    mastership: watch::Sender<Mastership>,
+    states: States,
     notifications: broadcast::Sender<Notification>,
     switch: String,
 ) {
@@ -66,7 +90,7 @@ async fn read(
         };
         if let Some(state) = arbitration(&response, incoming.election_id) {
             tracing::debug!(switch, %state, "arbitration");
-            mastership.send_replace(state);
+            states.set(state);
         }
         let notification = match response.update {
             Some(Update::Packet(packet)) => Notification::PacketIn(packet),
@@ -77,7 +101,7 @@ async fn read(
         let _ = notifications.send(notification);
     };
     tracing::debug!(switch, reason, "session ended");
-    mastership.send_replace(Mastership::Ended { reason });
+    states.set(Mastership::Ended { reason });
 }
 
 /// What an answer to a claim means for the one who claimed with this id.

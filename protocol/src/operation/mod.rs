@@ -11,7 +11,7 @@ use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Operator, Seq, Tally, ValuesView};
 
 use crate::check::Meaning;
-use crate::error::CollectiveError;
+use crate::error::{CollectiveError, Missing};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor};
 pub use event::{OperationEvent, OperationId};
@@ -51,7 +51,10 @@ pub(crate) struct Operation<C> {
     /// Per SUM slice that is done.
     tallies: Vec<Tally>,
     unfinished: usize,
+    /// Its slices cannot be verified any more.
     failed: bool,
+    /// Its caller has had an error: there is no more to tell.
+    pub(crate) told: bool,
 }
 
 impl<C> Operation<C> {
@@ -72,6 +75,7 @@ impl<C> Operation<C> {
             tallies: vec![Tally::default(); sum_slices],
             unfinished: max_slices + sum_slices,
             failed: false,
+            told: false,
         }
     }
 
@@ -79,6 +83,12 @@ impl<C> Operation<C> {
     pub(crate) fn contributes(&mut self, bounds: Vec<u32>, weight: u32) {
         self.bounds = bounds;
         self.least_weight = weight;
+    }
+
+    /// Nothing is contributed here to MAX slice `index`, and to the SUM slices whose bounds it carries.
+    pub(crate) fn withhold(&mut self, index: usize) {
+        self.least_weight = 0;
+        self.bounds.get_mut(self.layout.bounds_in(index)).unwrap_or_default().fill(0);
     }
 
     /// Whether no slice is left to wait for.
@@ -145,9 +155,8 @@ impl<C> Operation<C> {
         match self.layout.part(position) {
             Part::Max(index) => {
                 let agreed = self.agree(index, tally, values);
-                let first_failure = agreed.is_err() && !self.failed;
                 self.failed |= agreed.is_err();
-                if first_failure { agreed } else { Ok(()) }
+                if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
             }
             Part::Sum(slice) => {
                 if let Some(scaling) = self.scaling(slice) {
@@ -196,6 +205,19 @@ impl<C> Operation<C> {
         }
     }
 
+    /// Whether its caller has yet to be told of an error, which is done now.
+    fn tell(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
+    }
+
+    /// Its caller does not wait any more; the error, unless it has had one.
+    pub(crate) fn abandon(&mut self, first: u64, sent: u32) -> Option<CollectiveError> {
+        let slices = self.layout.max_slices() + self.layout.sum_slices();
+        let first = self.meaning(first).seq;
+        let missing = Missing::Results { missing: self.unfinished, slices, first, sent };
+        self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
+    }
+
     /// Gives up a slice whose result is wrong for good; the error, if the operation has not failed before.
     pub(crate) fn give_up(
         &mut self,
@@ -209,7 +231,8 @@ impl<C> Operation<C> {
         {
             *agreement = Agreement::GivenUp;
         }
-        (!std::mem::replace(&mut self.failed, true)).then(|| CollectiveError::WrongSum {
+        self.failed = true;
+        self.tell().then(|| CollectiveError::WrongSum {
             tensor: self.tensor.name.clone(),
             seq: self.meaning(position).seq,
             reason: mismatch.reason,
@@ -223,7 +246,7 @@ impl<C> Operation<C> {
     /// The result of an operation that is finished; `None` if it failed.
     fn into_reduced(self) -> Option<Reduced> {
         let Some(&Agreement::Reached { weight, contributors }) = self.agreements.first() else { return None };
-        if self.failed {
+        if self.told {
             return None;
         }
         let mut runs: Vec<Run> = Vec::new();

@@ -18,8 +18,9 @@ pub(crate) struct Operations<C> {
 }
 
 impl<C> Operations<C> {
-    pub(crate) fn new(start: Seq) -> Self {
-        Self { start, under_way: VecDeque::new(), begun: 0, next: 0 }
+    /// `begun` operations were begun before the slice `start`.
+    pub(crate) fn new(start: Seq, begun: u64) -> Self {
+        Self { start, under_way: VecDeque::new(), begun, next: 0 }
     }
 
     /// Puts an operation behind the others.
@@ -28,6 +29,17 @@ impl<C> Operations<C> {
         self.begun += 1;
         self.next = operation.layout.end();
         self.under_way.push_back_mut(operation)
+    }
+
+    /// How many operations were begun since the job's start.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The operation of this number, while it is under way.
+    pub(crate) fn get(&mut self, id: OperationId) -> Option<&mut Operation<C>> {
+        let first = self.under_way.front()?.id;
+        self.under_way.get_mut(usize::try_from(id.0.checked_sub(first.0)?).ok()?)
     }
 
     /// The operation that the slice at `position` belongs to.
@@ -47,6 +59,10 @@ impl<C> Operations<C> {
             }
         }
         None
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

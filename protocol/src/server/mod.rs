@@ -9,10 +9,12 @@ use std::time::Duration;
 use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
 use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
 
+use crate::check::Membership;
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId};
+use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use reader::Reader;
 use slot::{Answer, Answers, Contribution, Slot};
@@ -87,6 +89,8 @@ pub struct ServerStats {
 pub struct Server {
     job: JobId,
     members: Vec<Rank>,
+    /// The members as a check sees them.
+    membership: Membership,
     window: u32,
     fan_in: u8,
     downlink: Downlink,
@@ -104,20 +108,62 @@ impl Server {
     /// # Errors
     /// [`ConfigError`] when the window, the members or the fan-in make no sense.
     pub fn new(config: ServerConfig) -> Result<Self, ConfigError> {
-        let ServerConfig { job, members, window, start, fan_in, downlink, reads } = config;
+        check_window(config.window)?;
+        let (start, mask) = (config.start, config.window - 1);
+        let due = |index: u32| start.plus(index.wrapping_sub(start.0) & mask);
+        let slots = (0..config.window).map(|index| Slot::new(due(index))).collect();
+        Self::with(config, slots)
+    }
+
+    /// A server that goes on where another one stopped, with the members' work as [`merge`](crate::merge) puts it
+    /// together: `dues` are the slices to be summed next, one for each slot in slot order; `finished` are slices
+    /// before those that members behind the others will ask for, as others have got them. Nothing before what is due
+    /// is ever summed again.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); also when `dues` and `finished` do not fit the window and one another, and when
+    /// the server is to read: it would miss an operation's earlier slices.
+    pub fn take_over(
+        config: ServerConfig,
+        dues: &[Seq],
+        finished: &[FinishedSlice],
+    ) -> Result<Self, ConfigError> {
+        let window = config.window;
         check_window(window)?;
+        if config.reads {
+            return Err(ConfigError::ReadsAfterTakeOver);
+        }
+        if dues.len() != window as usize {
+            return Err(ConfigError::Dues { due: dues.len(), window });
+        }
+        let of_another = |(slot, due): &(usize, &Seq)| due.0 as usize & (dues.len() - 1) != *slot;
+        if let Some((slot, &due)) = dues.iter().enumerate().find(of_another) {
+            return Err(ConfigError::Due { slot, due, window });
+        }
+        let mut slots: Box<[Slot]> = dues.iter().copied().map(Slot::new).collect();
+        for slice in finished {
+            let Some(slot) = slot_of(&mut slots, slice.seq) else { continue };
+            if slice.seq.plus(window) != slot.due {
+                return Err(ConfigError::NotTheLast { finished: slice.seq, due: slot.due });
+            }
+            slot.take_over(slice);
+        }
+        Self::with(config, slots)
+    }
+
+    fn with(config: ServerConfig, slots: Box<[Slot]>) -> Result<Self, ConfigError> {
+        let ServerConfig { job, members, window, start, fan_in, downlink, reads } = config;
         check_fan_in(fan_in)?;
         let members = check_members(members)?;
-        let mask = window - 1;
-        let slot = |index: u32| Slot::new(start.plus(index.wrapping_sub(start.0) & mask));
         Ok(Self {
             job,
-            reader: reads.then(|| Reader::new(start, window, &members)),
+            reader: reads.then(|| Reader::new(start, window)),
+            membership: Membership::new(&members),
             members,
             window,
             fan_in,
             downlink,
-            slots: (0..window).map(slot).collect(),
+            slots,
             queue: VecDeque::new(),
             round_trip: None,
             stats: ServerStats::default(),
@@ -170,7 +216,8 @@ impl Server {
                 slot.answers.sent_to_all(now);
                 self.stats.contributions += 1;
                 self.stats.completed += 1;
-                if let (Some(reader), Some(sum)) = (&mut self.reader, &slot.finished) {
+                if let (Some(reader), Some(sum)) = (&mut self.reader, &mut slot.finished) {
+                    sum.members = self.membership;
                     reader.read(header.seq, sum);
                 }
                 self.send_first(header.seq);
@@ -225,16 +272,24 @@ impl Server {
     }
 
     /// Changes over to a new generation of the job. Finished slices are served as before, under the new
-    /// job id; unfinished ones start afresh.
+    /// job id; unfinished ones start afresh. `members` may have lost some; they may have gained some only while
+    /// the others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
     ///
     /// # Errors
-    /// [`ConfigError`] when the members or the fan-in make no sense; the old generation then stays.
+    /// [`ConfigError`] when the members or the fan-in make no sense, when somebody would join inside an operation, or
+    /// when `job` is not a new one; the old generation then stays.
     pub fn change_generation(&mut self, job: JobId, members: &[Rank], fan_in: u8) -> Result<(), ConfigError> {
-        check_fan_in(fan_in)?;
-        self.members = check_members(members.to_vec())?;
-        if let Some(reader) = &mut self.reader {
-            reader.change_members(&self.members);
+        if job == self.job {
+            return Err(ConfigError::SameJob(job));
         }
+        check_fan_in(fan_in)?;
+        let members = check_members(members.to_vec())?;
+        let joiner = members.iter().find(|rank| self.members.binary_search(rank).is_err());
+        if let Some(&joiner) = joiner.filter(|_| !self.slots.iter().all(Slot::is_empty)) {
+            return Err(ConfigError::JoinInside(joiner));
+        }
+        self.membership = Membership::new(&members);
+        self.members = members;
         self.fan_in = fan_in;
         self.job = job;
         // The new tree's ways may be longer.

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{Rank, Seq, ValuesView, values};
+use tributary_wire::{Seq, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
-use crate::check::Membership;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId, Operations};
 
@@ -16,19 +15,16 @@ use crate::operation::{OperationEvent, OperationId, Operations};
 pub(super) struct Reader {
     operations: Operations<()>,
     window: u32,
-    /// The members of each generation, the present one last.
-    memberships: Vec<Membership>,
     events: VecDeque<OperationEvent>,
     /// A slice as the members are sent it.
     bytes: Box<[u8; VALUES_BYTES]>,
 }
 
 impl Reader {
-    pub(super) fn new(start: Seq, window: u32, members: &[Rank]) -> Self {
+    pub(super) fn new(start: Seq, window: u32) -> Self {
         Self {
-            operations: Operations::new(start),
+            operations: Operations::new(start, 0),
             window,
-            memberships: vec![Membership::new(members)],
             events: VecDeque::new(),
             bytes: Box::new([0; VALUES_BYTES]),
         }
@@ -60,7 +56,8 @@ impl Reader {
         let Some(operation) = self.operations.at(position) else { return };
         values::write(&*sum.values, &mut *self.bytes);
         let values = ValuesView::new(&self.bytes);
-        let failure = match operation.verify(position, (sum.operator, sum.tally), values, &self.memberships) {
+        let members = std::slice::from_ref(&sum.members);
+        let failure = match operation.verify(position, (sum.operator, sum.tally), values, members) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
             // There is no other copy of it.
             Err(mismatch) => operation.give_up(position, sum.tally, mismatch),
@@ -68,11 +65,6 @@ impl Reader {
         let operation = operation.id;
         self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));
         self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
-    }
-
-    /// The members of a new generation.
-    pub(super) fn change_members(&mut self, members: &[Rank]) {
-        self.memberships.push(Membership::new(members));
     }
 
     pub(super) fn poll_event(&mut self) -> Option<OperationEvent> {

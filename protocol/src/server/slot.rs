@@ -5,6 +5,8 @@ use std::time::Duration;
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Header, Operator, Rank, Seq, Tally, ValuesView};
 
+use crate::check::Membership;
+use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
 /// MAX compares unsigned 31-bit numbers: switches mask the sign bit.
@@ -16,16 +18,23 @@ pub(super) struct Sum {
     pub(super) operator: Operator,
     pub(super) tally: Tally,
     pub(super) values: Box<[i32; VALUES_PER_SLICE]>,
+    /// Who was in when it was finished.
+    pub(super) members: Membership,
 }
 
 impl Sum {
     fn empty() -> Self {
-        Self { operator: Operator::Sum, tally: Tally::default(), values: Box::new([0; VALUES_PER_SLICE]) }
+        Self {
+            operator: Operator::Sum,
+            tally: Tally::default(),
+            values: Box::new([0; VALUES_PER_SLICE]),
+            members: Membership::new(&[]),
+        }
     }
 
-    fn store(&mut self, header: &Header, values: ValuesView<'_>) {
-        self.operator = header.operator;
-        self.tally = header.tally;
+    fn store(&mut self, operator: Operator, tally: Tally, values: ValuesView<'_>) {
+        self.operator = operator;
+        self.tally = tally;
         for (to, value) in self.values.iter_mut().zip(values.iter()) {
             *to = value;
         }
@@ -76,6 +85,12 @@ impl Slot {
         Self { due, children: 0, partial: Sum::empty(), finished: None, answers: Answers::default() }
     }
 
+    /// Takes over the slice before `due` as a member got it.
+    pub(super) fn take_over(&mut self, slice: &FinishedSlice) {
+        let sum = self.finished.get_or_insert_with(Sum::empty);
+        sum.store(slice.operator, slice.tally, slice.values());
+    }
+
     /// Whether nothing of the awaited slice has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.children == 0
@@ -100,7 +115,7 @@ impl Slot {
             return Contribution::Duplicate;
         }
         if self.is_empty() {
-            self.partial.store(header, values);
+            self.partial.store(header.operator, header.tally, values);
         } else {
             self.partial.add(header, values);
         }
@@ -115,9 +130,11 @@ impl Slot {
         Contribution::Finished
     }
 
-    /// Forgets what has come of the awaited slice: it was of another generation.
+    /// Forgets what has come of the awaited slice, and whom the finished one was sent to: both were of another
+    /// generation, whose results the members do not take any more.
     pub(super) fn restart(&mut self) {
         self.children = 0;
+        self.answers = Answers::default();
     }
 }
 

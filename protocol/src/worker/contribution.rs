@@ -9,17 +9,29 @@ use crate::operation::{Operation, Part};
 /// A member's elements and their weight.
 #[derive(Debug)]
 pub(super) struct Contribution {
-    pub(super) data: GradientData,
-    pub(super) weight: u32,
+    data: GradientData,
+    weight: u32,
+    /// For each MAX slice whether it, and the SUM slices whose bounds it carries, go out as zeros of no weight:
+    /// the operation was given up before that MAX slice was sent. Empty when nothing is withheld.
+    withheld: Vec<bool>,
 }
 
 impl Contribution {
+    pub(super) fn new(data: GradientData, weight: u32) -> Self {
+        Self { data, weight, withheld: Vec::new() }
+    }
+
     /// This member's bound of each SUM slice.
     pub(super) fn bounds(&self, rank: Rank) -> Vec<u32> {
         if self.weight == 0 {
             return vec![0; self.data.len().div_ceil(VALUES_PER_SLICE)];
         }
         self.data.bounds(rank)
+    }
+
+    /// The weight in the MAX slice `index`, and in the SUM slices whose bounds it carries.
+    fn weight(&self, index: usize) -> u32 {
+        if self.withheld.get(index) == Some(&true) { 0 } else { self.weight }
     }
 }
 
@@ -32,25 +44,40 @@ impl Operation<Contribution> {
         out: &mut [i32; VALUES_PER_SLICE],
     ) -> (Operator, Tally) {
         out.fill(0);
-        let Contribution { data, weight } = &self.own;
         let mut astray = false;
-        match self.layout.part(position) {
+        let weight = match self.layout.part(position) {
             Part::Max(index) => {
                 for (to, bound) in out.iter_mut().zip(self.bounds_in(index)) {
                     *to = bound.cast_signed();
                 }
+                self.own.weight(index)
             }
             Part::Sum(slice) => {
+                let weight = self.own.weight(slice / VALUES_PER_SLICE);
                 astray = self.agreed(slice).is_none();
                 // A slice that all members have refused goes out as zeros, for the window's sake.
                 let scaling = self.scaling(slice).unwrap_or(Scaling::Zeros);
-                data.write(self.layout.elements(slice), *weight, scaling, out);
+                if weight > 0 {
+                    self.own.data.write(self.layout.elements(slice), weight, scaling, out);
+                }
+                weight
             }
-        }
+        };
         let meaning = self.meaning(position);
         let check = meaning.contribution(rank, out.iter().copied());
         // A member that does not know the scale must not let the others believe in a sum without it.
         let check = if astray { !check } else { check };
-        (meaning.operator, Tally { contributors: 1, weight: *weight, check })
+        (meaning.operator, Tally { contributors: 1, weight, check })
+    }
+
+    /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale by the
+    /// MAX slices, so what those have announced must follow, and what they have not can be left out.
+    pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
+        self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
+        for index in 0..self.own.withheld.len() {
+            if self.own.withheld.get(index) == Some(&true) {
+                self.withhold(index);
+            }
+        }
     }
 }

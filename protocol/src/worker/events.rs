@@ -25,7 +25,7 @@ pub struct WorkerStats {
     pub results: u64,
     /// Results that were there already.
     pub duplicates: u64,
-    /// Results that this worker did not await: of another job or generation, or for another rank.
+    /// Results that this worker did not await: of another job or generation, for another rank, or while frozen.
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,

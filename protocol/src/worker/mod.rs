@@ -2,6 +2,7 @@
 
 mod contribution;
 mod events;
+mod generations;
 mod pace;
 mod recovery;
 mod slots;
@@ -11,17 +12,18 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, JobId, Kind, Rank, Seq, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Rank, ValuesView};
 
-use crate::check::Membership;
-use crate::config::{ConfigError, WorkerConfig, check_members, check_window};
-use crate::error::StartError;
+use crate::config::{ConfigError, WorkerConfig, check_window};
+use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::AllReduce;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::operation::{OperationEvent, OperationId, Operations};
 use crate::time::Time;
 use contribution::Contribution;
 pub use events::{Outgoing, WorkerStats};
+pub use generations::Standing;
+use generations::{Gate, Generations};
 use pace::Pace;
 use recovery::{Recovery, Transmission, lot};
 use slots::{Flight, Slots, State};
@@ -37,10 +39,12 @@ use slots::{Flight, Slots, State};
 pub struct Worker {
     job: JobId,
     rank: Rank,
-    /// The members of each generation that this worker has seen, the present one last.
-    memberships: Vec<Membership>,
+    generations: Generations,
+    gate: Gate,
     slots: Slots,
     operations: Operations<Contribution>,
+    /// Operations that were started, but may not begin yet.
+    waiting: VecDeque<Waiting>,
     /// Positions to be sent, oldest first. One whose slot has moved on since is skipped.
     queue: BinaryHeap<Reverse<u64>>,
     /// Slices in [`State::Sent`].
@@ -61,14 +65,16 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the window or the members make no sense.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let WorkerConfig { job, rank, members, window, start, timers } = config;
+        let WorkerConfig { job, rank, members, window, start, begun, timers } = config;
         check_window(window)?;
         Ok(Self {
             job,
             rank,
-            memberships: vec![membership_of(rank, members)?],
+            generations: Generations::new(rank, members)?,
+            gate: Gate::Open,
             slots: Slots::new(start, window),
-            operations: Operations::new(start),
+            operations: Operations::new(start, begun),
+            waiting: VecDeque::new(),
             queue: BinaryHeap::new(),
             in_flight: 0,
             unanswered: 0,
@@ -86,26 +92,56 @@ impl Worker {
     /// # Errors
     /// [`StartError`] when the weight leaves no room for the other members'.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
-        let members = self.membership().count;
+        let members = self.generations.members();
         let most = MAX_TOTAL_WEIGHT / members;
+        if operation.weight > most {
+            let AllReduce { name: tensor, weight, .. } = operation;
+            return Err(StartError::Weight { tensor, weight, members, most });
+        }
+        let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
+        self.waiting.push_back(Waiting { operation, abandoned: false });
+        self.begin_waiting();
+        Ok(id)
+    }
+
+    /// Gives an operation up whose caller does not wait any more: it [fails](OperationEvent::Failed) here with what
+    /// was missing, unless it has ended before. The job goes on: the members' sequence numbers stay together,
+    /// since the operation is finished in the background. This member's contribution to it stays in as far as the
+    /// others may count on it; what it has not announced yet is left out, with its weight.
+    pub fn abandon(&mut self, operation: OperationId) {
+        let error = if let Some(ahead) = operation.0.checked_sub(self.operations.begun()) {
+            usize::try_from(ahead).ok().and_then(|at| self.waiting.get_mut(at)).and_then(Waiting::abandon)
+        } else {
+            self.abandon_begun(operation)
+        };
+        self.events.extend(error.map(|error| OperationEvent::Failed { operation, error }));
+    }
+
+    fn abandon_begun(&mut self, operation: OperationId) -> Option<CollectiveError> {
+        let (slots, operation) = (&self.slots, self.operations.get(operation)?);
+        let (first, sent) = (operation.layout.first..operation.layout.end())
+            .find_map(|position| Some((position, slots.attempts(position)?)))?;
+        let error = operation.abandon(first, sent)?;
+        operation.withhold_unless(|position| slots.attempts(position) != Some(0));
+        Some(error)
+    }
+
+    fn begin(&mut self, Waiting { operation, abandoned }: Waiting) {
         let tensor = operation.tensor();
         let AllReduce { data, weight, .. } = operation;
-        if weight > most {
-            return Err(StartError::Weight { tensor: tensor.name, weight, members, most });
-        }
-        let own = Contribution { data, weight };
+        let own = Contribution::new(data, weight);
         let bounds = own.bounds(self.rank);
         let operation = self.operations.begin(tensor, own);
         operation.contributes(bounds, weight);
-        let (id, max_slices) = (operation.id, operation.layout.max_positions());
+        operation.told = abandoned;
+        let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
-        Ok(id)
     }
 
     /// Takes in a RESULT. One that is not awaited, or not for this worker, changes nothing.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
-        if header.kind != Kind::Result || header.job != self.job || !for_us {
+        if header.kind != Kind::Result || header.job != self.job || !for_us || self.is_frozen() {
             self.stats.foreign += 1;
             return;
         }
@@ -115,7 +151,7 @@ impl Worker {
             return;
         };
         let Some(operation) = self.operations.at(position) else { return };
-        let generations = self.memberships.get(flight.generation..).unwrap_or_default();
+        let generations = self.generations.since(flight.generation);
         let failure = match operation.verify(position, (header.operator, header.tally), values, generations) {
             Ok(()) => operation.accept(position, header.tally, values).err(),
             Err(mismatch) => {
@@ -134,6 +170,7 @@ impl Worker {
         if let Some(sample) = self.recovery.answered(now, &flight) {
             self.pace.sample(sample, in_use);
         }
+        self.slots.keep(header.seq, header.operator, header.tally, values);
         self.finish_slice(position);
         self.uncover_gaps();
         self.ask_for_missing(now);
@@ -141,9 +178,12 @@ impl Worker {
 
     /// The next packet to send now, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing<'_>> {
+        if self.is_frozen() {
+            return None;
+        }
         let position = self.next_to_send()?;
         let slot = self.slots.at(position)?;
-        let generation = self.memberships.len() - 1;
+        let generation = self.generations.present();
         let mut flight = match slot.state {
             State::Lost(flight) => flight,
             _ => Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false },
@@ -168,9 +208,9 @@ impl Worker {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), unless something else happens first. `None`
-    /// while nothing is awaited.
+    /// while nothing is awaited, and while it is [frozen](Self::freeze).
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.unanswered == 0 {
+        if self.unanswered == 0 || self.is_frozen() {
             return None;
         }
         self.recovery.next_due_at().into_iter().chain([self.recovery.deadline()]).min()
@@ -178,6 +218,9 @@ impl Worker {
 
     /// Lets time pass: asks again for what is overdue. Harmless when called early.
     pub fn handle_timeout(&mut self, now: Time) {
+        if self.is_frozen() {
+            return;
+        }
         self.ask_for_missing(now);
         if self.unanswered == 0 || now < self.recovery.deadline() {
             return;
@@ -199,40 +242,21 @@ impl Worker {
         self.events.pop_front()
     }
 
-    /// Changes over to a new generation of the job: `members` may have lost some (or, between
-    /// operations, gained some). What has no result yet is sent again under the new job id.
-    ///
-    /// # Errors
-    /// [`ConfigError`] when the members make no sense; the old generation then stays.
-    pub fn change_generation(&mut self, now: Time, job: JobId, members: &[Rank]) -> Result<(), ConfigError> {
-        self.memberships.push(membership_of(self.rank, members.to_vec())?);
-        self.job = job;
-        self.recovery.restart(now);
-        let unanswered: Vec<u64> = self.slots.unanswered().collect();
-        for position in unanswered {
-            self.ask_again(position, |_| {});
-        }
-        Ok(())
-    }
-
-    /// The sequence number that the next operation to be started will begin at.
-    pub fn next_seq(&self) -> Seq {
-        self.operations.next_seq()
-    }
-
     /// Whether every slice of every operation that was started is done.
     pub fn is_idle(&self) -> bool {
-        self.operations.is_empty()
+        self.unfinished() == 0
+    }
+
+    /// Operations that were started and are not done, those that were [given up](Self::abandon) included: this
+    /// worker holds the data of each, and it is for the caller to bound them.
+    pub fn unfinished(&self) -> usize {
+        self.operations.len() + self.waiting.len()
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> WorkerStats {
         let round_trip = self.recovery.smoothed_round_trip();
         WorkerStats { round_trip, timeout: self.recovery.timeout(), ..self.stats }
-    }
-
-    fn membership(&self) -> Membership {
-        self.memberships.last().copied().unwrap_or(Membership::new(&[self.rank]))
     }
 
     /// Queues those of `positions` that their slots are at and that wait for nothing else.
@@ -336,11 +360,25 @@ impl Worker {
             self.make_ready(next..next + 1);
         }
         self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
+        self.stop_at_boundary();
     }
 }
 
-fn membership_of(rank: Rank, members: Vec<Rank>) -> Result<Membership, ConfigError> {
-    let members = check_members(members)?;
-    members.binary_search(&rank).map_err(|_| ConfigError::NotAMember(rank))?;
-    Ok(Membership::new(&members))
+/// An operation that was started, but may not begin yet.
+#[derive(Debug)]
+struct Waiting {
+    operation: AllReduce,
+    /// Its caller has had an error: there is no more to tell.
+    abandoned: bool,
+}
+
+impl Waiting {
+    /// It will begin all the same, as the other members' does, but with nothing to give.
+    fn abandon(&mut self) -> Option<CollectiveError> {
+        self.operation.weight = 0;
+        let tensor = self.operation.name.clone();
+        let missing = Missing::Generation;
+        let told = std::mem::replace(&mut self.abandoned, true);
+        (!told).then_some(CollectiveError::Abandoned { tensor, missing })
+    }
 }

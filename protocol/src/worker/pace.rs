@@ -28,6 +28,12 @@ impl Pace {
         Self { window, limit: FLOOR.min(window), shortest: None, starting: true }
     }
 
+    /// The way has changed: what was short on the old one may be impossible on the new one.
+    pub(crate) fn restart(&mut self) {
+        self.shortest = None;
+        self.starting = true;
+    }
+
     /// Slices that may be in flight.
     pub(crate) fn limit(&self) -> u64 {
         self.limit as u64
@@ -78,6 +84,15 @@ mod tests {
         let mut pace = Pace::new(64);
         (0..100).for_each(|_| pace.sample(MS, false));
         assert_eq!(pace.limit(), 16);
+    }
+
+    #[test]
+    fn a_new_way_may_be_longer_than_the_old_one() {
+        let mut pace = Pace::new(64);
+        pace.sample(MS, true);
+        pace.restart();
+        (0..40).for_each(|_| pace.sample(20 * MS, true));
+        assert_eq!(pace.limit(), 57);
     }
 
     #[test]

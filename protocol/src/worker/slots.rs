@@ -3,8 +3,9 @@
 //! A slice may be sent once the result of the slice S before it is there (rule 1). So each slot walks
 //! through its own slices, and one that waits holds up no other slot.
 
-use tributary_wire::Seq;
+use tributary_wire::{Operator, Seq, Tally, ValuesView};
 
+use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
 /// One slot of the window. `position` counts a worker's slices from 0: unlike a [`Seq`] it never wraps.
@@ -50,6 +51,8 @@ pub(crate) struct Flight {
 pub(crate) struct Slots {
     start: Seq,
     slots: Box<[Slot]>,
+    /// The last result of each slot, once there was one. Its memory serves the slot's next ones, too.
+    finished: Box<[Option<FinishedSlice>]>,
 }
 
 impl Slots {
@@ -58,7 +61,7 @@ impl Slots {
         let mask = window - 1;
         let slot =
             |index: u32| Slot { position: u64::from(index.wrapping_sub(start.0) & mask), state: State::Idle };
-        Self { start, slots: (0..window).map(slot).collect() }
+        Self { start, slots: (0..window).map(slot).collect(), finished: vec![None; window as usize].into() }
     }
 
     pub(crate) fn window(&self) -> u64 {
@@ -88,6 +91,45 @@ impl Slots {
             }
             State::Idle | State::Ready => None,
         }
+    }
+
+    /// What each slot is at, in slot order.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().map(|slot| slot.position)
+    }
+
+    /// How often the slice was sent; `None` once its result is there.
+    pub(crate) fn attempts(&self, position: u64) -> Option<u32> {
+        let slot = self.slots.get(self.index(self.seq(position)))?;
+        match slot.state {
+            _ if slot.position > position => None,
+            State::Sent(flight) | State::Missing(flight) | State::Lost(flight)
+                if slot.position == position =>
+            {
+                Some(flight.attempts)
+            }
+            _ => Some(0),
+        }
+    }
+
+    /// Keeps a result in place of the slot's last one.
+    pub(crate) fn keep(&mut self, seq: Seq, operator: Operator, tally: Tally, values: ValuesView<'_>) {
+        let index = self.index(seq);
+        match self.finished.get_mut(index) {
+            Some(Some(kept)) => {
+                (kept.seq, kept.operator, kept.tally) = (seq, operator, tally);
+                kept.values.copy_from_slice(values.bytes());
+            }
+            Some(none) => {
+                *none = Some(FinishedSlice { seq, operator, tally, values: Box::new(*values.bytes()) });
+            }
+            None => {}
+        }
+    }
+
+    /// The slot's last result, if it is this slice's.
+    pub(crate) fn finished(&self, seq: Seq) -> Option<&FinishedSlice> {
+        self.finished.get(self.index(seq))?.as_ref().filter(|kept| kept.seq == seq)
     }
 
     /// The result for `position` is there: its slot goes on to the next slice, whose position is returned.

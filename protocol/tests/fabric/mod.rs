@@ -57,8 +57,13 @@ pub(crate) struct Fabric {
     pub(crate) homes: Vec<usize>,
     /// Per rank that is a member: its stack, the server's entry last.
     pub(crate) stacks: HashMap<Rank, Vec<Hop>>,
+    /// The server, which hangs on the first switch.
+    pub(crate) server: NodeId,
     pub(crate) server_fan_in: u8,
 }
+
+/// The first server; those that take over from it have the next numbers.
+const FIRST_SERVER: u16 = 1000;
 
 impl Fabric {
     /// `parents` and `aggregates` per switch, parents first; `homes` per rank.
@@ -75,7 +80,8 @@ impl Fabric {
             slots: HashMap::new(),
         });
         let switches = switches.collect();
-        Self { switches, window, homes, stacks: HashMap::new(), server_fan_in: 0 }
+        let server = NodeId::new(FIRST_SERVER).unwrap();
+        Self { switches, window, homes, stacks: HashMap::new(), server, server_fan_in: 0 }
     }
 
     /// Fills slots with what an earlier job may have left there.
@@ -103,17 +109,16 @@ impl Fabric {
         for at in (0..self.switches.len()).rev() {
             let arriving = std::mem::take(&mut flows[at]);
             let aggregate = self.switches[at].aggregates;
-            self.push_entries(at + 1, aggregate, &arriving);
+            self.push_entries(NodeId::new(at as u16 + 1).unwrap(), aggregate, &arriving);
             let leaving = if aggregate { vec![arriving.concat()] } else { arriving };
             let leaving = leaving.into_iter().filter(|ranks| !ranks.is_empty());
             self.switches[at].parent.map_or(&mut server, |parent| &mut flows[parent]).extend(leaving);
         }
-        self.push_entries(1000, true, &server);
+        self.push_entries(self.server, true, &server);
         self.server_fan_in = server.len() as u8;
     }
 
-    fn push_entries(&mut self, node: usize, aggregate: bool, arriving: &[Vec<Rank>]) {
-        let node = NodeId::new(node as u16).unwrap();
+    fn push_entries(&mut self, node: NodeId, aggregate: bool, arriving: &[Vec<Rank>]) {
         let fan_in = arriving.len() as u8;
         for (child, ranks) in arriving.iter().enumerate() {
             for rank in ranks {
@@ -121,6 +126,11 @@ impl Fabric {
                 self.stacks.get_mut(rank).unwrap().push(entry);
             }
         }
+    }
+
+    /// The job's server is at another place from now on.
+    pub(crate) fn move_server(&mut self) {
+        self.server = NodeId::new(self.server.get() + 1).unwrap();
     }
 
     pub(crate) fn reboot(&mut self, rng: &mut impl Rng) {

@@ -1,22 +1,36 @@
-//! Workers, a server and a faulty fabric between them, driven by one random number generator.
+//! Workers, servers, a controller and a faulty fabric between them, driven by one random number generator.
 
-use std::collections::{HashMap, HashSet};
+mod churn;
+mod controller;
+mod host;
+mod ledger;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
-    AllReduce, CollectiveError, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server,
-    ServerConfig, Tensor, Time, Timers, Worker, WorkerConfig,
+    AllReduce, Downlink, GradientData, OperationId, Server, ServerConfig, Tensor, Time, Timers, WorkerConfig,
 };
-use tributary_wire::{Operator, Rank, Seq};
+use tributary_wire::{NodeId, Operator, Rank, Seq};
 
 use crate::fabric::{Fabric, Packet, collect, job, with_view};
+pub(crate) use churn::Churn;
+use churn::News;
+use controller::Controller;
+pub(crate) use host::Outcome;
+use host::{Answer, Host, Place, record};
+use ledger::Ledger;
 
 /// How bad the network is, per packet and step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
     pub(crate) duplicates: f64,
+    /// A packet is held back, and comes much later.
+    pub(crate) late: f64,
     pub(crate) reboots: f64,
     /// A value of a result is damaged on its last way, though not twice for one slice and worker.
     pub(crate) damage: f64,
@@ -25,7 +39,26 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) const NONE: Self =
-        Self { loss: 0.0, duplicates: 0.0, reboots: 0.0, damage: 0.0, damaged: Operator::Sum };
+        Self { loss: 0.0, duplicates: 0.0, late: 0.0, reboots: 0.0, damage: 0.0, damaged: Operator::Sum };
+}
+
+/// What the controller of a run does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Members are not frozen while a server takes over.
+    NoFreeze,
+    /// The new server begins with the least that any member waits for.
+    LeastDues,
+    /// The new server begins one window before what is due.
+    StartAnew,
+    /// The new server gets no copies of finished slices.
+    NoCopies,
+    /// Members join wherever the others are.
+    JoinInside,
+    /// A new generation keeps the job id.
+    SameJob,
+    /// A new generation has the job id of the one before the last.
+    OldJob,
 }
 
 /// What a run is made of.
@@ -39,34 +72,43 @@ pub(crate) struct Setup {
     pub(crate) start: Seq,
     pub(crate) downlink: Downlink,
     pub(crate) faults: Faults,
+    pub(crate) churn: Churn,
     /// Whether the server reads the sums.
     pub(crate) reads: bool,
 }
-
-/// How one operation ended on one worker, or on a server that reads.
-pub(crate) type Outcome = Result<Reduced, CollectiveError>;
 
 pub(crate) struct World {
     pub(crate) rng: ChaCha8Rng,
     pub(crate) fabric: Fabric,
     faults: Faults,
+    churn: Churn,
+    pub(crate) bug: Option<Bug>,
+    /// Whether an operation that fails, or is not the same everywhere, ends the run.
+    checks: bool,
     now: Time,
-    server: Server,
-    pub(crate) workers: Vec<Worker>,
-    /// Operations that each worker has yet to start.
-    to_start: Vec<Vec<AllReduce>>,
+    /// Every server that has not died: the present one, and those whose part is over and who do not know it.
+    servers: HashMap<NodeId, Server>,
+    pub(crate) hosts: Vec<Host>,
+    inputs: Vec<Vec<AllReduce>>,
     network: Vec<Packet>,
+    /// Packets that come much later.
+    late: Vec<Packet>,
     damaged: HashSet<(Rank, Seq)>,
-    pub(crate) outcomes: Vec<HashMap<OperationId, Outcome>>,
-    pub(crate) reads: bool,
+    reads: bool,
     /// Operations that the server has yet to be told of.
     to_expect: Vec<Tensor>,
     /// What it has read.
     pub(crate) read: HashMap<OperationId, Outcome>,
-    members: Vec<Rank>,
-    /// The generation that each worker has yet to change over to.
-    pending_change: Vec<bool>,
-    generation: u16,
+    controller: Controller,
+    news: Vec<News>,
+    answers: Vec<Answer>,
+    pub(crate) ledger: Ledger,
+    /// What has happened, and how often.
+    pub(crate) seen: BTreeMap<&'static str, usize>,
+    /// The data-plane job id of the present generation.
+    job: u16,
+    template: WorkerConfig,
+    server_template: ServerConfig,
 }
 
 const FIRST_JOB: u16 = 7;
@@ -79,7 +121,7 @@ impl World {
         fabric.litter(&mut rng, setup.start);
         let members: Vec<Rank> = (0..inputs.len() as u16).map(Rank::new).collect();
         fabric.plan(&members);
-        let server = ServerConfig {
+        let server_template = ServerConfig {
             job: job(FIRST_JOB),
             members: members.clone(),
             window: setup.window,
@@ -88,78 +130,107 @@ impl World {
             downlink: setup.downlink,
             reads: setup.reads,
         };
-        let to_read = inputs.first().filter(|_| setup.reads).into_iter().flatten().rev();
-        let worker = |&rank: &Rank| {
-            let config = WorkerConfig {
-                job: job(FIRST_JOB),
-                rank,
-                members: members.clone(),
-                window: setup.window,
-                start: setup.start,
-                timers: Timers { gap: 3, ..Timers::default() },
-            };
-            Worker::new(config).unwrap()
+        let template = WorkerConfig {
+            job: job(FIRST_JOB),
+            rank: Rank::new(0),
+            members: members.clone(),
+            window: setup.window,
+            start: setup.start,
+            begun: 0,
+            timers: Timers { gap: 3, ..Timers::default() },
         };
+        let host = |(&rank, inputs): (&Rank, &Vec<AllReduce>)| {
+            let place = Place { generation: 0, stack: fabric.stacks[&rank].clone() };
+            Host::new(WorkerConfig { rank, ..template.clone() }, place, inputs.clone())
+        };
+        let to_read = inputs.first().filter(|_| setup.reads).into_iter().flatten().rev();
         Self {
             rng,
-            fabric,
             faults: setup.faults,
+            churn: setup.churn,
+            bug: None,
+            checks: true,
             now: Time::ZERO,
-            server: Server::new(server).unwrap(),
-            workers: members.iter().map(worker).collect(),
-            to_start: inputs.iter().map(|operations| operations.iter().rev().cloned().collect()).collect(),
+            servers: HashMap::from([(fabric.server, Server::new(server_template.clone()).unwrap())]),
+            hosts: members.iter().zip(inputs).map(host).collect(),
+            fabric,
+            inputs: inputs.to_vec(),
             network: Vec::new(),
+            late: Vec::new(),
             damaged: HashSet::new(),
             reads: setup.reads,
             to_expect: to_read.map(AllReduce::tensor).collect(),
             read: HashMap::new(),
-            outcomes: vec![HashMap::new(); inputs.len()],
-            pending_change: vec![false; members.len()],
-            members,
-            generation: FIRST_JOB,
+            controller: Controller::default(),
+            news: Vec::new(),
+            answers: Vec::new(),
+            ledger: Ledger::new(members),
+            seen: BTreeMap::new(),
+            job: FIRST_JOB,
+            template,
+            server_template,
         }
     }
 
-    /// A new generation of the job, without `leaver` if there is one. The server changes over at once, the
-    /// workers each in its time.
-    pub(crate) fn change_generation(&mut self, leaver: Option<Rank>) {
-        self.members.retain(|&rank| Some(rank) != leaver);
-        self.fabric.plan(&self.members);
-        self.generation += 1;
-        self.server
-            .change_generation(job(self.generation), &self.members, self.fabric.server_fan_in)
-            .unwrap();
-        self.pending_change.fill(true);
-    }
-
-    /// Runs until every member has an outcome for all of its operations; false when it gets stuck. Faults
-    /// stop half-way, after which everything must finish. `meanwhile` is called before every step.
-    pub(crate) fn run(&mut self, steps: usize, mut meanwhile: impl FnMut(&mut Self, usize)) -> bool {
+    /// Runs until every member has an outcome for all of its operations. Faults stop half-way, after which
+    /// everything must finish.
+    ///
+    /// # Errors
+    /// What went wrong, or that it got stuck.
+    pub(crate) fn run(&mut self, steps: usize) -> Result<(), String> {
         for step in 0..steps {
             if self.is_done() {
-                return true;
+                return Ok(());
             }
-            meanwhile(self, step);
             let faulty = step < steps / 2;
-            self.step(faulty);
+            if faulty {
+                self.churn();
+            }
+            self.step(faulty)?;
         }
-        false
+        Err(self.describe_stuck())
+    }
+
+    /// Where everybody is.
+    fn describe_stuck(&self) -> String {
+        let member = |rank: &Rank| {
+            let host = &self.hosts[usize::from(rank.get())];
+            let standing = host.worker.as_ref().map(|worker| (worker.is_frozen(), worker.standing()));
+            format!("rank {rank}: {} started, (frozen, standing): {standing:?}", host.started)
+        };
+        let members: Vec<String> = self.ledger.members().iter().map(member).collect();
+        let server = self.servers.get(&self.fabric.server).map(Server::stats);
+        let (controller, expect) = (&self.controller, self.to_expect.len());
+        format!(
+            "stuck: {members:#?}\n{controller:?} {:?}\n{server:?}; {expect} not expected, {} packets",
+            self.news,
+            self.network.len()
+        )
+    }
+
+    /// Runs where operations are meant to fail.
+    ///
+    /// # Errors
+    /// That it got stuck.
+    pub(crate) fn run_unchecked(&mut self, steps: usize) -> Result<(), String> {
+        self.checks = false;
+        self.run(steps)
     }
 
     fn is_done(&self) -> bool {
+        let calm = self.controller.is_at_rest() && self.news.is_empty();
         let all_expected = self.to_expect.is_empty();
-        all_expected
-            && self.members.iter().all(|rank| {
-                let at = usize::from(rank.get());
-                self.to_start[at].is_empty() && self.workers[at].is_idle()
-            })
+        calm && all_expected
+            && self.ledger.members().iter().all(|rank| self.hosts[usize::from(rank.get())].is_done())
     }
 
-    fn step(&mut self, faulty: bool) {
-        self.now = self.now + std::time::Duration::from_micros(10);
+    fn step(&mut self, faulty: bool) -> Result<(), String> {
+        self.now = self.now + Duration::from_micros(10);
+        if self.rng.random_bool(self.churn.talk) {
+            return self.talk();
+        }
         if self.network.is_empty() || self.rng.random_bool(0.02) {
-            self.stir();
-            return;
+            return self.stir();
         }
         if faulty && self.rng.random_bool(self.faults.reboots) {
             self.fabric.reboot(&mut self.rng);
@@ -168,96 +239,154 @@ impl World {
         let at = if in_order { 0 } else { self.rng.random_range(0..self.network.len()) };
         let packet = self.network.remove(at);
         if faulty && self.rng.random_bool(self.faults.loss) {
-            return;
+            return Ok(());
         }
         if faulty && self.rng.random_bool(self.faults.duplicates) {
             self.network.push(packet.clone());
+        }
+        if faulty && self.rng.random_bool(self.faults.late) {
+            self.late.push(packet);
+            return Ok(());
+        }
+        if !self.late.is_empty() && self.rng.random_bool(0.02) {
+            let at = self.rng.random_range(0..self.late.len());
+            self.network.push(self.late.swap_remove(at));
         }
         while self.network.len() > 300 {
             let at = self.rng.random_range(0..self.network.len());
             self.network.remove(at);
         }
-        self.deliver(packet, faulty);
+        self.deliver(packet, faulty)
     }
 
-    /// The server is told of an operation, or a worker starts one, changes over to the new generation, or runs into its timeout.
-    fn stir(&mut self) {
+    /// The controller and its members talk.
+    fn talk(&mut self) -> Result<(), String> {
+        let at = self.rng.random_range(0..self.hosts.len());
+        match self.rng.random_range(0..6) {
+            0 => {
+                if self.rng.random_bool(0.2) {
+                    self.hear();
+                }
+                self.control()
+            }
+            1..3 if !self.answers.is_empty() => {
+                let answer = self.answers.swap_remove(self.rng.random_range(0..self.answers.len()));
+                self.take_answer(answer)
+            }
+            _ => {
+                let Some(order) = self.hosts[at].orders.pop_front() else { return Ok(()) };
+                let answer = self.hosts[at].obey(self.now, order, self.bug)?;
+                self.answers.extend(answer);
+                self.drain(at)
+            }
+        }
+    }
+
+    /// The server is told of an operation, or a worker's process or its clock makes itself felt.
+    fn stir(&mut self) -> Result<(), String> {
         if !self.to_expect.is_empty() && self.rng.random_bool(0.1) {
-            self.server.expect(self.to_expect.pop().unwrap()).unwrap();
-            self.take_read();
-            return;
+            let tensor = self.to_expect.pop().unwrap();
+            self.servers.get_mut(&self.fabric.server).unwrap().expect(tensor).unwrap();
+            return self.take_read();
         }
-        let at = usize::from(self.members[self.rng.random_range(0..self.members.len())].get());
-        if self.pending_change[at] {
-            self.pending_change[at] = false;
-            self.workers[at].change_generation(self.now, job(self.generation), &self.members).unwrap();
-        } else if !self.to_start[at].is_empty() && self.rng.random_bool(0.5) {
-            let operation = self.to_start[at].pop().unwrap();
-            self.workers[at].start_all_reduce(operation).unwrap();
-        } else if let Some(deadline) = self.workers[at].poll_timeout() {
+        let at = self.rng.random_range(0..self.hosts.len());
+        let host = &mut self.hosts[at];
+        if host.has_more() && self.rng.random_bool(0.5) {
+            host.start_next();
+        } else if let Some(worker) = &mut host.worker
+            && let Some(deadline) = worker.poll_timeout()
+        {
             self.now = self.now.max(deadline);
-            self.workers[at].handle_timeout(self.now);
+            worker.handle_timeout(self.now);
         }
-        self.drain(at);
+        self.drain(at)
     }
 
-    fn drain(&mut self, at: usize) {
-        let stack = self.fabric.stacks.get(&Rank::new(at as u16)).cloned().unwrap_or_default();
-        let mut out = Vec::new();
-        // A worker that has not heard of the new generation still uses its old way.
-        collect(&mut self.workers[at], self.now, &stack, &mut out);
-        self.network.extend(
-            out.into_iter().filter(|packet| !matches!(packet, Packet::Up { stack, .. } if stack.is_empty())),
-        );
-        while let Some(event) = self.workers[at].poll_event() {
-            take(event, &mut self.outcomes[at]);
-        }
+    fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
     }
 
-    fn take_read(&mut self) {
-        while let Some(event) = self.server.poll_event() {
-            take(event, &mut self.read);
+    fn drain(&mut self, at: usize) -> Result<(), String> {
+        let host = &mut self.hosts[at];
+        let Some(worker) = &mut host.worker else { return Ok(()) };
+        collect(worker, self.now, &host.place.stack, &mut self.network);
+        self.answers.extend(host.proceeded());
+        let ended = host.take_events()?;
+        if !self.checks {
+            return Ok(());
         }
+        ended.into_iter().try_for_each(|id| self.ledger.check(id, &self.hosts, &self.inputs))
     }
 
-    fn deliver(&mut self, packet: Packet, faulty: bool) {
+    fn take_read(&mut self) -> Result<(), String> {
+        let Some(server) = self.servers.get_mut(&self.fabric.server) else { return Ok(()) };
+        while let Some(event) = server.poll_event() {
+            record(event, &mut self.read)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, packet: Packet, faulty: bool) -> Result<(), String> {
         match packet {
             Packet::Up { header, stack, values } if stack.len() == 1 => {
+                if header.job != job(self.job) {
+                    self.see("a packet of an older generation");
+                }
+                let Some(server) = self.servers.get_mut(&stack[0].node) else { return Ok(()) };
                 match values {
                     Some(values) => with_view(&values, |view| {
-                        self.server.handle_gradient(self.now, &header, &stack[0], Some(view));
+                        server.handle_gradient(self.now, &header, &stack[0], Some(view));
                     }),
-                    None => self.server.handle_gradient(self.now, &header, &stack[0], None),
+                    None => server.handle_gradient(self.now, &header, &stack[0], None),
                 }
-                self.take_read();
-                while let Some(out) = self.server.poll_transmit() {
-                    let values = std::rc::Rc::new(*out.values);
+                while let Some(out) = server.poll_transmit() {
+                    let values = Rc::new(*out.values);
                     self.network.extend(self.fabric.downwards(out.header, out.to, &values));
                 }
+                self.take_read()
             }
-            Packet::Down { header, worker, path, values } if path.is_empty() => {
+            Packet::Down { header, worker: rank, path, values } if path.is_empty() => {
+                let at = usize::from(rank.get());
+                let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
                 let mut values = *values;
                 let damaged = header.operator == self.faults.damaged
                     && faulty
                     && self.rng.random_bool(self.faults.damage);
-                if damaged && self.damaged.insert((worker, header.seq)) {
+                if damaged && self.damaged.insert((rank, header.seq)) {
                     values[self.rng.random_range(0..values.len())] ^= 1 << self.rng.random_range(0..32);
                 }
-                let at = usize::from(worker.get());
-                with_view(&values, |view| self.workers[at].handle_result(self.now, &header, view));
-                self.drain(at);
+                with_view(&values, |view| worker.handle_result(self.now, &header, view));
+                self.drain(at)
             }
-            packet => self.network.extend(self.fabric.forward(packet)),
+            packet => {
+                self.network.extend(self.fabric.forward(packet));
+                Ok(())
+            }
         }
     }
-}
 
-fn take(event: OperationEvent, outcomes: &mut HashMap<OperationId, Outcome>) {
-    let (operation, outcome) = match event {
-        OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
-        OperationEvent::Failed { operation, error } => (operation, Err(error)),
-    };
-    assert!(outcomes.insert(operation, outcome).is_none(), "two outcomes of one operation");
+    /// Checks that a server that reads has read what the members have got.
+    pub(crate) fn compare_read(&self) -> Result<(), String> {
+        let first = self.ledger.members().iter().map(|rank| &self.hosts[usize::from(rank.get())]).next();
+        for id in (0..self.inputs[0].len() as u64).map(OperationId).filter(|_| self.reads) {
+            let read = self.read.get(&id).ok_or(format!("operation {} was not read", id.0))?;
+            let known =
+                first.and_then(|host| host.outcomes.get(&id)).and_then(|outcome| outcome.as_ref().ok());
+            if known.is_some_and(|known| read.as_ref() != Ok(known)) {
+                return Err(format!("operation {}: not the same bits on the server", id.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks every operation that is new to the present members.
+    fn check_everything(&mut self) -> Result<(), String> {
+        let ids = (0..self.inputs[0].len() as u64).map(OperationId);
+        ids.filter(|&id| !self.ledger.is_checked(id))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|id| self.ledger.check(id, &self.hosts, &self.inputs))
+    }
 }
 
 /// The same operation for every worker, from what each contributes.

@@ -46,7 +46,8 @@ impl Control {
         self.install(Switch::new(pipeline)).await
     }
 
-    /// The same with a switch whose tables are filled already.
+    /// The same with a switch whose tables are filled already. It happens whether or not its future is still waited
+    /// for.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
@@ -56,7 +57,8 @@ impl Control {
     }
 
     /// Runs `work` on the switch's own thread between two packets, and gives back what it returns. All of
-    /// it happens at once as packets see it; packets wait meanwhile, so keep it short (one batch of updates).
+    /// it happens at once as packets see it; packets wait meanwhile, so keep it short (one batch of updates). It
+    /// happens whether or not its future is still waited for.
     ///
     /// # Errors
     /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the end.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, mpsc, watch};
 use tonic::Status;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::google::rpc::Code;
@@ -25,13 +25,26 @@ const NOT_FOR_PACKETS: usize = 64;
 /// The switch behind a P4Runtime server.
 ///
 /// Locks are taken in this order, and held while a request is carried out: a change of primary waits for the
-/// old primary's writes, and a change of program for all requests.
+/// old primary's writes, and a change of program for all requests. Their guards go with the request, which is
+/// [carried through](carry_through) whatever its caller does.
 pub(super) struct Device {
     pub(super) id: u64,
     pub(super) control: Control,
-    pub(super) arbitration: RwLock<Arbitration<Mailbox>>,
-    pub(super) programs: RwLock<Programs>,
+    pub(super) arbitration: Arc<RwLock<Arbitration<Mailbox>>>,
+    pub(super) programs: Arc<RwLock<Programs>>,
     pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// That a request is the primary's; another controller becomes primary only when this is dropped.
+pub(super) type Primacy = OwnedRwLockReadGuard<Arbitration<Mailbox>>;
+
+/// Carries out what must not end half-way: it goes on when the caller has hung up, and this future is dropped. The
+/// guards that it needs have to be its own.
+pub(super) async fn carry_through<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| Err(Status::internal(format!("the request broke off: {error}"))))
 }
 
 /// What a switch runs, and what it is about to.
@@ -106,7 +119,7 @@ impl Mailbox {
 
 impl Device {
     pub(super) fn new(id: u64, control: Control, stopping: watch::Receiver<bool>) -> Self {
-        Self { id, control, arbitration: RwLock::default(), programs: RwLock::default(), stopping }
+        Self { id, control, arbitration: Arc::default(), programs: Arc::default(), stopping }
     }
 
     /// The request is for this device.
@@ -122,11 +135,11 @@ impl Device {
         &self,
         role: &str,
         election_id: Option<&Uint128>,
-    ) -> Result<RwLockReadGuard<'_, Arbitration<Mailbox>>, Status> {
+    ) -> Result<Primacy, Status> {
         if !role.is_empty() {
             return Err(Status::permission_denied(format!("not primary: no role {role} is known here")));
         }
-        let arbitration = self.arbitration.read().await;
+        let arbitration = Arc::clone(&self.arbitration).read_owned().await;
         let id = from_wire(election_id);
         if arbitration.is_primary(id) {
             return Ok(arbitration);

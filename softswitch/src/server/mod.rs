@@ -14,6 +14,8 @@ mod carry_over;
 mod convert;
 mod device;
 mod error;
+#[cfg(test)]
+mod interrupted;
 mod packet;
 mod pipeline_config;
 mod read;

@@ -12,34 +12,45 @@ use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::Respons
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 
 use super::carry_over::Written;
-use super::device::{Device, Program, Programs, Saved};
+use super::device::{Device, Primacy, Program, Programs, Saved, carry_through};
 use super::status::Refusal;
+use crate::engine::Control;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
-/// Carries out a SetForwardingPipelineConfig of the primary.
+/// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: what runs and what
+/// is said to run must not part because a caller has hung up.
 pub(super) async fn set(
     device: &Device,
+    primacy: Primacy,
     action: Action,
     config: Option<ForwardingPipelineConfig>,
 ) -> Result<(), Status> {
-    match (action, config) {
-        (Action::Unspecified, _) => Err(Status::invalid_argument("the action is not set")),
-        (Action::Commit, None) => commit_saved(device).await,
+    let change = match (action, config) {
+        (Action::Unspecified, _) => return Err(Status::invalid_argument("the action is not set")),
+        (Action::Commit, None) => Change::CommitSaved,
         (Action::Commit, Some(_)) => {
-            Err(Status::invalid_argument("COMMIT is for the program that was saved, and takes no other one"))
+            let problem = "COMMIT is for the program that was saved, and takes no other one";
+            return Err(Status::invalid_argument(problem));
         }
-        (_, None) => Err(Status::invalid_argument("there is no config to act on")),
+        (_, None) => return Err(Status::invalid_argument("there is no config to act on")),
         (action, Some(config)) => {
             let program = Arc::new(load(config).await?);
             match action {
-                Action::VerifyAndSave => save(device, program).await,
-                Action::VerifyAndCommit => commit(device, program).await,
-                Action::ReconcileAndCommit => reconcile(device, program).await,
-                _ => Ok(()),
+                Action::VerifyAndSave => Change::Save(program),
+                Action::VerifyAndCommit => Change::Commit(program),
+                Action::ReconcileAndCommit => Change::Reconcile(program),
+                _ => return Ok(()),
             }
         }
-    }
+    };
+    let mut programs = Arc::clone(&device.programs).write_owned().await;
+    let control = device.control.clone();
+    carry_through(async move {
+        let _primacy = primacy;
+        change.carry_out(&control, &mut programs).await
+    })
+    .await
 }
 
 /// The parts of the config that are asked for.
@@ -72,51 +83,61 @@ async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
     Ok(loaded?)
 }
 
-/// Runs a program, in place of what ran before.
-async fn commit(device: &Device, program: Arc<Program>) -> Result<(), Status> {
-    let mut programs = device.programs.write().await;
-    let switch = Switch::new(program.pipeline.clone());
-    install(device, &mut programs, program, switch).await
+/// A change of the programs that is checked as far as it can be before it is made.
+enum Change {
+    /// Runs a program, in place of what ran before.
+    Commit(Arc<Program>),
+    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still meet the running one.
+    Save(Arc<Program>),
+    /// Runs the program that was saved, with what was written to it since.
+    CommitSaved,
+    /// Runs a program with the entries of the one before, if all of them fit.
+    Reconcile(Arc<Program>),
 }
 
-/// Keeps a program for COMMIT; from now on requests refer to it, while packets still meet the running one.
-async fn save(device: &Device, program: Arc<Program>) -> Result<(), Status> {
-    let switch = Mutex::new(Switch::new(program.pipeline.clone()));
-    device.programs.write().await.saved = Some(Saved { program, switch });
-    Ok(())
+impl Change {
+    /// Makes it.
+    async fn carry_out(self, control: &Control, programs: &mut Programs) -> Result<(), Status> {
+        let (program, switch) = match self {
+            Self::Save(program) => {
+                let switch = Mutex::new(Switch::new(program.pipeline.clone()));
+                programs.saved = Some(Saved { program, switch });
+                return Ok(());
+            }
+            Self::Commit(program) => {
+                let switch = Switch::new(program.pipeline.clone());
+                (program, switch)
+            }
+            Self::CommitSaved => {
+                let saved = programs.saved.take().ok_or_else(|| Status::not_found("no program was saved"))?;
+                (saved.program, saved.switch.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            Self::Reconcile(program) => {
+                let switch = reconciled(control, programs.running.clone(), &program).await?;
+                (program, switch)
+            }
+        };
+        // No packet sees anything between the two.
+        control.install(switch).await.map_err(Refusal::from)?;
+        *programs = Programs { running: Some(program), saved: None };
+        Ok(())
+    }
 }
 
-/// Runs the program that was saved, with what was written to it since.
-async fn commit_saved(device: &Device) -> Result<(), Status> {
-    let mut programs = device.programs.write().await;
-    let saved = programs.saved.take().ok_or_else(|| Status::not_found("no program was saved"))?;
-    let switch = saved.switch.into_inner().unwrap_or_else(PoisonError::into_inner);
-    install(device, &mut programs, saved.program, switch).await
-}
-
-/// Runs a program with the entries of the one before, if all of them fit.
-async fn reconcile(device: &Device, program: Arc<Program>) -> Result<(), Status> {
-    let mut programs = device.programs.write().await;
+/// A switch for this program with the entries of the running one.
+async fn reconciled(
+    control: &Control,
+    running: Option<Arc<Program>>,
+    program: &Program,
+) -> Result<Switch, Status> {
     let mut switch = Switch::new(program.pipeline.clone());
-    if let Some(before) = programs.running.clone() {
+    if let Some(before) = running {
         let fresh = Switch::new(before.pipeline.clone());
         let read = move |old: &mut Switch| Written::on(old, &fresh, before.p4info());
-        let written = device.control.run(read).await.map_err(Refusal::from)?.map_err(Refusal::from)?;
+        let written = control.run(read).await.map_err(Refusal::from)?.map_err(Refusal::from)?;
         written.put_on(&mut switch).map_err(|error| {
             Status::invalid_argument(format!("the new program can't keep what the running one has: {error}"))
         })?;
     }
-    install(device, &mut programs, program, switch).await
-}
-
-/// Puts a switch that is ready in the place of the running one: no packet sees anything between the two.
-async fn install(
-    device: &Device,
-    programs: &mut Programs,
-    program: Arc<Program>,
-    switch: Switch,
-) -> Result<(), Status> {
-    device.control.install(switch).await.map_err(Refusal::from)?;
-    *programs = Programs { running: Some(program), saved: None };
-    Ok(())
+    Ok(switch)
 }

@@ -17,7 +17,7 @@ use tributary_p4runtime::p4::v1::{
     WriteResponse, get_forwarding_pipeline_config_request::ResponseType, write_request::Atomicity,
 };
 
-use super::device::{Device, MAILBOX, Mailbox};
+use super::device::{Device, MAILBOX, Mailbox, carry_through};
 use super::read::{Found, Query};
 use super::status::{self, Refusal};
 use super::write::Operation;
@@ -50,8 +50,8 @@ impl P4Runtime for Service {
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
-        let _primary = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
-        let programs = self.device.programs.read().await;
+        let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
+        let programs = Arc::clone(&self.device.programs).read_owned().await;
         let program = programs.current()?;
         if request.atomicity() != Atomicity::ContinueOnError {
             return Err(Status::unimplemented(
@@ -60,8 +60,12 @@ impl P4Runtime for Service {
         }
         let planned: Vec<_> =
             request.updates.into_iter().map(|update| Operation::plan(update, program.p4info())).collect();
-        let results = programs.run(&self.device.control, move |switch| carry_out(planned, switch)).await?;
-        status::of_batch(&results)?;
+        let control = self.device.control.clone();
+        let results = carry_through(async move {
+            let _primacy = primacy;
+            programs.run(&control, move |switch| carry_out(planned, switch)).await
+        });
+        status::of_batch(&results.await?)?;
         Ok(Response::new(WriteResponse {}))
     }
 
@@ -84,10 +88,10 @@ impl P4Runtime for Service {
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
-        let _primary = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
+        let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let action = Action::try_from(request.action)
             .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
-        pipeline_config::set(&self.device, action, request.config).await?;
+        pipeline_config::set(&self.device, primacy, action, request.config).await?;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
 

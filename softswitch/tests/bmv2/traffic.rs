@@ -48,6 +48,7 @@ impl Traffic {
             &[0x08, 0x06][..],
             &[0x08, 0x00],
             &[0x81, 0x00, 0x20, 0x05, 0x08, 0x00],
+            &[0x88, 0xa8, 0x00, 0x07, 0x81, 0x00, 0x20, 0x05, 0x08, 0x00],
             &[0x86, 0xdd],
         ]));
         frame.extend((0..random.random_range(0..80)).map(|_| random.random::<u8>()));
@@ -208,13 +209,12 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
             set_and_repair(frame, IPV4, random.choose_from(&[0x45, 0x46, 0x65]));
         }
         12 => {
-            let tag = [
-                random.choose_from(&[0x81, 0x88]),
-                random.choose_from(&[0x00, 0xa8]),
-                0,
-                random.choose_from(&[0, 5]),
-            ];
-            frame.splice(ETHERTYPE..ETHERTYPE, tag);
+            // The last of these is no tag's type.
+            for _ in 0..random.random_range(1..4) {
+                let kind: u16 = random.choose_from(&[0x8100, 0x88a8, 0x9100, 0x9200, 0x9300, 0x8800]);
+                let tag = [kind.to_be_bytes(), [0, random.choose_from(&[0, 5])]].concat();
+                frame.splice(ETHERTYPE..ETHERTYPE, tag);
+            }
         }
         13 => frame.truncate(random.random_range(1..frame.len())),
         14 if frame.len() > CHILD => frame[CHILD] ^= 1 << random.random_range(0..8),

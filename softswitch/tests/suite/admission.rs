@@ -171,8 +171,6 @@ fn what_could_hide_a_packet_is_rejected_at_the_port() {
     options[ETHERNET] = 0x46;
     let mut fragment = plain.clone();
     fragment[ETHERNET + 6] = 0x20;
-    let mut tagged = plain.clone();
-    tagged.splice(12..12, [0x81, 0, 0, 0]);
     let mut version = plain.clone();
     version[INA] = 0x21;
     let mut kind = plain.clone();
@@ -184,18 +182,49 @@ fn what_could_hide_a_packet_is_rejected_at_the_port() {
     for (what, mut frame) in [
         ("IP options", options),
         ("a first fragment", fragment),
-        ("priority tag", tagged),
         ("version 2", version),
         ("kind 3", kind),
         ("nine hops", hops),
         ("a gradient without hops", no_hops),
     ] {
         let mut rig = Rig::aggregating(2);
-        if what != "priority tag" {
-            fix_checksum(&mut frame);
-        }
+        fix_checksum(&mut frame);
         println!("{what}");
         is_rejected(&mut rig, 1, &frame, false);
+    }
+}
+
+/// `frame` behind VLAN tags of these types, the outermost first, all of one VLAN.
+fn tagged(frame: &[u8], types: &[u16], vlan: u16) -> Vec<u8> {
+    let tags: Vec<u8> =
+        types.iter().flat_map(|tag| [tag.to_be_bytes(), vlan.to_be_bytes()].concat()).collect();
+    [&frame[..12], &tags, &frame[12..]].concat()
+}
+
+/// Stacks of one to three tags, 802.1Q and 802.1ad and the types from before that, each in a VLAN and with a
+/// priority only.
+fn every_tagging(frame: &[u8]) -> Vec<Vec<u8>> {
+    const TYPES: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
+    let one = TYPES.map(|outer| vec![outer]);
+    let two = one.iter().flat_map(|outer| TYPES.map(|inner| [&outer[..], &[inner]].concat()));
+    let mut stacks: Vec<_> = one.iter().cloned().chain(two).collect();
+    stacks.extend([vec![0x8100; 3], vec![0x88a8; 3], vec![0x88a8, 0x8100, 0x8100]]);
+    stacks.iter().flat_map(|types| [0, 5, 0xfff].map(|vlan| tagged(frame, types, vlan))).collect()
+}
+
+#[test]
+fn what_has_a_vlan_tag_is_rejected_at_the_port_whatever_is_behind_it() {
+    let (gradient, result) = (good().frame(), Sent::result(SEQ, 2).frame());
+    let arp = [&gradient[..12], &[0x08, 0x06], &[0; 46]].concat();
+    let nothing = gradient[..12].to_vec();
+    let mut rig = Rig::aggregating(2);
+    // Where a plain frame would go.
+    rig.insert("mac_forward", &[0x0200_0000_0002], "forward", &[4]);
+    for behind in [gradient, result, arp, nothing] {
+        for frame in every_tagging(&behind) {
+            println!("{:02x?}", &frame[12..frame.len().min(40)]);
+            is_rejected(&mut rig, 1, &frame, false);
+        }
     }
 }
 
@@ -208,9 +237,9 @@ fn what_is_not_ours_is_a_frame_like_any_other() {
     later_fragment[ETHERNET + 7] = 1;
     let mut tcp = plain.clone();
     tcp[ETHERNET + 9] = 6;
-    let mut in_vlan = plain;
-    in_vlan.splice(12..12, [0x81, 0, 0, 5]);
-    for frame in [other_port, later_fragment, tcp, in_vlan] {
+    let mut ipv6 = plain;
+    ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
+    for frame in [other_port, later_fragment, tcp, ipv6] {
         let mut rig = Rig::aggregating(2);
         rig.insert("mac_forward", &[0x0200_0000_0002], "forward", &[4]);
         assert_eq!(rig.send(1, &frame), [(4, frame.clone())], "unchanged");

@@ -70,8 +70,12 @@ fn a_switch_without_a_node_id_forwards_everything_by_address() {
     rig.switch.set_default(identity, Some(&nobody)).unwrap();
     rig.insert("mac_forward", &[TO], "forward", &[4]);
     let sent = Sent::gradient(0, 1, 1, values(1)).frame();
-    assert_eq!(rig.send(1, &sent), [(4, sent.clone())]);
+    let tagged = [&sent[..12], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &sent[12..]].concat();
+    for frame in [&sent, &tagged] {
+        assert_eq!(rig.send(1, frame), [(4, frame.clone())]);
+    }
     assert_eq!(rig.counter("job_received", JOB_INDEX).packets, 0);
+    assert_eq!(rig.port_rejected(1), 0);
     // As it starts, too.
     rig.switch.set_default(identity, None).unwrap();
     assert_eq!(rig.send(1, &sent), [(4, sent.clone())]);

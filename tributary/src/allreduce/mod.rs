@@ -7,6 +7,7 @@ mod quantised;
 mod report;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bytesize::ByteSize;
@@ -14,7 +15,7 @@ use clap::{Args, ValueEnum};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
-use tributary_client::{Agent, Job};
+use tributary_client::{Agent, Job, JoinOptions};
 
 use barrier::Barrier;
 use contribution::Number;
@@ -76,6 +77,10 @@ pub(crate) struct AllReduceArgs {
     /// not there yet
     #[arg(long)]
     barrier: bool,
+
+    /// How long each all-reduce may take until it fails [default: as long as the job lives]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    deadline: Option<Duration>,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -168,7 +173,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     let agent = Agent::connect(&args.socket).await?;
     let progress = progress_bar(args);
     progress.set_message("waiting for the job's other members");
-    let mut job = agent.join(&args.job, token).await?;
+    let mut job = agent.join_with(&args.job, token, options(args, &progress)).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
     warm_up::<T, W>(&mut job, args, elements).await?;
     let mut work = W::new(&mut job, args, elements).await?;
@@ -200,6 +205,24 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     job.close().await?;
     progress.finish_and_clear();
     Ok(report)
+}
+
+/// What it waits for is said on standard error, also where that is no terminal.
+fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
+    let progress = progress.clone();
+    let options =
+        JoinOptions::default().on_waiting(move |waiting| progress.suspend(|| eprintln!("{waiting}")));
+    match args.deadline {
+        Some(deadline) => options.deadline(deadline),
+        None => options,
+    }
+}
+
+/// Parses a time that is more than nothing.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let seconds = seconds.filter(|seconds| !seconds.is_zero());
+    seconds.ok_or_else(|| "a number of seconds is needed, such as 2.5, and more than 0".to_owned())
 }
 
 /// One all-reduce of a tensor of the size that `--warm-up` says; none if that is nothing.

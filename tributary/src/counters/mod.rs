@@ -16,6 +16,7 @@ use tributary_api::v1::controller_client::ControllerClient;
 use reading::Reading;
 
 use crate::remote::{ControllerArgs, refused};
+use crate::switches;
 
 /// Shows the switches' counters: packets of each job by what became of them, and frames of each port
 #[derive(Debug, Args)]
@@ -80,17 +81,19 @@ async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> R
 async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<Reading> {
     let request = v1::GetCountersRequest { switches: args.switch.clone() };
     let mut switches = client.get_counters(request).await.map_err(refused)?.into_inner().switches;
+    let states = switches::list(client).await?;
     if let Some(job) = &args.job {
         for switch in &mut switches {
             switch.jobs.retain(|counter| counter.job == *job);
             switch.ports.clear();
         }
-        switches.retain(|switch| !switch.jobs.is_empty());
-        if switches.is_empty() {
+        // One that is away may have counted some that nobody has read.
+        switches.retain(|switch| !switch.jobs.is_empty() || switch.unreachable.is_some());
+        if switches.iter().all(|switch| switch.jobs.is_empty()) {
             bail!("no counters of a job {job:?}: `tributary jobs list` shows the jobs");
         }
     }
-    Ok(Reading::new(&switches))
+    Ok(Reading::new(&switches, &states))
 }
 
 fn print(args: &CountersArgs, reading: &Reading, rates: Option<&Reading>) {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tributary_api::v1;
 
+use crate::switches::switch_json;
+
 /// Packets and bytes: so many, or so many a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Count {
@@ -24,6 +26,12 @@ pub(super) struct SwitchReading {
     pub(super) jobs: BTreeMap<String, Counts>,
     /// By port, by kind.
     pub(super) ports: BTreeMap<u32, Counts>,
+    /// Why the counters are not of now.
+    pub(super) unreachable: Option<String>,
+    /// How old they are; `None` where there are none.
+    pub(super) age: Option<Duration>,
+    /// Whether the switch is there.
+    pub(super) state: v1::Switch,
 }
 
 /// All that was read, in the topology's order.
@@ -33,20 +41,24 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(switches: &[v1::SwitchCounters]) -> Self {
-        Self { switches: switches.iter().map(switch).collect() }
+    /// `states`: all switches, in any order.
+    pub(super) fn new(switches: &[v1::SwitchCounters], states: &[v1::Switch]) -> Self {
+        let state = |name: &str| states.iter().find(|state| state.name == name).cloned().unwrap_or_default();
+        Self { switches: switches.iter().map(|counters| switch(counters, state(&counters.name))).collect() }
     }
 
-    /// How much a second each counter has grown. One that has become smaller was cleared meanwhile, and has
-    /// grown from zero.
+    /// How much a second each counter has grown, `elapsed` after `before`. One that has become smaller was cleared
+    /// meanwhile, and has grown from zero. Where a switch was away, it has grown in all of that time.
     pub(super) fn rates_since(&self, before: &Self, elapsed: Duration) -> Self {
-        let seconds = elapsed.as_secs_f64();
         let switch = |now: &SwitchReading| {
             let old = before.switches.iter().find(|old| old.name == now.name);
+            let age = |reading: Option<&SwitchReading>| reading.and_then(|one| one.age).unwrap_or_default();
+            let between = (elapsed + age(old)).saturating_sub(age(Some(now)));
+            let seconds = if between.is_zero() { elapsed } else { between }.as_secs_f64();
             SwitchReading {
-                name: now.name.clone(),
                 jobs: grown(&now.jobs, old.map(|old| &old.jobs), seconds),
                 ports: grown(&now.ports, old.map(|old| &old.ports), seconds),
+                ..now.clone()
             }
         };
         Self { switches: self.switches.iter().map(switch).collect() }
@@ -54,7 +66,7 @@ impl Reading {
 
     /// For programs: totals, and the rates where there are some.
     pub(super) fn json(&self, rates: Option<&Self>) -> Value {
-        let switches = |reading: &Self| reading.switches.iter().map(switch_json).collect::<Vec<_>>();
+        let switches = |reading: &Self| reading.switches.iter().map(reading_json).collect::<Vec<_>>();
         match rates {
             None => json!({ "switches": switches(self) }),
             Some(rates) => json!({ "switches": switches(self), "per_second": switches(rates) }),
@@ -62,8 +74,14 @@ impl Reading {
     }
 }
 
-fn switch(counters: &v1::SwitchCounters) -> SwitchReading {
-    let mut reading = SwitchReading { name: counters.name.clone(), ..SwitchReading::default() };
+fn switch(counters: &v1::SwitchCounters, state: v1::Switch) -> SwitchReading {
+    let mut reading = SwitchReading {
+        name: counters.name.clone(),
+        unreachable: counters.unreachable.clone(),
+        age: counters.age_milliseconds.map(Duration::from_millis),
+        state,
+        ..SwitchReading::default()
+    };
     let count = |packets, bytes| Count { packets: packets as f64, bytes: bytes as f64 };
     for v1::JobCounter { job, reason, packets, bytes } in &counters.jobs {
         reading.jobs.entry(job.clone()).or_default().insert(reason.clone(), count(*packets, *bytes));
@@ -92,12 +110,19 @@ fn grown<K: Ord + Clone>(
     now.iter().map(|(key, value)| (key.clone(), counts(key, value))).collect()
 }
 
-fn switch_json(switch: &SwitchReading) -> Value {
+fn reading_json(switch: &SwitchReading) -> Value {
     let jobs: Map<String, Value> =
         switch.jobs.iter().map(|(job, counts)| (job.clone(), counts_json(counts))).collect();
     let ports: Map<String, Value> =
         switch.ports.iter().map(|(port, counts)| (port.to_string(), counts_json(counts))).collect();
-    json!({ "name": switch.name, "jobs": jobs, "ports": ports })
+    json!({
+        "name": switch.name,
+        "jobs": jobs,
+        "ports": ports,
+        "unreachable": switch.unreachable,
+        "age_seconds": switch.age.map(|age| age.as_secs_f64()),
+        "switch": switch_json(&switch.state),
+    })
 }
 
 fn counts_json(counts: &Counts) -> Value {
@@ -119,9 +144,31 @@ mod tests {
             bytes: 10 * packets,
         };
         let port = |packets| v1::PortCounter { port: 2, kind: "egress".into(), packets, bytes: 7 };
-        let counters =
-            v1::SwitchCounters { name: "leaf".into(), jobs: vec![job(packets)], ports: vec![port(packets)] };
-        Reading::new(&[counters])
+        let counters = v1::SwitchCounters {
+            name: "leaf".into(),
+            jobs: vec![job(packets)],
+            ports: vec![port(packets)],
+            unreachable: None,
+            age_milliseconds: Some(0),
+        };
+        Reading::new(&[counters], &[])
+    }
+
+    /// The same, from a switch that does not answer now.
+    fn stale(packets: u64, age: Duration) -> Reading {
+        let mut reading = reading(packets);
+        reading.switches[0].age = Some(age);
+        reading.switches[0].unreachable = Some("it is away".into());
+        reading
+    }
+
+    #[test]
+    fn rates_over_an_absence_are_those_of_all_its_time() {
+        let second = Duration::from_secs(1);
+        let away = |age| stale(100, second * age);
+        assert_eq!(away(9).rates_since(&away(8), second).switches[0].jobs["a"]["received"].packets, 0.0);
+        let back = reading(200).rates_since(&away(9), second);
+        assert_eq!(back.switches[0].jobs["a"]["received"].packets, 10.0);
     }
 
     #[test]
@@ -147,6 +194,10 @@ mod tests {
         assert_eq!(json["switches"][0]["jobs"]["a"]["received"]["bytes"], 30);
         assert_eq!(json["switches"][0]["ports"]["2"]["egress"]["packets"], 3);
         assert!(json.get("per_second").is_none());
+        assert_eq!(json["switches"][0]["unreachable"], Value::Null);
+        let stale = stale(3, Duration::from_millis(2500)).json(None);
+        assert_eq!(stale["switches"][0]["unreachable"], "it is away");
+        assert_eq!(stale["switches"][0]["age_seconds"], 2.5);
         assert_eq!(reading(3).json(Some(&reading(3)))["per_second"][0]["name"], "leaf");
     }
 }

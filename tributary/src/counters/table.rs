@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::reading::{Count, Counts, Reading};
+use super::reading::{Count, Counts, Reading, SwitchReading};
 use crate::output::number_table;
+use crate::switches;
 
 /// What becomes of a job's packet, in the order of its way through a switch; what else is counted follows.
 const ORDER: [&str; 8] =
@@ -24,8 +25,26 @@ pub(super) fn text(reading: &Reading, rates: bool) -> String {
     if reading.switches.iter().any(|switch| !switch.ports.is_empty()) {
         let _ = writeln!(text, "frames and bytes{per_second}\n{}", ports(reading));
     }
+    for remark in remarks(reading) {
+        let _ = writeln!(text, "{remark}");
+    }
     text.truncate(text.trim_end().len());
     text
+}
+
+/// One line for each switch whose counters are not of now.
+fn remarks(reading: &Reading) -> Vec<String> {
+    let remark = |switch: &SwitchReading| {
+        let unreachable = switch.unreachable.as_ref()?;
+        let age = match switch.age {
+            Some(age) => format!("its counters are {:.1} s old", age.as_secs_f64()),
+            None => "nothing was ever read from it".to_owned(),
+        };
+        let name = &switch.name;
+        let away = switches::remark(&switch.state);
+        Some(format!("{}; {age}", away.unwrap_or_else(|| format!("switch {name}: {unreachable}"))))
+    };
+    reading.switches.iter().filter_map(remark).collect()
 }
 
 fn jobs(reading: &Reading) -> comfy_table::Table {
@@ -103,8 +122,9 @@ mod tests {
             name: name.into(),
             jobs: vec![counter("result", 7), counter("received", 12_345)],
             ports: vec![v1::PortCounter { port: 3, kind: "egress".into(), packets: 9, bytes: 2048 }],
+            ..v1::SwitchCounters::default()
         };
-        let text = text(&Reading::new(&[switch("leaf0"), switch("root")]), false);
+        let text = text(&Reading::new(&[switch("leaf0"), switch("root")], &[]), false);
         for part in ["leaf0", "root", "12,345", "result", "2.00 KiB"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
@@ -117,8 +137,34 @@ mod tests {
             name: "leaf".into(),
             jobs: Vec::new(),
             ports: vec![v1::PortCounter { port: 1, kind: "ingress".into(), packets: 1, bytes: 1 }],
+            ..v1::SwitchCounters::default()
         };
-        let text = text(&Reading::new(&[switch]), true);
+        let text = text(&Reading::new(&[switch], &[]), true);
         assert!(text.starts_with("frames and bytes a second"), "{text}");
+    }
+
+    #[test]
+    fn counters_that_are_not_of_now_are_marked() {
+        let switch = |name: &str, age| v1::SwitchCounters {
+            name: name.into(),
+            unreachable: Some("it has not answered within 0.8 s".into()),
+            age_milliseconds: age,
+            ..v1::SwitchCounters::default()
+        };
+        let away = v1::Switch {
+            name: "leaf0".into(),
+            state: v1::SwitchState::Away.into(),
+            state_milliseconds: 12_000,
+            reason: "no answer".into(),
+            ..v1::Switch::default()
+        };
+        let slow =
+            v1::Switch { name: "leaf1".into(), state: v1::SwitchState::Up.into(), ..v1::Switch::default() };
+        let counters = [switch("leaf0", Some(14_200)), switch("leaf1", None)];
+        assert_eq!(
+            text(&Reading::new(&counters, &[away, slow]), false),
+            "switch leaf0 has been away for 12.0 s: no answer; its counters are 14.2 s old\n\
+             switch leaf1: it has not answered within 0.8 s; nothing was ever read from it"
+        );
     }
 }

@@ -6,9 +6,11 @@ mod settings;
 mod stop;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 
 use cpus::CpuArgs;
@@ -57,7 +59,17 @@ where
 pub(crate) fn ready() {
     tracing::info!("ready");
     // Where systemd does not wait for it there is nobody to tell.
-    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("at work")]) {
+        tracing::warn!(%error, "cannot tell systemd");
+    }
+}
+
+/// Says to systemd, which gives a daemon only so long to become ready, what this one is waiting for, and that it may take
+/// this much longer.
+pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
+    let microseconds = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
+    let states = [NotifyState::Status(why), NotifyState::ExtendTimeoutUsec(microseconds)];
+    if let Err(error) = sd_notify::notify(&states) {
         tracing::warn!(%error, "cannot tell systemd");
     }
 }

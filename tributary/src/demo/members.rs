@@ -6,7 +6,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tributary_api::Role;
-use tributary_host_agent::{JobEvent, JobMember, Membership, ServerAgent, Speaker, WorkerAgent};
+use tributary_host_agent::{
+    JobAgent, JobEvent, JobMember, MemberRole, Membership, ServerAgent, Speaker, WorkerAgent, follow,
+};
 use tributary_link::InProcessPort;
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
@@ -38,26 +40,12 @@ pub(crate) struct Members {
     watchers: Vec<JoinHandle<()>>,
 }
 
-/// An agent of either role.
-enum Agent {
-    Worker(Arc<WorkerAgent>),
-    Server(Arc<ServerAgent>),
-}
-
-impl Agent {
-    fn end(&self, reason: &str) {
-        match self {
-            Self::Worker(agent) => agent.end(reason),
-            Self::Server(agent) => agent.end(reason),
-        }
-    }
-}
-
 /// One host that has joined and was started.
 struct Started {
     host: String,
     rank: Option<u16>,
-    agent: Agent,
+    agent: JobAgent,
+    generation: u32,
     membership: Membership,
 }
 
@@ -70,27 +58,27 @@ impl Members {
         controller: &Remote,
         job: &str,
         token: &[u8],
-        hosts: Vec<(String, InProcessPort)>,
+        hosts: Vec<(String, MemberRole, InProcessPort)>,
     ) -> Result<Self> {
         let mut joining = JoinSet::new();
-        for (host, port) in hosts {
-            let member = JobMember { job: job.to_owned(), token: token.to_vec(), host };
+        for (host, role, port) in hosts {
+            let member = JobMember { role, ..JobMember::worker(job, token, &host) };
             joining.spawn(start(controller.clone(), member, port));
         }
         let mut workers = Vec::new();
         let mut server = None;
         let mut watchers = Vec::new();
         while let Some(started) = joining.join_next().await {
-            let Started { host, rank, agent, membership } = started??;
+            let Started { host, rank, agent, generation, membership } = started??;
             match (&agent, rank) {
-                (Agent::Worker(agent), Some(rank)) => {
+                (JobAgent::Worker(agent), Some(rank)) => {
                     let (agent, speaker) = (Arc::clone(agent), membership.speaker());
                     workers.push((rank, Worker { host, agent, speaker, runtime: Handle::current() }));
                 }
-                (Agent::Server(agent), _) => server = Some(Arc::clone(agent)),
-                (Agent::Worker(_), None) => bail!("{host} was started as a worker without a rank"),
+                (JobAgent::Server(agent), _) => server = Some(Arc::clone(agent)),
+                (JobAgent::Worker(_), None) => bail!("{host} was started as a worker without a rank"),
             }
-            watchers.push(tokio::spawn(watch(membership, agent)));
+            watchers.push(tokio::spawn(watch(membership, agent, generation)));
         }
         workers.sort_by_key(|(rank, _)| *rank);
         let workers = workers.into_iter().map(|(_, worker)| worker).collect();
@@ -126,27 +114,25 @@ async fn start(controller: Remote, member: JobMember, port: InProcessPort) -> Re
     let config = match membership.next_event().await? {
         JobEvent::Start(config) => config,
         JobEvent::Failed { reason } => bail!("the job failed before it began: {reason}"),
-        JobEvent::Ended => bail!("the job ended before it began"),
+        other => bail!("the job ended before it began: {other:?}"),
     };
     let (rank, agent) = match &config.role {
         Role::Worker { rank, .. } => {
             let agent = WorkerAgent::start(&config, Timers::default(), Box::new(port))?;
-            (Some(rank.get()), Agent::Worker(Arc::new(agent)))
+            (Some(rank.get()), JobAgent::Worker(Arc::new(agent)))
         }
-        Role::Server { .. } => (None, Agent::Server(Arc::new(ServerAgent::start(&config, Box::new(port))?))),
+        Role::Server { .. } => {
+            (None, JobAgent::Server(Arc::new(ServerAgent::start(&config, Box::new(port))?)))
+        }
     };
-    Ok(Started { host, rank, agent, membership })
+    Ok(Started { host, rank, agent, generation: config.generation, membership })
 }
 
 /// Ends the agent when the job is over.
-async fn watch(mut membership: Membership, agent: Agent) {
-    let reason = loop {
-        match membership.next_event().await {
-            Ok(JobEvent::Start(_)) => {}
-            Ok(JobEvent::Failed { reason }) => break reason,
-            Ok(JobEvent::Ended) => break "the job has ended".to_owned(),
-            Err(error) => break error.to_string(),
-        }
+async fn watch(mut membership: Membership, agent: JobAgent, generation: u32) {
+    let reason = match follow(&mut membership, &agent, generation).await {
+        Ok(()) => "the job has ended".to_owned(),
+        Err(error) => error.to_string(),
     };
     agent.end(&reason);
 }

@@ -3,11 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
+use tributary_host_agent::MemberRole;
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::Topology;
 use tributary_trainer::PARAMETERS;
@@ -17,10 +18,10 @@ use super::DemoArgs;
 use super::fabric::Fabric;
 use super::members::Members;
 use super::report::{Bound, Bytes, Slots};
-use crate::remote;
+use crate::{remote, switches};
 
 const JOB: &str = "demo";
-/// Everything runs on this machine: a switch that is silent this long has a defect.
+/// A switch that takes longer for one order has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
@@ -67,8 +68,10 @@ impl Session {
             listen: args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             tls: None,
             switch_patience: SWITCH_PATIENCE,
+            state: None,
         })
         .await?;
+        all_there(&switches::remarks(&controller.observer().switches()))?;
         let api = controller.api_addr().to_string();
         let remote = Remote::controller(&api, None)?;
         let mut client = remote::connect(&remote).await?;
@@ -78,17 +81,20 @@ impl Session {
             downlink: v1::Downlink::from(args.downlink).into(),
             window: args.window,
             gradient_bytes: GRADIENT_BYTES,
+            rigid: false,
+            join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };
         let created = client.create_job(request).await.map_err(remote::refused)?;
         let token = created.into_inner().token;
         let plan = plan(&topology, args.window, args.aggregation.into(), args.downlink.into())?;
-        let hosts = plan.workers.iter().map(|worker| worker.key).chain([plan.server.key]);
-        let hosts = hosts
-            .map(|host| {
+        let workers = plan.workers.iter().map(|worker| (worker.key, MemberRole::Worker));
+        let hosts = workers
+            .chain([(plan.server.key, MemberRole::Server)])
+            .map(|(host, role)| {
                 let name = topology[host].name.clone();
                 let port = fabric.take_host_port(host).with_context(|| format!("host {name} has no link"))?;
-                Ok((name, port))
+                Ok((name, role, port))
             })
             .collect::<Result<_>>()?;
         let members = Members::join(&remote, JOB, &token, hosts).await?;
@@ -107,6 +113,9 @@ impl Session {
     pub(super) async fn finish(mut self) -> Result<Measured> {
         let counters =
             self.client.get_counters(v1::GetCountersRequest::default()).await?.into_inner().switches;
+        let stale = counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
+        let stale: Vec<_> = stale.map(|(name, reason)| format!("switch {name}: {reason}")).collect();
+        all_there(&stale)?;
         let measured = Measured {
             bytes: self.fabric.bytes(&self.topology, self.plan.server.key),
             retransmissions: self.members.retransmissions()?,
@@ -140,6 +149,16 @@ fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Do
     let job = JobRequest::of(topology, window, GRADIENT_BYTES).context("the topology has no server")?;
     let job = JobRequest { aggregation, downlink, ..job };
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
+}
+
+/// Everything runs on this machine, so a switch that is not there has a defect. `remarks`: what is said of any.
+fn all_there(remarks: &[String]) -> Result<()> {
+    match remarks {
+        [] => Ok(()),
+        [one] => bail!("{one}"),
+        // All run the same program, and mostly have the same to say.
+        [first, others @ ..] => bail!("{first} (and {} more like it)", others.len()),
+    }
 }
 
 /// Slots that results have emptied.

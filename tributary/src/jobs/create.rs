@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
 use serde_json::json;
@@ -47,9 +47,27 @@ pub(super) struct CreateArgs {
     /// One worker's gradient: what the expected speed-ups are of [default: the controller's]
     #[arg(long, value_name = "BYTES")]
     gradient: Option<ByteSize>,
+
+    /// Let the job fail when it loses a member, instead of going on without it
+    #[arg(long)]
+    rigid: bool,
+
+    /// How long the job may wait for its members to join [default: the controller's, an hour]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    join_deadline: Option<u64>,
+
+    /// Replace the token file if it is there: the job that it was of can then be ended by operators only
+    #[arg(long)]
+    overwrite: bool,
 }
 
 pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
+    if !args.overwrite && args.token_out.exists() {
+        bail!(
+            "{} is there already, maybe with another job's token: name another file, or say --overwrite",
+            args.token_out.display()
+        );
+    }
     let mut client = controller.connect().await?;
     let request = v1::CreateJobRequest {
         name: args.name.clone(),
@@ -59,6 +77,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         downlink: v1::Downlink::from(args.downlink).into(),
         window: args.window.unwrap_or_default(),
         gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
+        rigid: args.rigid,
+        join_deadline_milliseconds: args.join_deadline.unwrap_or_default().saturating_mul(1000),
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

@@ -7,48 +7,91 @@ use tributary_api::v1;
 
 use crate::output;
 use crate::remote::{ControllerArgs, refused};
+use crate::switches;
 
 pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     let mut client = controller.connect().await?;
     let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
-    // Jobs are worth a look also while a switch does not answer.
-    let counters = client.get_counters(v1::GetCountersRequest::default()).await;
-    let counters = counters.map(|counters| counters.into_inner().switches).unwrap_or_default();
-    let jobs: Vec<_> = jobs.into_iter().map(|job| (slices(&job.name, &counters), job)).collect();
+    let counters = client.get_counters(v1::GetCountersRequest::default()).await.map_err(refused)?;
+    let counters = counters.into_inner().switches;
+    let switches = switches::list(&mut client).await?;
+    let jobs: Vec<_> = jobs.into_iter().map(|job| (slices(&job, &counters), job)).collect();
     if json {
+        let away = switches.iter().filter(|switch| switch.state() != v1::SwitchState::Up);
         println!(
             "{}",
-            json!({ "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>() })
+            json!({
+                "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>(),
+                "switches_away": away.map(switches::switch_json).collect::<Vec<_>>(),
+            })
         );
-    } else if jobs.is_empty() {
+        return Ok(());
+    }
+    if jobs.is_empty() {
         println!("there are no jobs");
     } else {
         println!("{}", table(&jobs));
     }
+    for remark in switches::remarks(&switches) {
+        println!("{remark}");
+    }
     Ok(())
 }
 
-/// Slices that the switches have completed for the job: those of the switch that has most. `None` where no
-/// switch adds up, or none answers.
-fn slices(job: &str, counters: &[v1::SwitchCounters]) -> Option<u64> {
-    let of_job = |counter: &&v1::JobCounter| counter.job == job && counter.reason == "completed";
-    counters.iter().flat_map(|switch| &switch.jobs).filter(of_job).map(|counter| counter.packets).max()
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slices {
+    /// Slices that the switches have completed for it: those of the switch that has most.
+    completed: u64,
+    /// A switch that adds up for it does not answer: there may be more.
+    at_least: bool,
 }
 
-fn table(jobs: &[(Option<u64>, v1::Job)]) -> comfy_table::Table {
+/// `None` where no switch adds up, or nothing is known of any that does.
+fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
+    let of_job = |counter: &&v1::JobCounter| counter.job == job.name && counter.reason == "completed";
+    let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
+    let completed = counted.map(|counter| counter.packets).max()?;
+    let adds_up = |name: &str| {
+        let tree = job.plan.iter().flat_map(|plan| &plan.switches);
+        tree.clone().any(|switch| switch.aggregates && switch.name == name)
+    };
+    let at_least =
+        counters.iter().any(|switch| switch.unreachable.is_some() && adds_up(switch.name.as_str()));
+    Some(Slices { completed, at_least })
+}
+
+fn slices_text(slices: Option<Slices>) -> String {
+    match slices {
+        Some(Slices { completed, at_least: false }) => HumanCount(completed).to_string(),
+        Some(Slices { completed, at_least: true }) => format!("≥ {}", HumanCount(completed)),
+        None => "-".to_owned(),
+    }
+}
+
+/// What a person should know of a job.
+fn remarks(job: &v1::Job) -> String {
+    let waiting = job.waiting_for.join(", ");
+    let changed = format!("generation {}: {}", job.generation, job.last_change);
+    let all = [
+        (!waiting.is_empty()).then(|| format!("waits for {waiting}")),
+        (!job.reason.is_empty()).then(|| job.reason.clone()),
+        (!job.last_change.is_empty()).then_some(changed),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
     let mut table = output::table(&["job", "state", "slices", "workers", "server", "added up in", "remarks"]);
     for (slices, job) in jobs {
         let plan = job.plan.clone().unwrap_or_default();
         let adding = plan.switches.iter().filter(|switch| switch.aggregates);
         let adding: Vec<_> = adding.map(|switch| switch.name.as_str()).collect();
-        let remarks = match state(job) {
-            "created" => format!("waits for {}", job.waiting_for.join(", ")),
-            _ => job.reason.clone(),
-        };
+        let remarks = remarks(job);
         table.add_row([
             job.name.clone(),
             state(job).to_owned(),
-            slices.map_or_else(|| "-".to_owned(), |slices| HumanCount(slices).to_string()),
+            slices_text(*slices),
             plan.workers.join(", "),
             plan.server,
             adding.join(", "),
@@ -69,15 +112,18 @@ fn state(job: &v1::Job) -> &'static str {
     }
 }
 
-fn job_json(job: &v1::Job, slices: Option<u64>) -> Value {
+fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
     json!({
         "job": job.name,
         "state": state(job),
         "job_id": job.job_id,
         "job_index": job.job_index,
         "reason": job.reason,
-        "slices_completed": slices,
+        "slices_completed": slices.map(|slices| slices.completed),
+        "slices_at_least": slices.is_some_and(|slices| slices.at_least),
         "waiting_for": job.waiting_for,
+        "generation": job.generation,
+        "last_change": job.last_change,
         "plan": job.plan.as_ref().map(plan_json),
     })
 }
@@ -122,8 +168,10 @@ mod tests {
             reason: "host \"w1\" left".into(),
             ..v1::Job::default()
         };
-        let text = table(&[(None, waiting.clone()), (Some(12_345), failed)]).to_string();
-        assert!(text.contains("waits for w0, ps") && text.contains("12,345"), "{text}");
+        let text =
+            table(&[(None, waiting.clone()), (Some(Slices { completed: 12_345, at_least: true }), failed)])
+                .to_string();
+        assert!(text.contains("waits for w0, ps") && text.contains("≥ 12,345"), "{text}");
         assert!(text.contains("host \"w1\" left"), "{text}");
         assert_eq!(job_json(&waiting, None)["state"], "created");
     }
@@ -136,11 +184,26 @@ mod tests {
             packets,
             bytes: 0,
         };
-        let switch = |jobs| v1::SwitchCounters { name: String::new(), jobs, ports: Vec::new() };
-        let counters = [
-            switch(vec![counter("a", "completed", 7), counter("a", "received", 99)]),
-            switch(vec![counter("a", "completed", 9), counter("b", "received", 50)]),
+        let switch = |name: &str, jobs| v1::SwitchCounters {
+            name: name.into(),
+            jobs,
+            ..v1::SwitchCounters::default()
+        };
+        let mut counters = [
+            switch("leaf0", vec![counter("a", "completed", 7), counter("a", "received", 99)]),
+            switch("leaf1", vec![counter("a", "completed", 9), counter("b", "received", 50)]),
+            switch("leaf2", Vec::new()),
         ];
-        assert_eq!((slices("a", &counters), slices("b", &counters)), (Some(9), None));
+        let adding =
+            |name: &str| v1::TreeSwitch { name: name.into(), aggregates: true, ..Default::default() };
+        let plan = v1::PlanSummary { switches: vec![adding("leaf0"), adding("leaf1")], ..Default::default() };
+        let job = |name: &str| v1::Job { name: name.into(), plan: Some(plan.clone()), ..Default::default() };
+        let told = |at_least| Some(Slices { completed: 9, at_least });
+        assert_eq!((slices(&job("a"), &counters), slices(&job("b"), &counters)), (told(false), None));
+        // A switch that has no part in it may be away.
+        counters[2].unreachable = Some("away".into());
+        assert_eq!(slices(&job("a"), &counters), told(false));
+        counters[0].unreachable = Some("away".into());
+        assert_eq!(slices(&job("a"), &counters), told(true));
     }
 }

@@ -1,6 +1,7 @@
 //! A daemon that runs on when this process ends.
 
 use std::fs::{self, OpenOptions};
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,28 +10,44 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::net::UnixDatagram;
 use tokio::process::Child;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
+use tributary_lab::{CONTROLLER, Lab};
+
+use super::launch::{Launch, Ready};
 
 /// A daemon that is not ready by then has a defect; the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// As many lines of a log as an error shows.
 const SHOWN_LINES: usize = 5;
+/// How often a daemon is asked whether it takes connections, and how long an answer may take.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A daemon that was started and may not be ready yet.
 #[derive(Debug)]
 pub(super) struct Background {
     name: String,
     child: Child,
+    /// Its process id.
+    pub(super) process: u32,
     log: PathBuf,
     /// Where it tells systemd, as it thinks, that it is ready.
-    notify: Option<UnixDatagram>,
+    notify: UnixDatagram,
     notify_path: PathBuf,
+    ready: Ready,
 }
 
 impl Background {
+    /// Starts the daemon at a station, with a log in `folder`.
+    pub(super) fn launch(folder: &Path, name: &str, launch: &Launch) -> Result<Self> {
+        Self::start(folder, name, launch.command(), launch.ready())
+    }
+
     /// Starts it with a log in `folder`. Out of reach of the terminal: Ctrl-C is not for daemons.
-    pub(super) fn start(folder: &Path, name: &str, mut command: Command) -> Result<Self> {
+    pub(super) fn start(folder: &Path, name: &str, mut command: Command, ready: Ready) -> Result<Self> {
         let notify_path = folder.join(format!("{name}.notify"));
+        // Whoever waited for the daemon before may have been killed.
+        let _ = fs::remove_file(&notify_path);
         let notify =
             UnixDatagram::bind(&notify_path).with_context(|| format!("{}", notify_path.display()))?;
         let log = log_file(folder, name);
@@ -44,34 +61,24 @@ impl Background {
             .stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the daemon of {name}"))?;
-        Ok(Self { name: name.to_owned(), child, log, notify: Some(notify), notify_path })
+        // It has one as long as it has not been waited for.
+        let process = child.id().unwrap_or_default();
+        Ok(Self { name: name.to_owned(), child, process, log, notify, notify_path, ready })
     }
 
-    /// Waits until it says that it is ready. Gives back its process id.
+    /// Waits until it does its work.
     ///
     /// # Errors
     /// It ended, or takes too long; with the end of its log.
-    pub(super) async fn ready(mut self) -> Result<u32> {
-        let notify = self.notify.take().context("only waited for once")?;
-        let says_so = async {
-            let mut message = [0; 256];
-            loop {
-                let length = notify.recv(&mut message).await?;
-                let message = message.get(..length).unwrap_or_default();
-                if message.split(|&byte| byte == b'\n').any(|line| line == b"READY=1") {
-                    return anyhow::Ok(());
-                }
+    pub(super) async fn ready(mut self, lab: &Lab) -> Result<()> {
+        let ready = async {
+            match self.ready {
+                Ready::Notifies => notified(&self.notify).await,
+                Ready::TakesConnections(address) => takes_connections(lab, address).await,
             }
         };
-        self.ready_when(says_so).await
-    }
-
-    /// Waits until `ready` is over; else as [`ready`](Self::ready).
-    pub(super) async fn ready_when(mut self, ready: impl Future<Output = Result<()>>) -> Result<u32> {
-        // It has one as long as it has not been waited for.
-        let id = self.child.id().unwrap_or_default();
         let problem = tokio::select! {
-            done = ready => return done.map(|()| id),
+            done = ready => return done,
             status = self.child.wait() => format!("ended ({})", status?),
             () = sleep(PATIENCE) => format!("is not ready after {PATIENCE:?}"),
         };
@@ -83,6 +90,29 @@ impl Drop for Background {
     fn drop(&mut self) {
         // The next daemon of that name binds it anew.
         let _ = fs::remove_file(&self.notify_path);
+    }
+}
+
+/// Returns when the daemon says that it is ready.
+async fn notified(notify: &UnixDatagram) -> Result<()> {
+    let mut message = [0; 256];
+    loop {
+        let length = notify.recv(&mut message).await?;
+        let message = message.get(..length).unwrap_or_default();
+        if message.split(|&byte| byte == b'\n').any(|line| line == b"READY=1") {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns when somebody listens at an address of the management network.
+async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
+    let mut looks = interval(LOOK_INTERVAL);
+    loop {
+        looks.tick().await;
+        if lab.inside(CONTROLLER, || TcpStream::connect_timeout(&address.into(), LOOK_TIMEOUT).is_ok())? {
+            return Ok(());
+        }
     }
 }
 

@@ -1,29 +1,23 @@
 //! Bringing up a fabric: the network, then the daemons in it.
 
 use std::fs;
-use std::net::{SocketAddrV4, TcpStream};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use tokio::time::interval;
 use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchKind, SwitchProgram};
 use tributary_topology::Topology;
 
-use super::background::Background;
 use super::interrupted;
 use super::job::{self, JobOptions};
-use super::record::{Record, Worker};
+use super::launch::{Launch, Ready};
+use super::record::Record;
 use crate::daemon::Stop;
 use crate::options::{Aggregation, Downlink, probability, window};
 
 /// The controller reads this copy: the user may change the original, and a relative path is relative to
 /// this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
-/// How often a switch is asked whether it takes connections, and how long an answer may take.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the fabric is to be like.
 #[derive(Debug, Args)]
@@ -76,6 +70,11 @@ impl FabricArgs {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         Self { loss, no_rates: false, switch: Switches::Softswitch, aggregation, downlink, window: None }
     }
+
+    /// What the switches are, as the command line calls it.
+    pub(super) fn switch(&self) -> String {
+        self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// Makes the network and starts everything in it. If that fails or is stopped, nothing of it stays.
@@ -124,40 +123,31 @@ async fn start(
     let with_daemons = SwitchKind::for_daemons(topology) != SwitchKind::Bridge;
     for (_, switch, _) in topology.switches().filter(|_| with_daemons) {
         let command = daemons.switch(&switch.name, switch.id.get())?;
-        starting.push((&switch.name, Background::start(&record.folder, &switch.name, command)?));
-    }
-    let mut agents = Vec::new();
-    for Worker { host, .. } in &record.workers {
-        agents.push((host.clone(), Background::start(&record.folder, host, daemons.agent(host)?)?));
-    }
-    for (name, daemon) in starting {
-        let process = match switches {
-            SwitchProgram::Embedded => daemon.ready().await?,
-            SwitchProgram::Bmv2 => {
-                daemon.ready_when(takes_connections(lab, daemons.p4runtime_address(name)?)).await?
-            }
+        let ready = match switches {
+            SwitchProgram::Embedded => Ready::Notifies,
+            SwitchProgram::Bmv2 => Ready::TakesConnections(daemons.p4runtime_address(&switch.name)?),
         };
-        record.started(name, process);
+        starting.push(record.launch(lab, &switch.name, Launch::of(&command, ready)?)?);
     }
-    for (host, daemon) in agents {
-        record.started(&host, daemon.ready().await?);
+    // A job is planned over the switches that are there.
+    for daemon in std::mem::take(&mut starting) {
+        daemon.ready(lab).await?;
     }
-    // It wants its switches there when it starts.
-    let controller = daemons.controller(topology, &copy)?;
-    let controller = Background::start(&record.folder, CONTROLLER, controller)?.ready().await?;
-    record.started(CONTROLLER, controller);
-    job::create(lab, &record).await?;
+    let controller = Launch::of(&daemons.controller(topology, &copy)?, Ready::Notifies)?;
+    starting.push(record.launch(lab, CONTROLLER, controller)?);
+    // Ready is a host that the controller has welcomed.
+    let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
+    for host in hosts {
+        let launch = Launch::of(&daemons.agent(&host)?, Ready::Notifies)?;
+        starting.push(record.launch(lab, &host, launch)?);
+    }
+    let server = record.server.clone();
+    let launch = Launch::of(&daemons.server(&server)?, Ready::Notifies)?;
+    starting.push(record.launch(lab, &server, launch)?);
+    for daemon in starting {
+        daemon.ready(lab).await?;
+    }
+    job::create(lab, &record)?;
     record.save()?;
     Ok(record)
-}
-
-/// BMv2 does not say that it is ready, but takes connections then.
-async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
-    let mut looks = interval(LOOK_INTERVAL);
-    loop {
-        looks.tick().await;
-        if lab.inside(CONTROLLER, || TcpStream::connect_timeout(&address.into(), LOOK_TIMEOUT).is_ok())? {
-            return Ok(());
-        }
-    }
 }

@@ -9,10 +9,9 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_lab::{CONTROLLER, Daemons, Lab};
+use tributary_lab::{CONTROLLER, Lab};
 use tributary_transport::Remote;
 
-use super::background::Background;
 use super::record::Record;
 use crate::jobs::write_token;
 use crate::options::{Aggregation, Downlink};
@@ -30,8 +29,8 @@ pub(super) struct JobOptions {
     pub(super) window: Option<u32>,
 }
 
-/// Creates the job and starts its server.
-pub(super) async fn create(lab: &Lab, record: &Record) -> Result<()> {
+/// Creates the job. The controller asks the server that is there to serve it.
+pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
     let JobOptions { aggregation, downlink, window } = record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),
@@ -41,26 +40,30 @@ pub(super) async fn create(lab: &Lab, record: &Record) -> Result<()> {
         downlink: v1::Downlink::from(downlink).into(),
         window: window.unwrap_or_default(),
         gradient_bytes: 0,
+        rigid: false,
+        join_deadline_milliseconds: 0,
     };
     let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
     write_token(&record.token_file, &created.into_inner().token)
-        .with_context(|| format!("cannot write the token to {}", record.token_file.display()))?;
-    let program = std::env::current_exe()?;
-    let server = Daemons::new(lab, program).server(&record.server, &record.job, &record.token_file)?;
-    Background::start(&record.folder, &record.server, server)?.ready().await?;
-    Ok(())
+        .with_context(|| format!("cannot write the token to {}", record.token_file.display()))
 }
 
 /// Creates the job anew if it is over: a command that failed has failed it.
-pub(super) async fn renew(lab: &Lab, record: &Record) -> Result<()> {
+pub(super) fn renew(lab: &Lab, record: &Record) -> Result<()> {
+    if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
+}
+
+/// Whether the job is not over yet.
+///
+/// # Errors
+/// The controller does not answer.
+pub(super) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     let request = v1::ListJobsRequest {};
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
     // Names are given again: the last of that name is the one that can be alive.
     let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
-    match job.map(|job| job.state()) {
-        Some(v1::JobState::Created | v1::JobState::Installing | v1::JobState::Running) => Ok(()),
-        _ => create(lab, record).await,
-    }
+    let alive = [v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
+    Ok(job.is_some_and(|job| alive.contains(&job.state())))
 }
 
 /// Ends the job, unless it is over.

@@ -1,8 +1,12 @@
 //! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
 
 mod background;
+mod chaos;
 mod fabric;
 mod job;
+mod launch;
+mod list;
+mod operations;
 mod record;
 mod workers;
 
@@ -11,9 +15,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use serde_json::json;
 use tokio::runtime;
-use tributary_lab::{Lab, LabError};
+use tributary_lab::Lab;
 
 use crate::daemon::Stop;
 pub(crate) use fabric::{FabricArgs, up as up_fabric};
@@ -43,8 +46,38 @@ enum LabCommand {
     Run(RunArgs),
     /// End everything that runs in a lab and remove it, after a crash too
     Down(DownArgs),
-    /// Show the labs on this machine, also those that a crash left
-    List(ListArgs),
+    /// Show the labs on this machine, also those that a crash left, and what is killed, cut or slow in them
+    List(list::ListArgs),
+    /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
+    Kill(operations::StationArgs),
+    /// Start the daemon at a node again, as it was, and wait until it is ready
+    Start(operations::StationArgs),
+    /// Cut a link: what is sent over it vanishes, in both directions, and neither end notices
+    Cut(operations::CutArgs),
+    /// Make a link whole that was cut
+    Mend(operations::LinkArgs),
+    /// Let everything that runs at a node take as many times longer, also the commands of `run`
+    Slow(operations::SlowArgs),
+    /// Break things at random while a training runs, and say what came of it
+    ///
+    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be the
+    /// sum over exactly those members that it says, and all members must have the same bits. Meanwhile switches, the
+    /// controller, agents, the server and training processes are killed and started again, and links cut and mended, one
+    /// after the other and sometimes two at once; the next one is hit when all members are in the job again.
+    ///
+    /// A pause belongs to one disturbance: the longest time between two sums, one after the other, of a member that was
+    /// not hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
+    /// is killed, or when it is cut off from the part of the network that most members are in (of parts with as many
+    /// members, the one that pauses least goes on). Of two disturbances at once each is given the longest pause of both.
+    /// How long a member that was hit takes to be back counts from the mending to its next sum. A member is stuck that
+    /// makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
+    Chaos(chaos::ChaosArgs),
+    /// The training process of `chaos`
+    #[command(hide = true)]
+    ChaosWorker(chaos::WorkerArgs),
+    /// What `slow` starts
+    #[command(hide = true)]
+    KeepSlow(operations::SlowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -88,13 +121,6 @@ struct DownArgs {
     name: String,
 }
 
-#[derive(Debug, Args)]
-struct ListArgs {
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    json: bool,
-}
-
 /// Does what the subcommand says.
 ///
 /// # Errors
@@ -106,7 +132,15 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Up(args) => up(args).await,
             LabCommand::Run(args) => run_command(args).await,
             LabCommand::Down(args) => Ok(Lab::clean(&args.name)?),
-            LabCommand::List(args) => list(args),
+            LabCommand::List(args) => list::run(args),
+            LabCommand::Kill(args) => operations::run_kill(args),
+            LabCommand::Start(args) => operations::run_start(args).await,
+            LabCommand::Cut(args) => operations::run_cut(args),
+            LabCommand::Mend(args) => operations::run_mend(args),
+            LabCommand::Slow(args) => operations::run_slow(args).await,
+            LabCommand::Chaos(args) => chaos::run(args).await,
+            LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
+            LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
         }
     })
 }
@@ -132,10 +166,7 @@ async fn run_command(args: &RunArgs) -> Result<()> {
     if !ended.is_empty() {
         bail!("lab {} is {}", lab.name(), broken(lab.name(), &ended));
     }
-    tokio::select! {
-        renewed = job::renew(&lab, &record) => renewed?,
-        () = stop.requested() => return Err(interrupted()),
-    }
+    job::renew(&lab, &record)?;
     let done = workers::run(&lab, &record, &args.command, &mut stop).await;
     if done.is_err() {
         // Whoever was left of it must not take part in the next command's.
@@ -151,43 +182,15 @@ fn interrupted() -> anyhow::Error {
 /// What is wrong with a lab whose daemons do not all run, and what to do.
 fn broken(name: &str, ended: &[String]) -> String {
     format!(
-        "broken: the daemon of {} has ended, see its log; remove the lab with `tributary lab down {name}`, and \
-         make it anew",
-        ended.join(", ")
+        "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \
+         the lab with `tributary lab down {name}`, and make it anew",
+        ended.join(", "),
+        name_option(name),
+        ended.first().map_or("NODE", String::as_str),
     )
 }
 
-/// How a lab is, in one word, and whose daemons have ended.
-fn state(name: &str) -> Result<(&'static str, Vec<String>)> {
-    let lab = match Lab::open(name) {
-        Ok(lab) => lab,
-        // There is no such lab any more when it went away while it was looked at.
-        Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
-            return Ok(("unfinished", Vec::new()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let Ok(record) = Record::load(&lab) else { return Ok(("unfinished", Vec::new())) };
-    let ended = record.ended(&lab)?;
-    Ok((if ended.is_empty() { "up" } else { "broken" }, ended))
-}
-
-fn list(args: &ListArgs) -> Result<()> {
-    let labs = Lab::list()?;
-    let labs = labs.into_iter().map(|name| state(&name).map(|(state, ended)| (name, state, ended)));
-    let labs: Vec<_> = labs.collect::<Result<_>>()?;
-    if args.json {
-        let labs =
-            labs.iter().map(|(name, state, ended)| json!({ "name": name, "state": state, "ended": ended }));
-        println!("{}", json!({ "labs": labs.collect::<Vec<_>>() }));
-        return Ok(());
-    }
-    for (name, state, ended) in &labs {
-        let words = if ended.is_empty() { (*state).to_owned() } else { broken(name, ended) };
-        println!("{name}  {words}");
-    }
-    if labs.is_empty() {
-        println!("there are no labs");
-    }
-    Ok(())
+/// What a command about a lab needs in between, so that it is about this one.
+fn name_option(name: &str) -> String {
+    if name == DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }

@@ -1,22 +1,26 @@
 //! What is where in a lab that is up, for people, and for the commands that use it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use comfy_table::Table;
 use serde::{Deserialize, Serialize};
 use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, SwitchKind, SwitchProgram};
 use tributary_topology::{NodeKey, Topology};
 
-use super::background::log_file;
-use super::{DEFAULT_NAME, job::JobOptions};
+use super::background::{Background, log_file};
+use super::launch::Launch;
+use super::{DEFAULT_NAME, job::JobOptions, name_option};
 use crate::output;
 
 /// Written when all is up: a lab without it was left by a crash.
 const FILE: &str = "fabric.json";
 /// A lab is made for one job; more can be made by hand.
 const JOB: &str = "lab";
+/// What the record calls the daemon that comes and goes with its job.
+const SERVER: &str = "server";
 
 /// A fabric that is up.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,15 +50,42 @@ pub(crate) struct Worker {
 
 /// One namespace.
 #[derive(Debug, Serialize, Deserialize)]
-struct StationRecord {
-    name: String,
-    daemon: String,
+pub(super) struct StationRecord {
+    pub(super) name: String,
+    pub(super) daemon: String,
     namespace: String,
     management_address: Ipv4Addr,
     interfaces: Vec<String>,
     log: PathBuf,
-    /// Its daemon's id; none where there is no daemon, and of the server, which comes and goes with its job.
-    process: Option<u32>,
+    /// How its daemon is started; none where there is no daemon.
+    pub(super) launch: Option<Launch>,
+    /// Its daemon's id; none where there is no daemon, or somebody killed it with `tributary lab kill`.
+    pub(super) process: Option<u32>,
+    /// That its processes run slower than they could.
+    pub(super) slow: Option<Slow>,
+}
+
+/// That a station's processes run slower than they could.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Slow {
+    /// How many times.
+    pub(super) factor: f64,
+    /// Who sees to it.
+    pub(super) process: u32,
+}
+
+/// How a station's daemon is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum DaemonState {
+    /// There is none to run.
+    None,
+    /// It runs.
+    Up,
+    /// Somebody killed it with `tributary lab kill`.
+    Killed,
+    /// It has ended, and nobody wanted that.
+    Ended,
 }
 
 impl Record {
@@ -87,24 +118,57 @@ impl Record {
         })
     }
 
-    /// Takes down which process the daemon at a station is.
-    pub(super) fn started(&mut self, name: &str, process: u32) {
-        for station in self.stations.iter_mut().filter(|station| station.name == name) {
-            station.process = Some(process);
-        }
+    /// Starts the daemon at a station and takes down how, and which process it is.
+    ///
+    /// # Errors
+    /// There is no such station, or the program cannot be started.
+    pub(super) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
+        let daemon = Background::launch(&self.folder, name, &launch)?;
+        let station = self.station_mut(lab, name)?;
+        station.process = Some(daemon.process);
+        station.launch = Some(launch);
+        Ok(daemon)
     }
 
-    /// The stations whose daemons have ended although nobody took the lab down.
+    /// All stations, the controller's first.
+    pub(super) fn stations(&self) -> &[StationRecord] {
+        &self.stations
+    }
+
+    /// What is known of a station.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(super) fn station_mut(&mut self, lab: &Lab, name: &str) -> Result<&mut StationRecord, LabError> {
+        // For its error, which says which stations there are.
+        lab.namespace(name)?;
+        let station = self.stations.iter_mut().find(|station| station.name == name);
+        station.ok_or_else(|| LabError::Incomplete(lab.name().to_owned()))
+    }
+
+    /// The stations whose daemons have ended although nobody wanted that.
     pub(super) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
         let mut ended = Vec::new();
         for station in &self.stations {
-            if let Some(process) = station.process
-                && !lab.runs(&station.name, process)?
-            {
+            if station.state(lab)? == DaemonState::Ended {
                 ended.push(station.name.clone());
             }
         }
         Ok(ended)
+    }
+
+    /// Changes what is known of a lab; nobody else does meanwhile.
+    ///
+    /// # Errors
+    /// The lab was never finished; or those of `change`, and then nothing is changed.
+    pub(super) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let folder = lab.folder();
+        let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
+        let _lock = lock.with_context(|| format!("cannot lock {}", folder.display()))?;
+        let mut record = Self::load(lab)?;
+        let changed = change(&mut record)?;
+        record.save()?;
+        Ok(changed)
     }
 
     /// Says that all of it is up.
@@ -132,22 +196,33 @@ impl Record {
         Ok(())
     }
 
-    fn text(&self) -> String {
-        let mut table =
-            output::table(&["station", "runs", "network namespace", "management", "data interfaces"]);
+    /// What is where.
+    pub(super) fn table(&self) -> Table {
+        let mut table = output::table(&[
+            "station",
+            "runs",
+            "process",
+            "network namespace",
+            "management",
+            "data interfaces",
+        ]);
         for station in &self.stations {
             table.add_row([
                 station.name.clone(),
                 station.daemon.clone(),
+                station.process.map_or_else(String::new, |process| process.to_string()),
                 station.namespace.clone(),
                 station.management_address.to_string(),
                 station.interfaces.join(" "),
             ]);
         }
-        let (named, down) = match self.name.as_str() {
-            DEFAULT_NAME => (String::new(), String::new()),
-            name => (format!(" --name {name}"), format!(" {name}")),
-        };
+        table
+    }
+
+    fn text(&self) -> String {
+        let table = self.table();
+        let named = name_option(&self.name);
+        let down = if self.name == DEFAULT_NAME { String::new() } else { format!(" {}", self.name) };
         format!(
             "{table}\n\
              lab {} is up: topology {}, job {} with {} workers, server on {}\n\
@@ -167,6 +242,21 @@ impl Record {
     }
 }
 
+impl StationRecord {
+    /// How its daemon is now.
+    ///
+    /// # Errors
+    /// The lab has no such station any more.
+    pub(super) fn state(&self, lab: &Lab) -> Result<DaemonState, LabError> {
+        Ok(match (&self.launch, self.process) {
+            (None, _) => DaemonState::None,
+            (_, None) => DaemonState::Killed,
+            (_, Some(process)) if lab.runs(&self.name, process)? => DaemonState::Up,
+            _ => DaemonState::Ended,
+        })
+    }
+}
+
 fn station(
     lab: &Lab,
     topology: &Topology,
@@ -183,7 +273,7 @@ fn station(
                 (SwitchKind::None, SwitchProgram::Bmv2) => "BMv2",
             }
         }
-        Some(_) if topology.servers().first() == key.as_ref() => "server",
+        Some(_) if topology.servers().first() == key.as_ref() => SERVER,
         Some(_) if key.is_some_and(|key| topology.workers().contains(&key)) => "agent",
         Some(_) => "",
     };
@@ -195,6 +285,8 @@ fn station(
         management_address: lab.management_address(name)?,
         interfaces,
         log: log_file(&lab.folder(), name),
+        launch: None,
         process: None,
+        slow: None,
     })
 }

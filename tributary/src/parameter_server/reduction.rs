@@ -8,13 +8,12 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tributary_api::{JobConfig, v1};
-use tributary_host_agent::{JobMember, ServerAgent, serve_job};
+use tributary_host_agent::{JobMember, ServerAgent, Servers, serve_job};
 use tributary_protocol::{ElementType, Reduced, Sums, Tensor};
 use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 
 use crate::member::Member;
 use crate::remote::{connect, refused};
-use crate::server::Agents;
 
 /// A reduction that is wanted.
 pub(super) struct Wanted {
@@ -23,8 +22,8 @@ pub(super) struct Wanted {
     pub(super) request: GroupRequest,
     pub(super) events: GroupEvents,
     pub(super) member: Arc<Member>,
-    /// Is told of this reduction's agent.
-    pub(super) agents: Agents,
+    /// Is told of this reduction's agent, and leaves its job alone.
+    pub(super) servers: Servers,
 }
 
 impl Wanted {
@@ -33,6 +32,7 @@ impl Wanted {
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
         tracing::info!(job, workers, "the fabric is to add up a group's gradients");
+        let _reserved = self.servers.reserve(job);
         let token = match self.create().await {
             Ok(token) => token,
             Err(error) => return self.fail(&error),
@@ -64,6 +64,8 @@ impl Wanted {
             workers: self.request.hosts.clone(),
             server: self.member.host.clone(),
             gradient_bytes: (self.request.length * size_of::<f32>()) as u64,
+            rigid: true,
+            join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };
         let created = client.create_job(request).await.map_err(refused).context("no job for a group")?;
@@ -73,10 +75,10 @@ impl Wanted {
     /// Takes part as the job's aggregation server until the job is over.
     async fn serve(&self, token: Vec<u8>, started: oneshot::Sender<Arc<ServerAgent>>) -> Result<()> {
         let Member { host, controller, open_port, .. } = &*self.member;
-        let member = JobMember { job: self.name.clone(), token, host: host.clone() };
+        let member = JobMember::server(&self.name, &token, host);
         let start = |config: &JobConfig, port| {
             let agent = Arc::new(ServerAgent::start_reading(config, port)?);
-            self.agents.add(&config.name, &agent);
+            self.servers.add(&config.name, &agent);
             // An error means that nobody wants the sums any more.
             let _ = started.send(Arc::clone(&agent));
             Ok(agent)

@@ -8,11 +8,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tributary_host_agent::Servers;
 use tributary_ps::server::{GroupEvents, GroupFabric, GroupRequest, Reduction};
 
 use super::reduction::Wanted;
 use crate::member::Member;
-use crate::server::Agents;
 
 /// How long a server that stops waits for its reductions to be ended.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// This host's part in the fabric.
 pub(crate) struct Reductions {
     member: Arc<Member>,
-    agents: Agents,
+    servers: Servers,
     runtime: Handle,
     /// Tells this process's jobs of the fabric from those of others, and of its own earlier life.
     life: u32,
@@ -28,11 +28,11 @@ pub(crate) struct Reductions {
 }
 
 impl Reductions {
-    /// Must be called on the runtime that the reductions are to run on. `agents` is told of each one's agent.
-    pub(crate) fn new(member: Arc<Member>, agents: Agents) -> Self {
+    /// Must be called on the runtime that the reductions are to run on. `servers` is told of each one's agent.
+    pub(crate) fn new(member: Arc<Member>, servers: Servers) -> Self {
         // Every process has keys of its own.
         let life = RandomState::new().hash_one(std::process::id()) as u32;
-        Self { member, agents, runtime: Handle::current(), life, running: Mutex::default() }
+        Self { member, servers, runtime: Handle::current(), life, running: Mutex::default() }
     }
 
     /// Waits until those that have been dropped are ended.
@@ -49,8 +49,8 @@ impl GroupFabric for Reductions {
     fn open(&self, request: GroupRequest, events: GroupEvents) -> Box<dyn Reduction> {
         let (expect, expected) = mpsc::unbounded_channel();
         let name = name(&request.job, self.life, request.group);
-        let (member, agents) = (Arc::clone(&self.member), self.agents.clone());
-        let wanted = Wanted { name, request, events, member, agents };
+        let (member, servers) = (Arc::clone(&self.member), self.servers.clone());
+        let wanted = Wanted { name, request, events, member, servers };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         while running.try_join_next().is_some() {}
         running.spawn_on(wanted.run(expected), &self.runtime);

@@ -1,6 +1,6 @@
 //! `tributary server`: the root of all-reduces, and the parameter server.
 
-mod agents;
+mod counters;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,17 +10,15 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tributary_api::JobConfig;
-use tributary_host_agent::{JobError, JobMember, ServerAgent, serve_job};
+use tributary_host_agent::{Attendance, Served, Servers};
 use tributary_ps::server::View;
 
 use crate::daemon::{self, DaemonArgs, Stop, WrongUse};
-use crate::member::{Member, MemberSettings};
+use crate::member::{Member, MemberSettings, Trade, be_welcomed};
 use crate::metrics::{self, Page};
 use crate::parameter_server::{self, Listening, Reductions};
 use crate::remote;
-pub(crate) use agents::Agents;
+pub(crate) use counters::tell;
 
 /// The aggregation server's options.
 pub(crate) type Settings = MemberSettings<ServerArgs>;
@@ -29,7 +27,8 @@ pub(crate) type Settings = MemberSettings<ServerArgs>;
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ServerArgs {
-    /// A job to serve; may be given often
+    /// A job to serve; may be given often. With one, the server ends when these are over; without, it serves what the
+    /// controller gives it, job after job
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     job: Vec<String>,
@@ -57,82 +56,122 @@ pub(crate) struct ServerArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// Serves jobs until they are over, and parameters until the server is stopped.
+/// Serves jobs until they are over, or those that the controller gives to this host until the server is stopped, and
+/// parameters until it is stopped.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a job that cannot be joined or that failed.
+/// Wrong settings, an interface that cannot be opened, a controller that does not want this host, a job that cannot be
+/// joined or that failed.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     daemon::run(args, work)
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let Settings { member, own: settings } = settings;
-    check(&settings)?;
-    let agents = Agents::default();
+    let is_member = member.is_given();
+    check(&settings, is_member)?;
     let listen = match settings.ps_listen {
         None => None,
         Some(address) => Some((address, member.server_tls()?)),
     };
     // Reductions for a parameter server are worth having, and not needed.
-    let wanted = !settings.job.is_empty() || member.is_given();
+    let wanted = !settings.job.is_empty() || is_member;
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
+    let servers = member.as_deref().map(servers_of);
     let parameters = match listen {
         None => None,
         Some((address, tls)) => {
-            let reductions = member.clone().map(|member| Reductions::new(member, agents.clone()));
+            let fabric = member.clone().zip(servers.clone());
+            let reductions = fabric.map(|(member, servers)| Reductions::new(member, servers));
             let checkpoints = settings.ps_checkpoints.as_deref();
             let jobs = &settings.ps_job;
             Some(parameter_server::listen(address, jobs, checkpoints, reductions, tls).await?)
         }
     };
     let view = parameters.as_ref().map(Listening::view);
-    let (leave, leaving) = watch::channel(false);
-    let (watched, metrics) = (agents.clone(), settings.metrics);
-    let reducing = match member {
-        Some(member) => reduce(&Server { member, leaving: leaving.clone(), agents }, settings)?,
-        None => JoinSet::new(),
-    };
+    let (watched, metrics) = (servers.clone(), settings.metrics);
     let _metrics = metrics::serve(metrics, move || collect(watched.clone(), view.clone())).await?;
-    let serving = async move {
+    let tokens =
+        settings.token_file.iter().map(|file| remote::read_token(file)).collect::<Result<Vec<_>>>()?;
+    let attendance = match (&member, &servers) {
+        (Some(member), Some(servers)) => {
+            Some(Attendance::of_servers(member.attends(Trade::Server), servers.clone()))
+        }
+        _ => None,
+    };
+    if let Some(attendance) = &attendance
+        && !be_welcomed(attendance, &mut stop).await?
+    {
+        return Ok(());
+    }
+    let given = settings.job.iter().zip(&tokens);
+    let given = given.filter_map(|(job, token)| servers.as_ref()?.serve(job, token)).collect();
+    daemon::ready();
+    serve(given, servers, parameters, stop).await
+}
+
+/// The jobs of this host, and whatever the controller wants served.
+fn servers_of(member: &Member) -> Servers {
+    Servers::new(member.host.clone(), member.controller.clone(), Arc::clone(&member.open_port))
+}
+
+/// Serves until the given jobs are over, if there are any, and else until the server is to stop.
+async fn serve(
+    given: Vec<Served>,
+    servers: Option<Servers>,
+    parameters: Option<Listening>,
+    mut stop: Stop,
+) -> Result<()> {
+    let (leave, leaving) = watch::channel(false);
+    let for_ever = given.is_empty() && servers.is_some();
+    let reducing = async {
+        let reduced = wait_for_all(given).await;
+        match &servers {
+            Some(_) if for_ever => left(leaving.clone()).await,
+            // Others that the controller has given to this host.
+            Some(servers) => servers.finished().await,
+            None => {}
+        }
+        reduced
+    };
+    let serving = async {
         match parameters {
-            Some(parameters) => parameters.serve(left(leaving)).await,
+            Some(parameters) => parameters.serve(left(leaving.clone())).await,
             None => Ok(()),
         }
     };
-    daemon::ready();
-    let mut all_over = std::pin::pin!(async { tokio::join!(wait_for_all(reducing), serving) });
+    let mut all_over = std::pin::pin!(async { tokio::join!(reducing, serving) });
     let (reduced, served) = tokio::select! {
         over = &mut all_over => over,
         () = stop.requested() => {
             leave.send_replace(true);
-            all_over.await
+            let leaving = async {
+                if let Some(servers) = &servers {
+                    servers.leave_all("the server was shut down").await;
+                }
+            };
+            tokio::join!(leaving, all_over).1
         }
     };
     reduced.and(served)
 }
 
 /// Whether there is anything to serve, and all that it takes.
-fn check(settings: &ServerArgs) -> Result<()> {
+fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
     let (jobs, files) = (settings.job.len(), settings.token_file.len());
-    if jobs != files || (jobs == 0 && settings.ps_listen.is_none()) {
-        let problem = format!(
-            "{jobs} --job and {files} --token-file: each job needs both (a parameter server needs --ps-listen)"
-        );
+    if jobs != files {
+        let problem = format!("{jobs} --job and {files} --token-file: each job needs both");
         return Err(WrongUse(problem).into());
+    }
+    if !is_member && jobs == 0 && settings.ps_listen.is_none() {
+        let problem = "nothing to serve: jobs of a controller need --host, --interface and --controller, and a \
+                       parameter server --ps-listen";
+        return Err(WrongUse(problem.to_owned()).into());
     }
     if settings.ps_listen.is_none() && (!settings.ps_job.is_empty() || settings.ps_checkpoints.is_some()) {
         return Err(WrongUse("--ps-job and --ps-checkpoints need --ps-listen".to_owned()).into());
     }
     Ok(())
-}
-
-/// Serves the all-reduce jobs from now on, if there are any.
-fn reduce(server: &Server, settings: ServerArgs) -> Result<JoinSet<Result<(), JobError>>> {
-    let mut serving = JoinSet::new();
-    for (job, file) in settings.job.into_iter().zip(settings.token_file) {
-        serving.spawn(server.clone().serve(job, remote::read_token(&file)?));
-    }
-    Ok(serving)
 }
 
 /// Returns when the server is to stop.
@@ -141,48 +180,15 @@ async fn left(mut leaving: watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-/// What the jobs have in common.
-#[derive(Clone)]
-struct Server {
-    member: Arc<Member>,
-    /// Whether the server is to stop.
-    leaving: watch::Receiver<bool>,
-    agents: Agents,
-}
-
-impl Server {
-    /// Serves one job until it is over, or the server is to stop.
-    async fn serve(self, job: String, token: Vec<u8>) -> Result<(), JobError> {
-        let Self { member, leaving, agents } = self;
-        let Member { host, controller, open_port, .. } = &*member;
-        let leave = async move {
-            left(leaving).await;
-            "the server was shut down".to_owned()
-        };
-        let start = |config: &JobConfig, port| {
-            let agent = Arc::new(ServerAgent::start(config, port)?);
-            agents.add(&config.name, &agent);
-            Ok(agent)
-        };
-        let member = JobMember { job, token, host: host.clone() };
-        serve_job(controller, member, open_port, leave, start).await
-    }
-}
-
 /// Waits until all jobs are over.
 ///
 /// # Errors
 /// Jobs failed.
-async fn wait_for_all(mut serving: JoinSet<Result<(), JobError>>) -> Result<()> {
+async fn wait_for_all(given: Vec<Served>) -> Result<()> {
     let mut failed = 0;
-    while let Some(over) = serving.join_next().await {
-        match over? {
-            Ok(()) => tracing::info!("a job is over"),
-            Err(error) => {
-                tracing::error!(%error, "a job is over before its end");
-                failed += 1;
-            }
-        }
+    for job in given {
+        // Why is in the log.
+        failed += usize::from(job.over().await.is_err());
     }
     match failed {
         0 => Ok(()),
@@ -192,11 +198,12 @@ async fn wait_for_all(mut serving: JoinSet<Result<(), JobError>>) -> Result<()> 
 }
 
 /// What the server has counted for each job that is under way.
-async fn collect(agents: Agents, parameters: Option<View>) -> Page {
-    // Waiting for the agents' threads would hold up everything else here.
-    let all = tokio::task::spawn_blocking(move || agents.stats()).await.unwrap_or_default();
+async fn collect(servers: Option<Servers>, parameters: Option<View>) -> Page {
+    // Waiting for the servers' threads would hold up everything else here.
+    let stats = move || servers.map(|servers| servers.stats()).unwrap_or_default();
+    let all = tokio::task::spawn_blocking(stats).await.unwrap_or_default();
     let mut page = Page::default();
-    agents::tell(&mut page, &all);
+    tell(&mut page, &all);
     if let Some(parameters) = parameters {
         parameter_server::tell(&mut page, &parameters);
     }

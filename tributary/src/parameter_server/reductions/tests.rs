@@ -7,12 +7,13 @@ use std::path::Path;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_api::{MAX_JOB_NAME, v1};
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
-use tributary_host_agent::{AgentError, JobEvent, JobMember, Membership, WorkerAgent};
+use tributary_host_agent::{AgentError, Cable, JobEvent, JobMember, Membership, WorkerAgent};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, GradientData, Reduced, Sums, Timers};
 use tributary_ps::server::{GroupEvent, Sum};
 use tributary_topology::Topology;
 use tributary_transport::Remote;
+use tributary_wire::MacAddr;
 
 use super::*;
 use crate::demo::fabric::Fabric;
@@ -41,6 +42,7 @@ impl Network {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: None,
             switch_patience: Duration::from_secs(10),
+            state: None,
         });
         let controller = controller.await.unwrap();
         let remote = Remote::controller(&controller.api_addr().to_string(), None).unwrap();
@@ -64,7 +66,7 @@ impl Network {
     async fn join(&mut self, job: &str, token: &[u8]) -> Vec<(Membership, Arc<WorkerAgent>)> {
         let mut memberships = Vec::new();
         for host in WORKERS {
-            let member = JobMember { job: job.to_owned(), token: token.to_vec(), host: host.to_owned() };
+            let member = JobMember::worker(job, token, host);
             memberships.push((host, Membership::join(&self.remote, member).await.unwrap()));
         }
         let mut members = Vec::new();
@@ -78,8 +80,10 @@ impl Network {
 }
 
 fn reductions(open_port: tributary_host_agent::OpenPort, controller: Remote) -> Reductions {
-    let member = Member { host: "ps".into(), interface: "none".into(), open_port, controller };
-    Reductions::new(Arc::new(member), Agents::default())
+    let cable = Cable { address: MacAddr::zero(), open: Arc::clone(&open_port) };
+    let servers = Servers::new("ps".into(), controller.clone(), Arc::clone(&open_port));
+    let member = Member { host: "ps".into(), interface: "none".into(), open_port, cable, controller };
+    Reductions::new(Arc::new(member), servers)
 }
 
 fn open(reductions: &Reductions) -> (Box<dyn Reduction>, UnboundedReceiver<GroupEvent>) {

@@ -1,4 +1,4 @@
-//! What is done to a switch in one go, over a session with it.
+//! What is done to a switch over a session with it.
 
 use tributary_p4runtime::entry::{CounterCell, Entity, EntryError, Query};
 use tributary_p4runtime::p4::v1;
@@ -10,40 +10,12 @@ use crate::pipeline::{CounterArray, Pipeline};
 use crate::reconcile::{self, Change};
 use crate::state::SwitchState;
 
-/// The counters that were read, where that was the work.
-pub(crate) type Outcome = Result<Vec<CounterCell>, SwitchError>;
-
-/// What is to be done.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// Bring the switch into this state.
-    Converge(SwitchState),
-    /// Set the counters of the job with this index to zero.
-    ClearCounters(u16),
-    /// Read all counters.
-    ReadCounters,
-    /// Read the counters of ports.
-    ReadPortCounters,
-}
-
-impl Work {
-    /// Does it.
-    pub(crate) async fn carry_out(&self, session: &Session, pipeline: &Pipeline) -> Outcome {
-        match self {
-            Self::Converge(want) => converge(session, pipeline, want).await.map(|()| Vec::new()),
-            Self::ClearCounters(index) => {
-                clear_counters(session, pipeline, *index).await.map(|()| Vec::new())
-            }
-            Self::ReadCounters => {
-                let all = pipeline.job_counters.iter().chain(&pipeline.port_counters);
-                read_counters(session, pipeline, all).await
-            }
-            Self::ReadPortCounters => read_counters(session, pipeline, pipeline.port_counters.iter()).await,
-        }
-    }
-}
-
-async fn converge(session: &Session, pipeline: &Pipeline, want: &SwitchState) -> Result<(), SwitchError> {
+/// Brings the switch into this state: reads what it holds, and writes the difference.
+pub(super) async fn converge(
+    session: &Session,
+    pipeline: &Pipeline,
+    want: &SwitchState,
+) -> Result<(), SwitchError> {
     let mut have = SwitchState::default();
     for entity in read(session, pipeline, &SwitchState::queries()).await? {
         have.put_read(entity);
@@ -90,7 +62,12 @@ async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Re
     }
 }
 
-async fn clear_counters(session: &Session, pipeline: &Pipeline, job_index: u16) -> Result<(), SwitchError> {
+/// Sets the counters of the job with this index to zero.
+pub(super) async fn clear_counters(
+    session: &Session,
+    pipeline: &Pipeline,
+    job_index: u16,
+) -> Result<(), SwitchError> {
     let change = |counter: &CounterArray| Change {
         operation: reconcile::Operation::Modify,
         entity: CounterCell::zero(&counter.name, job_index.into()).into(),
@@ -99,11 +76,12 @@ async fn clear_counters(session: &Session, pipeline: &Pipeline, job_index: u16) 
     write(session, pipeline, &changes).await
 }
 
-async fn read_counters<'a>(
+/// Reads all counters.
+pub(super) async fn read_counters(
     session: &Session,
     pipeline: &Pipeline,
-    counters: impl Iterator<Item = &'a CounterArray>,
-) -> Outcome {
+) -> Result<Vec<CounterCell>, SwitchError> {
+    let counters = pipeline.job_counters.iter().chain(&pipeline.port_counters);
     let queries: Vec<_> = counters.map(|counter| Query::Counter(counter.name.clone())).collect();
     let cell = |entity| match entity {
         Entity::Counter(cell) => Some(cell),

@@ -1,0 +1,83 @@
+//! How a process takes part in a job.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_api::agent::v1;
+
+type Tell = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+/// How a process takes part in a job, for [`Agent::join_with`](crate::Agent::join_with).
+#[derive(Clone, Default)]
+pub struct JoinOptions {
+    pub(crate) elastic: bool,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) observer: Observer,
+}
+
+impl JoinOptions {
+    /// The process copes with others that join while it is in, and may itself come into a job that is running: its
+    /// all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
+    #[must_use]
+    pub fn elastic(mut self) -> Self {
+        self.elastic = true;
+        self
+    }
+
+    /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) says otherwise.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Is told what the process is waiting for: when nothing has moved for two seconds, and every five seconds from
+    /// then on. It is called while the process waits for its job's start or for an all-reduce, and must not block.
+    #[must_use]
+    pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.observer = Observer(Some(Arc::new(tell)));
+        self
+    }
+}
+
+impl fmt::Debug for JoinOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { elastic, deadline, .. } = self;
+        let mut shown = f.debug_struct("JoinOptions");
+        shown.field("elastic", elastic).field("deadline", deadline).finish_non_exhaustive()
+    }
+}
+
+/// What a process is waiting for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What for, in words.
+    pub what: String,
+    /// How long.
+    pub time: Duration,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waiting for {} s: {}", self.time.as_secs(), self.what)
+    }
+}
+
+/// Who is told of it, if anybody.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Option<Tell>);
+
+impl Observer {
+    pub(crate) fn tell(&self, v1::Waiting { what, seconds }: v1::Waiting) {
+        if let Some(tell) = &self.0 {
+            tell(&Waiting { what, time: Duration::from_secs(seconds) });
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Observer").field(&self.0.is_some()).finish()
+    }
+}

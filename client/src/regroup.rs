@@ -1,0 +1,82 @@
+//! Members who join a job that is running.
+
+use std::ops::Range;
+
+use tributary_api::agent::v1;
+
+use crate::error::ClientError;
+use crate::job::{Job, Operation};
+use crate::segment::Segment;
+
+/// Members have joined: before the next all-reduce all members have to [synchronise](Job::synchronise).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Regroup {
+    /// The version of the job's structure in which they came.
+    pub generation: u32,
+    /// Ranks of all members, ascending.
+    pub ranks: Vec<u32>,
+    /// Those of them that are new.
+    pub joined: Vec<u32>,
+    /// The one whose parameters all of them go on with: the lowest rank that was in before.
+    pub leader: u32,
+}
+
+impl From<v1::Regroup> for Regroup {
+    fn from(v1::Regroup { generation, ranks, joined, leader }: v1::Regroup) -> Self {
+        Self { generation, ranks, joined, leader }
+    }
+}
+
+impl Job {
+    /// What the members have to synchronise for before they reduce again: of a process that has come into a job that
+    /// was running, and of one whose all-reduce has ended with [`ClientError::Regroup`].
+    pub fn regroup(&self) -> Option<&Regroup> {
+        self.regroup.as_ref()
+    }
+
+    /// Replaces the elements that `operation` names by the leader's, on all members alike: the same bits everywhere.
+    /// That is one all-reduce, to which the leader contributes its elements and everyone else nothing; the operation's
+    /// weight is not looked at. All that has to be the same on every member is best put into one segment. Without a
+    /// [`regroup`](Self::regroup) it does nothing.
+    ///
+    /// Should the leader be lost meanwhile, another one takes its place.
+    ///
+    /// # Errors
+    /// Those of [`all_reduce`](Self::all_reduce), but for [`ClientError::Regroup`]. The elements are as they were then,
+    /// unless the call was broken off.
+    pub async fn synchronise(
+        &mut self,
+        segment: &mut Segment,
+        operation: Operation<'_>,
+    ) -> Result<(), ClientError> {
+        let place = operation.bytes_in(segment);
+        // Elements that are not all inside are the agent's to refuse.
+        let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
+        while let Some(Regroup { generation, leader, .. }) = self.regroup.clone() {
+            let leads = leader == self.rank();
+            put(segment, &place, if leads { Some(&own) } else { None })?;
+            let operation = Operation { weight: leads.into(), ..operation.clone() };
+            match self.reduce(segment, operation, generation).await {
+                Ok(_) => self.regroup = None,
+                // Others have joined meanwhile, or the leader is lost.
+                Err(ClientError::Regroup(_)) => {}
+                Err(error) => {
+                    // A call that was broken off: the agent may be writing.
+                    let _ = put(segment, &place, Some(&own));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes these bytes there, or zeros.
+fn put(segment: &mut Segment, place: &Range<usize>, bytes: Option<&[u8]>) -> Result<(), ClientError> {
+    let elements = segment.bytes_mut()?.get_mut(place.clone()).unwrap_or_default();
+    match bytes {
+        Some(bytes) => elements.copy_from_slice(bytes),
+        None => elements.fill(0),
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! A host's daemon from its first report to its last.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_stream::Stream;
+use tonic::{Status, Streaming};
+use tributary_api::v1;
+use tributary_api::v1::host_order::Order;
+use tributary_api::v1::host_report::Report;
+use tributary_topology::NodeKey;
+
+use crate::hosts::AttendanceId;
+use crate::liveness;
+use crate::manager::Manager;
+
+/// A caller that has not said who it is by then has hung up without a word.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Takes a daemon's first report, and serves it from then on.
+pub(crate) async fn enter(
+    manager: &Arc<Manager>,
+    mut reports: Streaming<v1::HostReport>,
+    check: impl Fn(&str) -> Result<(), Status>,
+) -> Result<Attendance, Status> {
+    let first = timeout(HELLO_PATIENCE, reports.message()).await;
+    let first =
+        first.map_err(|_| Status::deadline_exceeded("who is it? the first report did not come"))??;
+    let Some(Report::Hello(hello)) = first.and_then(|report| report.report) else {
+        return Err(Status::invalid_argument("the first report has to be a Hello"));
+    };
+    check(&hello.host)?;
+    let host = check_host(manager, &hello)?;
+    let (id, orders) = {
+        let mut book = manager.book();
+        let (id, orders) = book.hosts.enter(&hello);
+        book.health.touch(Instant::now());
+        book.look_at_all();
+        (id, orders)
+    };
+    tracing::info!(
+        host = hello.host,
+        version = hello.version,
+        serves = hello.serves,
+        works = hello.works,
+        "a daemon attends"
+    );
+    let node = manager.topology[host].id.get().into();
+    let attendance = Attendance { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
+    let listener = Arc::downgrade(manager);
+    tokio::spawn(async move {
+        // An error means that the daemon has hung up, which its stream of orders says, too.
+        while let Ok(Some(report)) = reports.message().await {
+            let Some(manager) = listener.upgrade() else { return };
+            if let Some(Report::Heartbeat(heartbeat)) = report.report {
+                manager.hear(host, &heartbeat);
+            }
+        }
+    });
+    Ok(attendance)
+}
+
+fn welcome(node: u32) -> v1::HostOrder {
+    let interval = u32::try_from(liveness::PROBE_INTERVAL.as_millis()).unwrap_or(u32::MAX);
+    let welcome = v1::Welcome { node, probe_interval_milliseconds: interval };
+    v1::HostOrder { order: Some(Order::Welcome(welcome)) }
+}
+
+/// The host that a daemon says it is on, if that is so.
+fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
+    let v1::Hello { host, mac, .. } = hello;
+    let topology = &manager.topology;
+    let found = topology.find(host).and_then(|key| Some((key, topology.get(key)?.host()?)));
+    let Some((key, node)) = found else {
+        let hosts: Vec<_> = topology.hosts().map(|(_, node, _)| node.name.as_str()).collect();
+        return Err(Status::not_found(format!(
+            "topology {:?} has no host {host:?}; its hosts are {}",
+            topology.name(),
+            hosts.join(", ")
+        )));
+    };
+    if !mac.is_empty() && mac.as_slice() != node.mac.octets() {
+        let shown: Vec<_> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        return Err(Status::failed_precondition(format!(
+            "host {host:?} has the MAC address {} in topology {:?}, and its interface has {}: name the right \
+             interface, or correct one of the two addresses",
+            node.mac,
+            topology.name(),
+            shown.join(":")
+        )));
+    }
+    Ok(key)
+}
+
+/// The orders of one daemon. Dropping it says that the daemon is gone.
+#[derive(Debug)]
+pub(crate) struct Attendance {
+    welcome: Option<v1::HostOrder>,
+    orders: mpsc::Receiver<v1::HostOrder>,
+    manager: Arc<Manager>,
+    id: AttendanceId,
+}
+
+impl Stream for Attendance {
+    type Item = Result<v1::HostOrder, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(welcome) = self.welcome.take() {
+            return Poll::Ready(Some(Ok(welcome)));
+        }
+        self.orders.poll_recv(context).map(|order| order.map(Ok))
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        let mut book = self.manager.book();
+        if let Some(daemon) = book.hosts.leave(self.id) {
+            tracing::info!(host = daemon.host, "a daemon is gone");
+        }
+        book.look_at_all();
+    }
+}

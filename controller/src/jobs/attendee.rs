@@ -1,0 +1,126 @@
+//! A member's connection to its job.
+
+use std::fmt;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tributary_api::v1;
+use tributary_api::v1::job_event::Event;
+use tributary_wire::Rank;
+
+/// Events that wait for a member to read them: more than any change of generation sends. A member that leaves as many
+/// unread is as good as gone.
+const EVENTS_PER_MEMBER: usize = 64;
+
+/// A place in a job that somebody attends to. Workers come before servers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    /// The worker of this rank.
+    Worker(Rank),
+    /// The server's place, taken by this host.
+    Server(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Worker(rank) => write!(f, "rank {rank}"),
+            Self::Server(host) => write!(f, "server {host}"),
+        }
+    }
+}
+
+/// One life of a connection: two joins of the same place are told apart by it.
+pub(crate) type SessionId = u64;
+
+/// Whoever attends to a place of a job.
+#[derive(Debug)]
+pub(crate) struct Attendee {
+    pub(crate) host: String,
+    pub(crate) session: SessionId,
+    /// Copes with others that join.
+    pub(crate) elastic: bool,
+    /// It has been told to start, in this life of its process.
+    pub(crate) started: bool,
+    /// Its stream is broken since then.
+    pub(crate) gone: Option<Instant>,
+    events: Option<mpsc::Sender<v1::JobEvent>>,
+    /// What it was told last: told again when it comes back.
+    told: Option<Event>,
+}
+
+impl Attendee {
+    /// Somebody who has just joined, and the stream of what it will be told.
+    pub(crate) fn new(host: &str, session: SessionId, elastic: bool) -> (Self, mpsc::Receiver<v1::JobEvent>) {
+        let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
+        let attendee = Self {
+            host: host.to_owned(),
+            session,
+            elastic,
+            started: false,
+            gone: None,
+            events: Some(sender),
+            told: None,
+        };
+        (attendee, receiver)
+    }
+
+    /// One whose job was running when the controller stopped: it has to come back by itself.
+    pub(crate) fn awaited(host: &str, elastic: bool, now: Instant) -> Self {
+        Self {
+            host: host.to_owned(),
+            session: 0,
+            elastic,
+            started: true,
+            gone: Some(now),
+            events: None,
+            told: None,
+        }
+    }
+
+    /// It is connected again: it is told its last event again, or else `present`.
+    pub(crate) fn come_back(
+        &mut self,
+        session: SessionId,
+        present: Option<Event>,
+    ) -> mpsc::Receiver<v1::JobEvent> {
+        let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
+        self.session = session;
+        self.gone = None;
+        self.events = Some(sender);
+        if let Some(event) = self.told.take().or(present) {
+            self.tell(event);
+        }
+        receiver
+    }
+
+    /// Whether its stream is open.
+    pub(crate) fn is_here(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Its stream has broken.
+    pub(crate) fn lose(&mut self, now: Instant) {
+        self.events = None;
+        self.gone.get_or_insert(now);
+    }
+
+    /// Tells it something; it is told again when it was away.
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.told = Some(match event.clone() {
+            // Whoever comes back and goes on has started.
+            Event::Start(config) => Event::Change(config),
+            event => event,
+        });
+        let Some(events) = &self.events else { return };
+        if events.try_send(v1::JobEvent { event: Some(event) }).is_err() {
+            // Without a sender its stream ends behind what is unread.
+            self.events = None;
+        }
+    }
+
+    /// Tells it the last thing; its stream ends behind it.
+    pub(crate) fn dismiss(mut self, event: Event) {
+        self.tell(event);
+    }
+}

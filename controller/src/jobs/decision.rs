@@ -1,0 +1,354 @@
+//! What is to be done about a job, given who is there and what of the fabric is alive: a pure function.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tributary_planner::{self as planner, FabricState, Member};
+use tributary_topology::{NodeKey, Topology};
+use tributary_wire::Rank;
+
+use super::attendee::{Attendee, Place};
+use super::job::{Job, State};
+
+/// A member whose stream breaks has this long to come back, while its host's daemon is there.
+const AWAY_PATIENCE: Duration = Duration::from_millis(400);
+/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once.
+const GONE_PATIENCE: Duration = Duration::from_millis(150);
+/// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
+/// second.
+const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
+/// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
+/// die are rebooted.
+const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
+/// A change that is not needed, only better, comes so long after what it makes good use of.
+const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a decision depends on besides the job.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) topology: &'a Topology,
+    /// With the slots that the job could get beside those that it has.
+    pub(crate) fabric: &'a FabricState,
+    /// When a switch, a link or a host last died or came back.
+    pub(crate) changed: Instant,
+    /// Hosts whose daemons are there.
+    pub(crate) attending: &'a dyn Fn(&str) -> bool,
+    /// Hosts whose daemons could serve.
+    pub(crate) serving: &'a dyn Fn(&str) -> bool,
+    pub(crate) now: Instant,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Nothing until something happens, or until then.
+    Rest(Option<Instant>),
+    /// The host is to be asked to serve.
+    Invite(String),
+    /// The job starts, or changes over.
+    Change(Target),
+    /// The job cannot go on.
+    Fail(String),
+    /// The job is over.
+    Over,
+}
+
+/// The next generation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Target {
+    /// Its workers.
+    pub(crate) members: Vec<Member>,
+    /// Those of them that come in.
+    pub(crate) joined: Vec<Rank>,
+    /// Its server's host.
+    pub(crate) server: NodeKey,
+    /// The server has to go on where another one stopped.
+    pub(crate) takes_over: bool,
+    /// Why, for people.
+    pub(crate) reason: String,
+}
+
+/// Whether somebody is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Here,
+    /// It may come back until then.
+    Away(Instant),
+    Gone,
+}
+
+/// Decides what is to be done about a job.
+pub(crate) fn next_step(job: &Job, around: &Surroundings<'_>) -> Step {
+    match job.state() {
+        State::Created => before_start(job, around),
+        State::Installing | State::Running => while_running(job, around),
+        State::Ended | State::Failed(_) => Step::Over,
+    }
+}
+
+/// Waits for everyone; then starts.
+fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
+    let deadline = job.since + job.record.terms.join_deadline;
+    let plan = &job.record.generation().plan;
+    let is_here = |place: &Place| job.attendee(place).is_some_and(Attendee::is_here);
+    let missing = job.waiting_for();
+    if around.now >= deadline {
+        let (patience, missing) = (job.record.terms.join_deadline, missing.join(", "));
+        return Step::Fail(format!("{missing} did not join within {patience:?} of its creation"));
+    }
+    let server = Place::Server(plan.server.name.clone());
+    if !is_here(&server) && !job.is_invited(&plan.server.name) && (around.serving)(&plan.server.name) {
+        return Step::Invite(plan.server.name.clone());
+    }
+    if !missing.is_empty() || !is_here(&server) {
+        return Step::Rest(Some(deadline));
+    }
+    let members = job.record.request.workers.clone();
+    let server = plan.server.key;
+    match planner::reachable(around.topology, around.fabric, server) {
+        hosts if members.iter().all(|member| hosts.contains(&member.host)) => Step::Change(Target {
+            members,
+            joined: Vec::new(),
+            server,
+            takes_over: false,
+            reason: "all members have joined".to_owned(),
+        }),
+        _ => Step::Rest(Some(deadline)),
+    }
+}
+
+fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
+    let crew = Crew::of(job, around);
+    if let Some(reason) = crew.loss().filter(|_| job.record.terms.rigid) {
+        return Step::Fail(reason);
+    }
+    if crew.members.is_empty() {
+        return Step::Fail(format!("its last worker is gone: {}", crew.loss().unwrap_or_default()));
+    }
+    let servers = crew.servers(job, around);
+    let request = crew.request(job, crew.members.clone());
+    let Ok(choice) = planner::choose(around.topology, around.fabric, &request, &servers) else {
+        return Step::Rest(crew.earliest_return());
+    };
+    let cut_off = &choice.left_out;
+    let broken = broken_part(job, around);
+    if !cut_off.is_empty() {
+        let until = around.changed + CUT_OFF_PATIENCE;
+        if around.now < until {
+            return Step::Rest(Some(until));
+        }
+        if job.record.terms.rigid {
+            let names = names(around.topology, cut_off.iter().map(|member| member.host));
+            return Step::Fail(format!("{names} cannot be reached: {}", broken.unwrap_or_default()));
+        }
+    }
+    let reasons: Vec<String> = crew.loss().into_iter().chain(broken).collect();
+    if !reasons.is_empty() || !crew.server_is_there {
+        let stay = |member: &&Member| !cut_off.contains(member);
+        return Step::Change(Target {
+            members: crew.members.iter().filter(stay).copied().collect(),
+            joined: Vec::new(),
+            server: choice.server,
+            takes_over: !crew.is_present_server(choice.server),
+            reason: reasons.join("; "),
+        });
+    }
+    betterment(job, &crew, &servers, around)
+}
+
+/// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
+fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
+    let rest = Step::Rest(crew.earliest_return());
+    let joiners = crew.joiners(job, around);
+    if !joiners.is_empty() {
+        let mut members = crew.members.clone();
+        members.extend(&joiners);
+        members.sort_unstable_by_key(|member| member.rank);
+        let request = crew.request(job, members.clone());
+        let Ok(choice) = planner::choose(around.topology, around.fabric, &request, servers) else {
+            return rest;
+        };
+        members.retain(|member| !choice.left_out.contains(member));
+        let kept = crew.members.iter().all(|one| members.contains(one));
+        let came: Vec<_> = joiners.iter().filter(|one| members.contains(one)).collect();
+        if kept && !came.is_empty() {
+            let names = names(around.topology, came.iter().map(|member| member.host));
+            return Step::Change(Target {
+                joined: came.iter().map(|member| Rank::new(member.rank)).collect(),
+                members,
+                server: choice.server,
+                takes_over: !crew.is_present_server(choice.server),
+                reason: format!("{names} came in"),
+            });
+        }
+    }
+    better_tree(job, crew, around).unwrap_or(rest)
+}
+
+/// Whether the job would be clearly better off with its own server, or with another tree.
+fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
+    let wanted = job.record.request.server;
+    let plan = &job.record.generation().plan;
+    let name = &around.topology[wanted].name;
+    let can_serve =
+        (around.serving)(name) || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
+    let server = if can_serve { wanted } else { plan.server.key };
+    let request = planner::JobRequest { server, ..crew.request(job, crew.members.clone()) };
+    // Its own load must not drive it off its own links.
+    let new = planner::plan(around.topology, &around.fabric.without(plan), &request).ok()?;
+    if !planner::is_better(&new, plan, around.fabric) {
+        return None;
+    }
+    let ripe = around.changed + BETTERMENT_PATIENCE;
+    if around.now < ripe {
+        return Some(Step::Rest(Some(ripe)));
+    }
+    Some(Step::Change(Target {
+        members: crew.members.clone(),
+        joined: Vec::new(),
+        server,
+        takes_over: !crew.is_present_server(server),
+        reason: "a better tree has appeared".to_owned(),
+    }))
+}
+
+/// Who of a running job is there.
+struct Crew<'a> {
+    topology: &'a Topology,
+    /// Workers of the present generation that are there, or may come back.
+    members: Vec<Member>,
+    /// Its workers that are gone, by name.
+    lost: Vec<String>,
+    server: NodeKey,
+    /// The present server is there, or may come back.
+    server_is_there: bool,
+    /// Until when those that are away may come back.
+    returns: Vec<Instant>,
+}
+
+impl<'a> Crew<'a> {
+    fn of(job: &Job, around: &Surroundings<'a>) -> Self {
+        let plan = &job.record.generation().plan;
+        let mut crew = Self {
+            topology: around.topology,
+            members: Vec::new(),
+            lost: Vec::new(),
+            server: plan.server.key,
+            server_is_there: true,
+            returns: Vec::new(),
+        };
+        for worker in &plan.workers {
+            match presence(job, &Place::Worker(Rank::new(worker.rank)), around) {
+                Presence::Gone => crew.lost.push(worker.name.clone()),
+                present => {
+                    crew.members.push(Member { rank: worker.rank, host: worker.key });
+                    crew.note(present);
+                }
+            }
+        }
+        let server = presence(job, &Place::Server(plan.server.name.clone()), around);
+        crew.server_is_there = server != Presence::Gone;
+        crew.note(server);
+        crew
+    }
+
+    fn note(&mut self, presence: Presence) {
+        if let Presence::Away(until) = presence {
+            self.returns.push(until);
+        }
+    }
+
+    fn earliest_return(&self) -> Option<Instant> {
+        self.returns.iter().min().copied()
+    }
+
+    /// Who is gone, in words.
+    fn loss(&self) -> Option<String> {
+        let server =
+            (!self.server_is_there).then(|| format!("server {} is gone", self.topology[self.server].name));
+        let workers = (!self.lost.is_empty()).then(|| {
+            format!("{} {} gone", self.lost.join(", "), if self.lost.len() == 1 { "is" } else { "are" })
+        });
+        let all: Vec<_> = workers.into_iter().chain(server).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What the job is to be with these workers, served as it is now.
+    fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
+        planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
+    }
+
+    fn is_present_server(&self, host: NodeKey) -> bool {
+        host == self.server && self.server_is_there
+    }
+
+    /// Hosts that could serve, the one to be preferred first: the present server, the one that the job was created
+    /// with, other hosts with that role, the members' own.
+    fn servers(&self, job: &Job, around: &Surroundings<'_>) -> Vec<NodeKey> {
+        let present = self.server_is_there.then_some(self.server);
+        let role = around.topology.servers();
+        let members = self.members.iter().map(|member| member.host);
+        let by_rank = present.into_iter().chain([job.record.request.server]).chain(role).chain(members);
+        let mut servers: Vec<NodeKey> = Vec::new();
+        for host in by_rank {
+            let name = &around.topology[host].name;
+            let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
+            let able = Some(host) == present || (around.serving)(name) || attends();
+            if able && !servers.contains(&host) && !around.fabric.dead_nodes.contains(&host) {
+                servers.push(host);
+            }
+        }
+        servers
+    }
+
+    /// Workers that wait to come in, if the job lets them.
+    fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
+        let all = job.record.request.workers.iter();
+        let waits = |member: &&Member| {
+            let place = Place::Worker(Rank::new(member.rank));
+            let is_in = self.members.iter().any(|one| one.rank == member.rank);
+            let here = job.attendee(&place).is_some_and(|one| one.is_here() && one.elastic && !one.started);
+            here && !is_in && !around.fabric.dead_nodes.contains(&member.host)
+        };
+        let elastic = |member: &Member| {
+            job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
+        };
+        match self.members.iter().all(elastic) && self.returns.is_empty() {
+            true => all.filter(waits).copied().collect(),
+            false => Vec::new(),
+        }
+    }
+}
+
+fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
+    let Some(attendee) = job.attendee(place).filter(|attendee| attendee.started) else {
+        return Presence::Gone;
+    };
+    let Some(gone) = attendee.gone else { return Presence::Here };
+    let patience = match attendee.session {
+        0 => TAKE_UP_PATIENCE,
+        _ if (around.attending)(&attendee.host) => AWAY_PATIENCE,
+        _ => GONE_PATIENCE,
+    };
+    let until = gone + patience;
+    if around.now < until { Presence::Away(until) } else { Presence::Gone }
+}
+
+/// What of the present tree is dead, in words.
+fn broken_part(job: &Job, around: &Surroundings<'_>) -> Option<String> {
+    let plan = &job.record.generation().plan;
+    let (dead_nodes, dead_links) = (&around.fabric.dead_nodes, &around.fabric.dead_links);
+    for role in &plan.switches {
+        if dead_nodes.contains(&role.key) {
+            return Some(format!("switch {} is dead", role.name));
+        }
+        let ports = role.down.iter().chain([&role.up]);
+        if let Some(port) = ports.into_iter().find(|port| dead_links.contains(&port.link)) {
+            return Some(format!("the link between {} and {} is dead", role.name, port.name));
+        }
+    }
+    None
+}
+
+fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {
+    hosts.map(|host| topology[host].name.clone()).collect::<Vec<_>>().join(", ")
+}

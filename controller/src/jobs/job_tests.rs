@@ -1,0 +1,166 @@
+use tributary_api::{JobConfig, Role};
+use tributary_planner::Aggregation;
+
+use super::*;
+use crate::testing::{TERMS, book, request, topology};
+
+const HOSTS: [&str; 5] = ["w0", "w1", "w2", "w3", "ps"];
+
+fn created() -> Job {
+    let mut book = book(64, 1);
+    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    Job::new(book.jobs.get(key).unwrap().record.clone(), Instant::now())
+}
+
+fn joining(host: &str, elastic: bool, resume: u32) -> Joining<'_> {
+    Joining { host, role: v1::MemberRole::Unspecified, elastic, resume }
+}
+
+fn join(job: &mut Job, host: &str) -> Joined {
+    job.join(&topology(), &joining(host, true, 0)).unwrap()
+}
+
+/// A job that runs, with what its members are told.
+fn running() -> (Job, Vec<Joined>) {
+    let mut job = created();
+    let members: Vec<_> = HOSTS.iter().map(|host| join(&mut job, host)).collect();
+    let topology = topology();
+    assert!(job.advance(1, ""));
+    for Joined { place, .. } in &members {
+        let config = job.config(&topology, job.record.generation(), place).unwrap();
+        let attendee = job.attendee_mut(place).unwrap();
+        attendee.started = true;
+        attendee.tell(Event::Start(config));
+    }
+    (job, members)
+}
+
+fn next(joined: &mut Joined) -> Option<Event> {
+    match joined.events.try_recv() {
+        Ok(event) => event.event,
+        Err(mpsc::error::TryRecvError::Disconnected) => None,
+        Err(mpsc::error::TryRecvError::Empty) => panic!("nothing to hear yet"),
+    }
+}
+
+#[test]
+fn it_waits_for_those_who_have_not_joined() {
+    let mut job = created();
+    for (place, host) in HOSTS.iter().enumerate() {
+        assert_eq!(job.waiting_for().len(), HOSTS.len() - place);
+        join(&mut job, host);
+    }
+    assert!(job.waiting_for().is_empty());
+}
+
+#[test]
+fn strangers_and_doubles_are_refused() {
+    let mut job = created();
+    join(&mut job, "w1");
+    let refused =
+        |job: &mut Job, host| job.join(&topology(), &joining(host, true, 0)).unwrap_err().to_string();
+    assert_eq!(refused(&mut job, "w1"), "host \"w1\" has joined job \"job\" already");
+    assert_eq!(
+        refused(&mut job, "w9"),
+        "host \"w9\" is not a member of job \"job\"; its members are w0, w1, w2, w3, ps"
+    );
+}
+
+#[test]
+fn members_are_told_their_own_part() {
+    let (mut job, mut members) = running();
+    assert!(job.end() && !job.end());
+    let mut up = Vec::new();
+    for (host, member) in HOSTS.iter().zip(&mut members) {
+        let Some(Event::Start(config)) = next(member) else { panic!("{host} was not started") };
+        assert!(matches!(next(member), Some(Event::Ended(_))));
+        assert_eq!(next(member), None);
+        let config = JobConfig::try_from(config).unwrap();
+        let topology = topology();
+        let own = topology[topology.find(host).unwrap()].host().unwrap();
+        assert_eq!((config.own.mac, config.own.ip), (own.mac, own.ip));
+        match config.role {
+            Role::Worker { rank, up: stack } => {
+                assert_eq!(format!("w{rank}"), *host);
+                up.push(stack);
+            }
+            Role::Server { fan_in, down, node, .. } => {
+                assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
+                // The server is the last hop of every stack, which its leaf and the root begin.
+                assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));
+            }
+        }
+    }
+    assert_eq!(up.len(), 4);
+}
+
+#[test]
+fn a_failure_reaches_everyone_and_is_final() {
+    let (mut job, mut members) = running();
+    assert!(job.fail("a fault"));
+    assert!(!job.fail("again") && !job.end() && !job.advance(1, ""));
+    assert_eq!(job.state(), &State::Failed("a fault".into()));
+    let error = job.join(&topology(), &joining("w0", true, 0)).unwrap_err().to_string();
+    assert_eq!(error, "job \"job\" is over: it failed because a fault");
+    for member in &mut members {
+        assert!(matches!(next(member), Some(Event::Start(_))));
+        assert_eq!(next(member), Some(Event::Failed(v1::JobFailed { reason: "a fault".into() })));
+        assert_eq!(next(member), None);
+    }
+}
+
+#[test]
+fn one_that_comes_back_is_told_again_where_the_job_is() {
+    let (mut job, members) = running();
+    let lost = &members[1];
+    job.lose(&lost.place, lost.session, Instant::now());
+    assert_eq!(job.waiting_for(), ["w1"]);
+    let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
+    let Some(Event::Change(config)) = next(&mut back) else { panic!("not told") };
+    assert_eq!(config.generation, 1);
+    assert!(job.waiting_for().is_empty());
+    // The old stream's end comes late, and means nothing any more.
+    job.lose(&lost.place, lost.session, Instant::now());
+    assert!(job.waiting_for().is_empty());
+}
+
+#[test]
+fn one_that_was_to_stop_is_asked_again_when_it_comes_back() {
+    let (mut job, members) = running();
+    let (place, session) = (&members[1].place, members[1].session);
+    job.lose(place, session, Instant::now());
+    let prepare = Event::Prepare(v1::Prepare { generation: 2 });
+    job.attendee_mut(place).unwrap().tell(prepare.clone());
+    let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
+    assert_eq!(next(&mut back), Some(prepare));
+}
+
+#[test]
+fn one_that_the_job_went_on_without_is_told_so() {
+    let (mut job, members) = running();
+    job.depart(&members[1].place, None);
+    let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
+    assert!(matches!(next(&mut back), Some(Event::Removed(_))));
+    assert_eq!(next(&mut back), None);
+}
+
+#[test]
+fn only_elastic_processes_come_into_a_running_job_and_only_to_their_like() {
+    let (mut job, members) = running();
+    job.depart(&members[1].place, None);
+    let refused = job.join(&topology(), &joining("w1", false, 0)).unwrap_err().to_string();
+    assert!(refused.starts_with("job \"job\" is running and takes host \"w1\" in no more"), "{refused}");
+    job.attendee_mut(&members[2].place).unwrap().elastic = false;
+    assert!(job.join(&topology(), &joining("w1", true, 0)).is_err());
+    job.attendee_mut(&members[2].place).unwrap().elastic = true;
+    assert!(job.join(&topology(), &joining("w1", true, 0)).is_ok());
+}
+
+#[test]
+fn another_host_serves_only_when_it_was_asked_to() {
+    let mut job = created();
+    let serve = Joining { role: v1::MemberRole::Server, ..joining("w2", true, 0) };
+    assert!(job.join(&topology(), &serve).is_err());
+    job.invite("w2");
+    assert_eq!(job.join(&topology(), &serve).unwrap().place, Place::Server("w2".into()));
+}

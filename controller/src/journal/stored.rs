@@ -1,0 +1,159 @@
+//! A job's record as it is on disk: JSON, with nodes by their names.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, StoredPlanError};
+use tributary_topology::{NodeKey, Topology};
+use tributary_wire::{JobId, Rank, Seq};
+
+use crate::jobs::{Beginning, Generation, Job, JobRecord, Stage, State, Terms};
+use crate::tables::admission::SlotBlock;
+use crate::token::Token;
+
+/// Why a stored job cannot be taken up.
+#[derive(Debug, Error)]
+pub(crate) enum StoredError {
+    /// The topology has changed.
+    #[error("host or switch {0:?} is not in the topology any more")]
+    NoNode(String),
+    /// Its plan does not fit the topology any more.
+    #[error(transparent)]
+    Plan(#[from] StoredPlanError),
+    /// A record that no version writes.
+    #[error("its {0} makes no sense")]
+    Senseless(&'static str),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredJob {
+    pub(super) name: String,
+    token: Vec<u8>,
+    workers: Vec<(u16, String)>,
+    server: String,
+    aggregation: Aggregation,
+    downlink: Downlink,
+    window: u32,
+    gradient_bytes: u64,
+    rigid: bool,
+    join_deadline_milliseconds: u64,
+    job_index: u16,
+    /// Its members had been told to start.
+    pub(super) has_started: bool,
+    /// All of its processes are elastic.
+    pub(super) elastic: bool,
+    last_change: String,
+    /// The highest number that a generation was ever given.
+    issued: u32,
+    generation: StoredGeneration,
+}
+
+/// Only the present generation is kept: what others have in the switches is withdrawn with their next state.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredGeneration {
+    number: u32,
+    job: u16,
+    plan: StoredPlan,
+    joined: Vec<u16>,
+    first_seq: u32,
+    begun: u64,
+    /// First slot and number of slots, by switch.
+    slots: BTreeMap<String, Option<(u32, u32)>>,
+}
+
+impl StoredJob {
+    pub(super) fn new(topology: &Topology, job: &Job) -> Self {
+        let JobRecord { request, terms, .. } = &job.record;
+        let name = |key: NodeKey| topology[key].name.clone();
+        let generation = job.record.generation();
+        Self {
+            name: job.record.name.clone(),
+            token: job.record.token.to_bytes(),
+            workers: request.workers.iter().map(|member| (member.rank, name(member.host))).collect(),
+            server: name(request.server),
+            aggregation: request.aggregation,
+            downlink: request.downlink,
+            window: request.window,
+            gradient_bytes: request.gradient_bytes,
+            rigid: terms.rigid,
+            join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
+            job_index: job.record.job_index,
+            has_started: *job.state() == State::Running,
+            elastic: job.attendees().all(|(_, attendee)| attendee.elastic),
+            last_change: job.record.last_change.clone(),
+            issued: job.record.issued,
+            generation: StoredGeneration {
+                number: generation.number,
+                job: generation.job.get(),
+                plan: StoredPlan::from(&generation.plan),
+                joined: generation.joined.iter().map(|rank| rank.get()).collect(),
+                first_seq: generation.beginning.seq.0,
+                begun: generation.beginning.begun,
+                slots: generation
+                    .switches
+                    .iter()
+                    .map(|(switch, block)| (name(*switch), block.map(|block| (block.base, block.size))))
+                    .collect(),
+            },
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+
+    pub(super) fn from_json(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+
+    pub(super) fn into_record(self, topology: &Topology) -> Result<JobRecord, StoredError> {
+        let find = |name: &String| topology.find(name).ok_or_else(|| StoredError::NoNode(name.clone()));
+        let member = |(rank, host): &(u16, String)| Ok(Member { rank: *rank, host: find(host)? });
+        let workers = self.workers.iter().map(member).collect::<Result<Vec<_>, StoredError>>()?;
+        let stage = if self.has_started { Stage::Installed } else { Stage::Reserved };
+        let generation = self.generation.into_generation(topology, stage)?;
+        Ok(JobRecord {
+            request: JobRequest {
+                workers,
+                server: find(&self.server)?,
+                aggregation: self.aggregation,
+                downlink: self.downlink,
+                window: self.window,
+                gradient_bytes: self.gradient_bytes,
+            },
+            name: self.name,
+            token: Token::from_bytes(&self.token).ok_or(StoredError::Senseless("token"))?,
+            terms: Terms {
+                rigid: self.rigid,
+                join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
+            },
+            job_index: self.job_index,
+            holds_index: true,
+            current: generation.number,
+            issued: self.issued.max(generation.number),
+            generations: vec![generation],
+            last_change: self.last_change,
+        })
+    }
+}
+
+impl StoredGeneration {
+    fn into_generation(self, topology: &Topology, stage: Stage) -> Result<Generation, StoredError> {
+        let mut switches = BTreeMap::new();
+        for (name, block) in self.slots {
+            let key = topology.find(&name).ok_or(StoredError::NoNode(name))?;
+            switches.insert(key, block.map(|(base, size)| SlotBlock { base, size }));
+        }
+        Ok(Generation {
+            number: self.number,
+            job: JobId::new(self.job).ok_or(StoredError::Senseless("data-plane id"))?,
+            plan: self.plan.into_plan(topology)?,
+            joined: self.joined.into_iter().map(Rank::new).collect(),
+            beginning: Beginning { seq: Seq(self.first_seq), begun: self.begun },
+            switches,
+            stage,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Who looks after one job: a task that decides again whenever something has happened to it, and carries the decision
+//! out.
+
+mod change;
+mod setback;
+mod survivors;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::jobs::{JobKey, Step};
+use crate::manager::Manager;
+use change::Change;
+
+/// One failure shows in several places, one after the other: they are one reason to act.
+const DEBOUNCE: Duration = Duration::from_millis(30);
+/// After a change that did not come about, unless something happens before.
+const SETBACK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Looks after a job until it is over, or the controller is gone.
+pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
+    let Some(mut look) = manager.upgrade().and_then(|manager| manager.look_of(key)) else { return };
+    loop {
+        let Some(manager) = manager.upgrade() else { return };
+        look.mark_unchanged();
+        let step = manager.book().next_step(key, Instant::now());
+        match step {
+            Step::Over => return,
+            Step::Rest(until) => {
+                drop(manager);
+                if !rest(&mut look, until).await {
+                    return;
+                }
+            }
+            Step::Invite(host) => manager.invite(key, &host),
+            Step::Fail(reason) => manager.fail(key, &reason),
+            Step::Change(target) => {
+                if let Err(setback) = Change::carry_out(&manager, key, look.clone(), &target).await {
+                    tracing::warn!(key, reason = target.reason, %setback, "the job does not change over yet");
+                    if setback.is_final() {
+                        manager.fail(key, &setback.to_string());
+                    }
+                    drop(manager);
+                    // Either end of the wait is as good.
+                    let _ = timeout(SETBACK_PAUSE, look.changed()).await;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until there is a reason to look again; `false` when there will be none.
+async fn rest(look: &mut watch::Receiver<()>, until: Option<Instant>) -> bool {
+    let time = async {
+        match until {
+            Some(until) => sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        changed = look.changed() => {
+            sleep(DEBOUNCE).await;
+            look.mark_unchanged();
+            changed.is_ok()
+        }
+        () = time => true,
+    }
+}
+
+/// Starts looking after a job.
+pub(crate) fn employ(manager: &Arc<Manager>, key: JobKey) {
+    tokio::spawn(look_after(Arc::downgrade(manager), key));
+}

@@ -1,0 +1,39 @@
+//! What the members that are left have seen of the slices that a server had finished.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_api::FinishedSlice;
+use tributary_protocol::{TakeOverError, merge as merge_dues};
+use tributary_wire::{Rank, Seq};
+
+use super::change::Standings;
+
+/// Where the next server starts, and what it is to be given.
+#[derive(Debug)]
+pub(super) struct Merged {
+    /// For each slot the first slice that no member has a result of.
+    pub(super) dues: Vec<Seq>,
+    /// Results that some member still waits for, by a member that has them.
+    pub(super) wanted: BTreeMap<Rank, Vec<Seq>>,
+}
+
+/// Finds out what the members' standings make of each slot.
+pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOverError> {
+    let dues = |(rank, standing): (&Rank, &tributary_api::v1::Standing)| {
+        (*rank, standing.dues.iter().copied().map(Seq).collect::<Vec<_>>())
+    };
+    let members: Vec<_> = standings.iter().map(dues).collect();
+    let members: Vec<_> = members.iter().map(|(rank, dues)| (*rank, dues.as_slice())).collect();
+    let merged = merge_dues(window, &members)?;
+    let mut wanted: BTreeMap<Rank, Vec<Seq>> = BTreeMap::new();
+    for (seq, rank) in merged.wanted {
+        wanted.entry(rank).or_default().push(seq);
+    }
+    Ok(Merged { dues: merged.dues, wanted })
+}
+
+/// The first wanted slice that nobody gave, if any: then its members are not what they said they are.
+pub(super) fn missing(merged: &Merged, finished: &[FinishedSlice]) -> Option<Seq> {
+    let given: BTreeSet<u32> = finished.iter().map(|slice| slice.seq.0).collect();
+    merged.wanted.values().flatten().copied().find(|seq| !given.contains(&seq.0))
+}

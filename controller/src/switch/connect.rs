@@ -1,0 +1,136 @@
+//! From no session to a switch that is right, in one step: nothing else is done on a session before the switch
+//! has our program and holds what it should.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tributary_p4runtime::session::Mastership;
+use tributary_p4runtime::{Session, SessionError, Target};
+
+use super::election::Elections;
+use super::health::Reporter;
+use super::order::{Desired, Tried};
+use super::work;
+use crate::error::SwitchError;
+use crate::pipeline::Pipeline;
+
+/// How long an attempt may take until the switch has answered the claim to be its controller. Short, so that a
+/// machine that was off is found soon after it is on again.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same for the first attempt, when the switch itself may have only just started, and many with it.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often a switch is asked whether it is there, and how long its answer may take.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// A session with a switch that was right when it began. Only [`Connector::connect`] makes one.
+pub(super) struct Ready(Session);
+
+impl Ready {
+    pub(super) fn session(&self) -> &Session {
+        &self.0
+    }
+}
+
+/// All that it takes to connect.
+pub(super) struct Connector {
+    pub(super) target: Target,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) elections: Elections,
+    pub(super) desired: watch::Receiver<Arc<Desired>>,
+    pub(super) tried: watch::Sender<Option<Tried>>,
+    /// The newest state that the switch is known to hold, or to have held when it was last heard of.
+    pub(super) held: watch::Sender<Option<Arc<Desired>>>,
+    /// Whether the switch ran our program when it was last asked.
+    pub(super) program: watch::Sender<Option<bool>>,
+    pub(super) health: Reporter,
+}
+
+impl Connector {
+    /// Becomes the switch's primary controller, has it run our program, and brings it into its newest desired
+    /// state. Where another controller is primary it waits until that one has gone.
+    pub(super) async fn connect(&mut self) -> Result<Ready, SwitchError> {
+        let session = self.claim().await?;
+        let right = tokio::select! {
+            right = self.make_right(&session) => right,
+            error = ended(&session) => Err(error),
+        };
+        right.map(|()| Ready(session))
+    }
+
+    async fn claim(&mut self) -> Result<Session, SwitchError> {
+        let timeout = if self.health.is_decided() { CONNECT_TIMEOUT } else { FIRST_TIMEOUT };
+        let (target, deadline) = (self.target.clone(), Instant::now() + timeout);
+        let mut session = Session::connect_once(target, self.elections.next(), deadline).await?;
+        session.watch_silence(PROBE_INTERVAL, PROBE_PATIENCE);
+        let mut mastership = session.mastership();
+        loop {
+            let state = mastership.borrow_and_update().clone();
+            match state {
+                Mastership::Primary => return Ok(session),
+                Mastership::Ended { .. } | Mastership::Nobody => return Err(not_primary(&session, &state)),
+                Mastership::Backup { .. } => self.health.away(&not_primary(&session, &state)),
+            }
+            if mastership.changed().await.is_err() {
+                return Err(SwitchError::Stopped { switch: self.target.name.clone() });
+            }
+        }
+    }
+
+    async fn make_right(&mut self, session: &Session) -> Result<(), SwitchError> {
+        self.install_pipeline(session).await?;
+        self.converge(session).await
+    }
+
+    /// A switch that runs our program already keeps what it holds: what is right of it need not be written
+    /// again.
+    async fn install_pipeline(&self, session: &Session) -> Result<(), SwitchError> {
+        let pipeline = &self.pipeline;
+        let ours = session.pipeline_cookie().await? == Some(pipeline.cookie);
+        self.program.send_replace(Some(ours));
+        if !ours {
+            tracing::info!(switch = self.target.name, "installing the pipeline");
+            session.set_pipeline(pipeline.json.as_bytes(), &pipeline.info, pipeline.cookie).await?;
+            self.program.send_replace(Some(true));
+        }
+        Ok(())
+    }
+
+    /// Brings the switch into its newest desired state, and tells those who wait for it. Is an error where the
+    /// session broke, so that nobody knows what came of it, or the switch refused.
+    pub(super) async fn converge(&mut self, session: &Session) -> Result<(), SwitchError> {
+        let desired = self.desired.borrow_and_update().clone();
+        let outcome = work::converge(session, &self.pipeline, &desired.state).await;
+        if outcome.is_ok() {
+            self.held.send_replace(Some(desired.clone()));
+        }
+        if !outcome.as_ref().is_err_and(breaks_session) {
+            self.tried.send_replace(Some(Tried { desired, outcome: outcome.clone() }));
+        }
+        outcome
+    }
+}
+
+/// Returns when the session is no longer primary, and says why.
+pub(super) async fn ended(session: &Session) -> SwitchError {
+    let mut mastership = session.mastership();
+    match mastership.wait_for(|state| *state != Mastership::Primary).await.map(|state| state.clone()) {
+        Ok(state) => not_primary(session, &state),
+        Err(_) => SwitchError::Stopped { switch: session.target().name.clone() },
+    }
+}
+
+fn not_primary(session: &Session, state: &Mastership) -> SwitchError {
+    let switch = session.target().name.clone();
+    match state {
+        Mastership::Ended { reason } => SessionError::Ended { switch, reason: reason.clone() }.into(),
+        state => SwitchError::NotPrimary { switch, state: state.to_string() },
+    }
+}
+
+/// After such an error the session is of no use, whatever its other end says.
+pub(super) fn breaks_session(error: &SwitchError) -> bool {
+    matches!(error, SwitchError::Session(SessionError::Ended { .. } | SessionError::NoAnswer { .. }))
+}

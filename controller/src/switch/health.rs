@@ -1,0 +1,156 @@
+//! Whether a switch can be worked with, for everyone who wants to know.
+
+use std::fmt;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::SwitchError;
+
+/// Whether a switch can be worked with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SwitchHealth {
+    /// The controller has just started, and its first attempt to connect is not decided yet.
+    Connecting {
+        /// When it began.
+        since: Instant,
+    },
+    /// There is a session, the switch runs our program, and it holds what it was to hold when the session began;
+    /// what it is to hold since then follows at once.
+    Up {
+        /// Since when.
+        since: Instant,
+    },
+    /// There is no such session: nobody knows what the switch holds, or whether it is alive at all.
+    Away {
+        /// Since when, however many attempts to connect have failed meanwhile.
+        since: Instant,
+        /// Why, as the last attempt has ended, without the switch's name.
+        reason: String,
+    },
+}
+
+impl SwitchHealth {
+    /// Whether it can be worked with now.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self, Self::Up { .. })
+    }
+
+    /// Since when it is as it is.
+    pub(crate) fn since(&self) -> Instant {
+        match self {
+            Self::Connecting { since } | Self::Up { since } | Self::Away { since, .. } => *since,
+        }
+    }
+
+    /// Why it can't be worked with now, in a few words.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Connecting { .. } => Some("the first attempt to connect is under way"),
+            Self::Up { .. } => None,
+            Self::Away { reason, .. } => Some(reason),
+        }
+    }
+}
+
+/// The side that knows: tells everyone, and the log where something changes.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    switch: String,
+    health: watch::Sender<SwitchHealth>,
+}
+
+impl Reporter {
+    pub(super) fn new(switch: &str) -> Self {
+        let health = watch::Sender::new(SwitchHealth::Connecting { since: Instant::now() });
+        Self { switch: switch.to_owned(), health }
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<SwitchHealth> {
+        self.health.subscribe()
+    }
+
+    /// Whether any attempt to connect is over.
+    pub(super) fn is_decided(&self) -> bool {
+        !matches!(&*self.health.borrow(), SwitchHealth::Connecting { .. })
+    }
+
+    pub(super) fn up(&self) {
+        let before = self.health.send_replace(SwitchHealth::Up { since: Instant::now() });
+        let switch = &self.switch;
+        match before {
+            SwitchHealth::Away { since, .. } => {
+                tracing::info!(switch, away_for = ?since.elapsed(), "is up again, with what it should hold");
+            }
+            _ => tracing::info!(switch, "is up"),
+        }
+    }
+
+    pub(super) fn away(&self, error: &SwitchError) {
+        let (reason, switch) = (without_name(&self.switch, error), &self.switch);
+        let since = match &*self.health.borrow() {
+            SwitchHealth::Connecting { since } | SwitchHealth::Away { since, .. } => *since,
+            SwitchHealth::Up { .. } => Instant::now(),
+        };
+        let before = self.health.send_replace(SwitchHealth::Away { since, reason: reason.clone() });
+        match before {
+            SwitchHealth::Away { reason: same, .. } if same == reason => {}
+            SwitchHealth::Away { .. } => tracing::info!(switch, reason, "is still away"),
+            _ => tracing::warn!(switch, reason, "is away: its tables wait for it, and it is tried again"),
+        }
+    }
+}
+
+/// An error's message without the switch's name at its beginning: who reads it knows the name.
+fn without_name(switch: &str, error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    let rest = text.strip_prefix(&format!("switch {switch}")).map(|rest| rest.trim_start_matches([':', ' ']));
+    rest.map_or_else(|| text.clone(), ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Duration, advance};
+    use tributary_p4runtime::SessionError;
+
+    use super::*;
+
+    fn ended(reason: &str) -> SwitchError {
+        SessionError::Ended { switch: "leaf".into(), reason: reason.into() }.into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_is_away_since_it_was_lost_however_often_it_is_tried() {
+        let reporter = Reporter::new("leaf");
+        let health = reporter.watch();
+        let start = Instant::now();
+        assert_eq!(*health.borrow(), SwitchHealth::Connecting { since: start });
+        advance(Duration::from_secs(1)).await;
+        reporter.up();
+        assert!(health.borrow().is_up() && health.borrow().since() > start);
+        advance(Duration::from_secs(1)).await;
+        let lost = Instant::now();
+        for reason in ["reset", "refused"] {
+            reporter.away(&ended(reason));
+            let words = format!("the session has ended: {reason}");
+            assert_eq!(*health.borrow(), SwitchHealth::Away { since: lost, reason: words });
+            advance(Duration::from_secs(9)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_was_never_there_is_away_since_the_start() {
+        let reporter = Reporter::new("leaf");
+        let start = Instant::now();
+        advance(Duration::from_secs(1)).await;
+        reporter.away(&ended("refused"));
+        assert_eq!(reporter.watch().borrow().since(), start);
+    }
+
+    #[test]
+    fn a_reason_leaves_out_the_switchs_name() {
+        assert_eq!(without_name("leaf", &"switch leaf: gone"), "gone");
+        assert_eq!(without_name("leaf", &"switch leaf refused it"), "refused it");
+        assert_eq!(without_name("leaf", &"something else"), "something else");
+    }
+}

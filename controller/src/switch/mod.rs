@@ -1,0 +1,220 @@
+//! One switch: a task that owns the P4Runtime session with it, and a handle on the task.
+//!
+//! The task connects as long as it takes, and makes the switch right before anything else is done (`connect`):
+//! our program, and the newest desired state. What may be asked of a switch is kept in slots, not in queues: a
+//! newer desired state replaces an older one (`order`), and one reading of the counters answers all who wait for
+//! one (`counters`). So an order to a switch that is away costs nothing but its caller's short wait. Everyone
+//! may watch whether the switch is there (`health`).
+
+mod connect;
+mod counters;
+mod election;
+mod health;
+mod order;
+mod packets;
+mod task;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tributary_p4runtime::Target;
+use tributary_topology::NodeKey;
+
+pub(crate) use counters::{Asked, Counters, Reading};
+pub(crate) use election::Elections;
+pub(crate) use health::SwitchHealth;
+pub(crate) use order::{Desired, Pending};
+pub(crate) use packets::PacketIn;
+
+use crate::book::GenerationKey;
+use crate::error::SwitchError;
+use crate::pipeline::Pipeline;
+use crate::state::SwitchState;
+use connect::Connector;
+use counters::Readings;
+use health::Reporter;
+use order::{Patience, Tried};
+use packets::{PacketOut, Packets};
+use task::{Clear, Driver, Worker};
+
+/// Orders that wait for a switch to do the one before, apart from those that have slots.
+const QUEUE: usize = 64;
+/// Packets that wait for a switch, before more of them are dropped.
+const PACKETS: usize = 64;
+
+/// What all switches of a controller have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) elections: Elections,
+    /// How long a switch may take for one order, before it counts as away.
+    pub(crate) patience: Duration,
+    /// Where the packets go that switches send to the controller.
+    pub(crate) packet_ins: broadcast::Sender<PacketIn>,
+}
+
+/// The handle on one switch. The task ends with it.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    target: Target,
+    patience: Duration,
+    desired: watch::Sender<Arc<Desired>>,
+    tried: watch::Receiver<Option<Tried>>,
+    held: watch::Receiver<Option<Arc<Desired>>>,
+    program: watch::Receiver<Option<bool>>,
+    health: watch::Receiver<SwitchHealth>,
+    clears: mpsc::Sender<Clear>,
+    asked: watch::Sender<u64>,
+    readings: watch::Receiver<Readings>,
+    packets: mpsc::Sender<PacketOut>,
+    task: JoinHandle<()>,
+}
+
+impl Switch {
+    /// Starts the task, which connects at once. `state`: what the switch is to hold until it is ordered otherwise.
+    /// Must be called in a tokio runtime.
+    pub(crate) fn start(key: NodeKey, target: Target, state: SwitchState, common: &Common) -> Self {
+        let (desired, newest) =
+            watch::channel(Arc::new(Desired { version: 1, state, withdraws: Vec::new() }));
+        let (clears, clears_in) = mpsc::channel(QUEUE);
+        let (asked, asked_in) = watch::channel(0);
+        let (packets, outgoing) = mpsc::channel(PACKETS);
+        let connector = Connector {
+            target: target.clone(),
+            pipeline: common.pipeline.clone(),
+            elections: common.elections,
+            desired: newest,
+            tried: watch::Sender::new(None),
+            held: watch::Sender::new(None),
+            program: watch::Sender::new(None),
+            health: Reporter::new(&target.name),
+        };
+        let worker = Worker {
+            clears: clears_in,
+            asked: asked_in,
+            readings: watch::Sender::default(),
+            patience: common.patience,
+            retry: None,
+        };
+        Self {
+            target,
+            patience: common.patience,
+            desired,
+            tried: connector.tried.subscribe(),
+            held: connector.held.subscribe(),
+            program: connector.program.subscribe(),
+            health: connector.health.watch(),
+            clears,
+            asked,
+            readings: worker.readings.subscribe(),
+            packets,
+            task: tokio::spawn({
+                let packets = Packets { switch: key, outgoing, incoming: common.packet_ins.clone() };
+                Driver { connector, worker, packets }.run()
+            }),
+        }
+    }
+
+    /// Its name in the topology.
+    pub(crate) fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    /// Where it serves P4Runtime: `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        &self.target.address
+    }
+
+    /// Whether it can be worked with: as it is now, and word of each change.
+    pub(crate) fn health(&self) -> watch::Receiver<SwitchHealth> {
+        self.health.clone()
+    }
+
+    /// Whether it ran our program when it was last asked; `None` while it never has been.
+    pub(crate) fn runs_our_program(&self) -> Option<bool> {
+        *self.program.borrow()
+    }
+
+    /// How many table entries and multicast groups it is to hold.
+    pub(crate) fn wanted_entries(&self) -> usize {
+        let desired = self.desired.borrow();
+        desired.state.entries.len() + desired.state.groups.len()
+    }
+
+    /// The newest state that it holds, or held when it was last heard of; word of each that it is brought into,
+    /// whether somebody waits for that one or not.
+    pub(crate) fn held(&self) -> watch::Receiver<Option<Arc<Desired>>> {
+        self.held.clone()
+    }
+
+    /// Orders that it be brought into this state, and kept in it. `withdraws`: the jobs whose tables are gone when
+    /// that is done.
+    pub(crate) fn converge(&self, state: SwitchState, withdraws: Vec<GenerationKey>) -> Pending {
+        let mut version = 0;
+        self.desired.send_modify(|newest| {
+            version = newest.version + 1;
+            *newest = Arc::new(Desired { version, state, withdraws });
+        });
+        Pending { version, tried: self.tried.clone(), patience: self.patience() }
+    }
+
+    /// Sets the counters of the job with this index to zero.
+    ///
+    /// # Errors
+    /// The switch refuses, is away, or takes too long; then they are what they were.
+    pub(crate) fn clear_counters(
+        &self,
+        job_index: u16,
+    ) -> impl Future<Output = Result<(), SwitchError>> + use<> {
+        let mut patience = self.patience();
+        let (reply, outcome) = oneshot::channel();
+        let clear = Clear { job_index, deadline: patience.deadline(), reply };
+        let switch = self.target.name.clone();
+        let queued = self.clears.try_send(clear).is_ok();
+        let up = self.health.borrow().is_up();
+        async move {
+            if !queued && up {
+                return Err(SwitchError::Busy { switch });
+            }
+            tokio::select! {
+                biased;
+                outcome = outcome, if queued => outcome.unwrap_or(Err(SwitchError::Stopped { switch })),
+                error = patience.lost() => Err(error),
+            }
+        }
+    }
+
+    /// Asks for its counters as they are now.
+    pub(crate) fn read_counters(&self) -> Asked {
+        let mut number = 0;
+        self.asked.send_modify(|asked| {
+            *asked += 1;
+            number = *asked;
+        });
+        Asked::new(number, self.readings.clone(), self.health.clone())
+    }
+
+    /// Has it send a frame out of a port, as it is. The frame is dropped where the switch is away or too many
+    /// wait; nobody is told.
+    #[allow(dead_code, reason = "for the probes of links, which are about to come")]
+    pub(crate) fn packet_out(&self, port: u16, payload: Vec<u8>) {
+        if self.health.borrow().is_up() && self.packets.try_send(PacketOut { port, payload }).is_err() {
+            tracing::trace!(switch = self.name(), port, "a packet was dropped: too many wait");
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(&self.target.name, self.health.clone(), self.patience)
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

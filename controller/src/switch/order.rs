@@ -1,0 +1,203 @@
+//! What a switch is to hold, and the wait for it.
+//!
+//! A switch has a slot for its desired state, not a queue: a state that is newer takes the place of one that the
+//! switch does not hold yet. Who has asked for a state hears what became of it, or of a newer one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::health::SwitchHealth;
+use crate::book::GenerationKey;
+use crate::error::SwitchError;
+use crate::state::SwitchState;
+
+/// Orders wait this long for a switch that has just been lost, since it may have been for a moment. One that has
+/// been away for longer is not waited for.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a switch is to hold.
+#[derive(Debug)]
+pub(crate) struct Desired {
+    /// Counts the states that were ever desired of this switch.
+    pub(super) version: u64,
+    pub(super) state: SwitchState,
+    /// Jobs that are over, and have no tables in this state.
+    pub(crate) withdraws: Vec<GenerationKey>,
+}
+
+/// The newest desired state that was tried, and what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Tried {
+    pub(super) desired: Arc<Desired>,
+    pub(super) outcome: Result<(), SwitchError>,
+}
+
+/// A desired state that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(super) version: u64,
+    pub(super) tried: watch::Receiver<Option<Tried>>,
+    pub(super) patience: Patience,
+}
+
+impl Pending {
+    /// Waits until the switch holds the state, or a newer one, and gives back which. The state is brought to the
+    /// switch whether somebody waits or not.
+    ///
+    /// # Errors
+    /// The switch refuses the state, is away, or takes too long; then it gets the state as soon as it can.
+    pub(crate) async fn outcome(mut self) -> Result<Arc<Desired>, SwitchError> {
+        let version = self.version;
+        let enough =
+            |tried: &Option<Tried>| tried.as_ref().is_some_and(|tried| tried.desired.version >= version);
+        let stopped = SwitchError::Stopped { switch: self.patience.switch.clone() };
+        tokio::select! {
+            biased;
+            tried = self.tried.wait_for(enough) => match tried.map(|tried| tried.clone()) {
+                Ok(Some(Tried { desired, outcome })) => outcome.map(|()| desired),
+                Ok(None) | Err(_) => Err(stopped),
+            },
+            error = self.patience.lost() => Err(error),
+        }
+    }
+}
+
+/// How long a caller waits for a switch.
+#[derive(Debug)]
+pub(super) struct Patience {
+    switch: String,
+    health: watch::Receiver<SwitchHealth>,
+    given: Duration,
+    deadline: Instant,
+}
+
+impl Patience {
+    /// For something that is asked now.
+    pub(super) fn new(switch: &str, health: watch::Receiver<SwitchHealth>, given: Duration) -> Self {
+        Self { switch: switch.to_owned(), health, given, deadline: Instant::now() + given }
+    }
+
+    /// Until when.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Returns when it makes no sense to wait any longer, and says why.
+    pub(super) async fn lost(&mut self) -> SwitchError {
+        loop {
+            let (error, end) = match &*self.health.borrow_and_update() {
+                SwitchHealth::Away { since, reason } => {
+                    let away = |reason: &String| SwitchError::Away {
+                        switch: self.switch.clone(),
+                        seconds: since.elapsed().as_secs(),
+                        reason: reason.clone(),
+                    };
+                    (away(reason), self.deadline.min(*since + GRACE))
+                }
+                SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => {
+                    let (switch, seconds) = (self.switch.clone(), self.given.as_secs_f64());
+                    (SwitchError::Slow { switch, seconds }, self.deadline)
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(end) => return error,
+                changed = self.health.changed() => if changed.is_err() {
+                    return SwitchError::Stopped { switch: self.switch.clone() };
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIVEN: Duration = Duration::from_secs(10);
+
+    struct Channels {
+        health: watch::Sender<SwitchHealth>,
+        tried: watch::Sender<Option<Tried>>,
+    }
+
+    impl Channels {
+        fn new(health: SwitchHealth) -> Self {
+            Self { health: watch::Sender::new(health), tried: watch::Sender::new(None) }
+        }
+
+        fn order(&self, version: u64) -> Pending {
+            let patience = Patience::new("leaf", self.health.subscribe(), GIVEN);
+            Pending { version, tried: self.tried.subscribe(), patience }
+        }
+
+        fn done(&self, version: u64, outcome: Result<(), SwitchError>) {
+            let desired = Desired { version, state: SwitchState::default(), withdraws: Vec::new() };
+            self.tried.send_replace(Some(Tried { desired: Arc::new(desired), outcome }));
+        }
+    }
+
+    fn up() -> SwitchHealth {
+        SwitchHealth::Up { since: Instant::now() }
+    }
+
+    fn away() -> SwitchHealth {
+        SwitchHealth::Away { since: Instant::now(), reason: "refused".into() }
+    }
+
+    fn away_for(seconds: u64) -> SwitchError {
+        SwitchError::Away { switch: "leaf".into(), seconds, reason: "refused".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newer_state_answers_for_an_older_one_and_an_older_one_for_none() {
+        let channels = Channels::new(up());
+        channels.done(1, Ok(()));
+        let (second, third) = (channels.order(2), channels.order(3));
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            channels.done(3, Ok(()));
+        };
+        let (second, third, ()) = tokio::join!(second.outcome(), third.outcome(), work);
+        assert_eq!([second.unwrap().version, third.unwrap().version], [3, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_was_just_lost_is_waited_for_a_moment_and_one_that_is_long_away_is_not() {
+        let begin = Instant::now();
+        let channels = Channels::new(away());
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(2));
+        assert_eq!(begin.elapsed().as_secs(), 2);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let ordered = Instant::now();
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(62));
+        assert!(ordered.elapsed() < Duration::from_millis(5), "it is known already");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_comes_back_in_that_moment_has_never_been_away() {
+        let channels = Channels::new(away());
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            channels.health.send_replace(up());
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            channels.done(1, Ok(()));
+        };
+        let (outcome, ()) = tokio::join!(channels.order(1).outcome(), work);
+        assert_eq!(outcome.unwrap().version, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_switch_that_is_there_has_its_time_and_no_more() {
+        let channels = Channels::new(up());
+        let begin = Instant::now();
+        let slow = SwitchError::Slow { switch: "leaf".into(), seconds: 10.0 };
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), slow);
+        assert_eq!(begin.elapsed().as_secs(), GIVEN.as_secs());
+        let order = channels.order(1);
+        drop(channels);
+        assert_eq!(order.outcome().await.unwrap_err(), SwitchError::Stopped { switch: "leaf".into() });
+    }
+}

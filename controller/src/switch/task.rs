@@ -1,0 +1,163 @@
+//! The task of one switch: connects, does what is asked for while there is a session, and connects again.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tributary_p4runtime::{Session, SessionError};
+
+use super::connect::{Connector, Ready, breaks_session, ended};
+use super::counters::{Reading, Readings};
+use super::packets::Packets;
+use super::work;
+use crate::error::SwitchError;
+
+/// Between two attempts to connect, and between two attempts to bring a switch into a state that it has refused:
+/// quick at first, for a switch that is back at once.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LAST: Duration = Duration::from_secs(1);
+
+/// An order to set a job's counters to zero.
+pub(super) struct Clear {
+    pub(super) job_index: u16,
+    /// Nobody waits for it any more from then on.
+    pub(super) deadline: Instant,
+    pub(super) reply: oneshot::Sender<Result<(), SwitchError>>,
+}
+
+/// The task's own state.
+pub(super) struct Driver {
+    pub(super) connector: Connector,
+    pub(super) worker: Worker,
+    pub(super) packets: Packets,
+}
+
+/// What a session is used for, apart from packets.
+pub(super) struct Worker {
+    pub(super) clears: mpsc::Receiver<Clear>,
+    /// How many readings were asked for.
+    pub(super) asked: watch::Receiver<u64>,
+    pub(super) readings: watch::Sender<Readings>,
+    /// How long the switch may take for one piece of work.
+    pub(super) patience: Duration,
+    /// When a state that the switch has refused is tried again.
+    pub(super) retry: Option<Instant>,
+}
+
+impl Driver {
+    /// Works until the handle is dropped.
+    pub(super) async fn run(mut self) {
+        let mut pause = RETRY_FIRST;
+        loop {
+            let error = match self.connector.connect().await {
+                Ok(ready) => {
+                    let since = Instant::now();
+                    self.connector.health.up();
+                    let error = self.serve(&ready).await;
+                    // One that comes and goes is not tried ever again at once.
+                    if since.elapsed() > RETRY_LAST {
+                        pause = RETRY_FIRST;
+                    }
+                    error
+                }
+                Err(error) => error,
+            };
+            self.connector.health.away(&error);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_LAST);
+        }
+    }
+
+    /// Works until the session is over, and says why it is.
+    async fn serve(&mut self, ready: &Ready) -> SwitchError {
+        let session = ready.session();
+        let pipeline = self.connector.pipeline.clone();
+        tokio::select! {
+            error = ended(session) => error,
+            error = self.worker.run(session, &mut self.connector) => error,
+            never = self.packets.pump(session, &pipeline) => match never {},
+        }
+    }
+}
+
+impl Worker {
+    async fn run(&mut self, session: &Session, connector: &mut Connector) -> SwitchError {
+        self.retry = None;
+        loop {
+            let outcome = tokio::select! {
+                biased;
+                newer = connector.desired.changed() => match newer {
+                    Ok(()) => self.converge(session, connector).await,
+                    Err(_) => return SwitchError::Stopped { switch: session.target().name.clone() },
+                },
+                () = at(self.retry) => self.converge(session, connector).await,
+                Some(clear) = self.clears.recv() => self.clear(session, connector, clear).await,
+                Ok(()) = self.asked.changed() => self.read(session, connector).await,
+            };
+            match outcome {
+                Err(error) if breaks_session(&error) => return error,
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+
+    async fn converge(&mut self, session: &Session, connector: &mut Connector) -> Result<(), SwitchError> {
+        let outcome = in_time(session, self.patience, connector.converge(session)).await;
+        self.retry = outcome.is_err().then(|| Instant::now() + RETRY_LAST);
+        if let Err(error) = &outcome {
+            tracing::warn!(switch = session.target().name, %error, "cannot be brought into its state; is tried again");
+        }
+        outcome
+    }
+
+    async fn clear(&self, session: &Session, connector: &Connector, clear: Clear) -> Result<(), SwitchError> {
+        let Clear { job_index, deadline, reply } = clear;
+        if reply.is_closed() || deadline <= Instant::now() {
+            return Ok(());
+        }
+        let clear = work::clear_counters(session, &connector.pipeline, job_index);
+        let outcome = in_time(session, self.patience, clear).await;
+        if outcome.is_ok() {
+            self.readings.send_modify(|readings| {
+                readings.last = readings.last.take().map(|reading| reading.without_job(job_index));
+            });
+        }
+        // Whoever gave the order may have lost interest.
+        let _ = reply.send(outcome.clone());
+        outcome
+    }
+
+    /// Answers all requests that there are when it begins to read.
+    async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
+        let answered = *self.asked.borrow_and_update();
+        let at = Instant::now();
+        let read = in_time(session, self.patience, work::read_counters(session, &connector.pipeline)).await;
+        self.readings.send_modify(|readings| {
+            readings.answered = answered;
+            readings.refusal = read.as_ref().err().map(ToString::to_string);
+            if let Ok(cells) = &read {
+                readings.last = Some(Reading { at, cells: cells.clone().into() });
+            }
+        });
+        read.map(drop)
+    }
+}
+
+/// The work's outcome, if it comes in time.
+async fn in_time<T>(
+    session: &Session,
+    patience: Duration,
+    work: impl Future<Output = Result<T, SwitchError>>,
+) -> Result<T, SwitchError> {
+    let switch = session.target().name.clone();
+    let silent = |_| SessionError::NoAnswer { switch, what: "an order", seconds: patience.as_secs() };
+    tokio::time::timeout(patience, work).await.map_err(silent)?
+}
+
+/// Returns at that time; never where there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,178 @@
+//! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with the embedded
+//! switch, and with BMv2.
+//!
+//! Needs root and `ip` (iproute2), and one of the tests `simple_switch_grpc`; says so and passes where they are
+//! missing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../bmv2/fabric.rs"]
+mod fabric;
+mod forger;
+#[path = "../../../link/tests/netns/mod.rs"]
+mod netns;
+#[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
+mod simple_switch;
+#[path = "../switches/mod.rs"]
+mod switches;
+#[path = "../bmv2/team.rs"]
+mod team;
+
+use tributary_api::v1;
+use tributary_link::{FramePort, InterfacePort};
+use tributary_topology::Topology;
+use tributary_wire::constants::VALUES_PER_SLICE;
+
+use common::{Client, job, start};
+use fabric::{Fabric, connect, in_bare_namespace, in_namespace};
+use switches::{Switches, eventually};
+use team::Team;
+
+/// Strangers are at a switch that adds up, and at one that does not and is on the job's way.
+const TOPOLOGY: &str = r#"
+    name = "strangers"
+    description = "Two workers and a stranger under a switch; a plain one with another stranger; the server"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "leaf"
+    [[switch]]
+    name = "plain"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "x0"
+    role = "worker"
+    [[host]]
+    name = "x1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["leaf", "w0"]
+    [[link]]
+    ends = ["leaf", "w1"]
+    [[link]]
+    ends = ["leaf", "x0"]
+    [[link]]
+    ends = ["leaf", "plain"]
+    [[link]]
+    ends = ["plain", "x1"]
+    [[link]]
+    ends = ["plain", "ps"]
+"#;
+
+/// A few slices, the last one not full.
+const LEN: usize = 5 * VALUES_PER_SLICE - 1;
+
+/// The type and VLAN of each tag, the outermost first.
+type Tags = &'static [(u16, u16)];
+
+/// 802.1Q and 802.1ad, a priority only, and what there was before them; one to three deep.
+const TAGGINGS: [Tags; 11] = [
+    &[(0x8100, 5)],
+    &[(0x88a8, 5)],
+    &[(0x8100, 0)],
+    &[(0x88a8, 0)],
+    &[(0x8100, 5), (0x8100, 6)],
+    &[(0x88a8, 5), (0x8100, 6)],
+    &[(0x88a8, 0), (0x88a8, 0)],
+    &[(0x8100, 0), (0x9100, 6)],
+    &[(0x8100, 5), (0x8100, 6), (0x8100, 7)],
+    &[(0x88a8, 5), (0x88a8, 6), (0x88a8, 7)],
+    &[(0x88a8, 0), (0x8100, 0), (0x8100, 0)],
+];
+
+fn topology() -> Topology {
+    Topology::parse(TOPOLOGY, "strangers").unwrap()
+}
+
+fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
+    let tags = tags.iter().flat_map(|(kind, vlan)| [kind.to_be_bytes(), vlan.to_be_bytes()].concat());
+    [&frame[..12], &tags.collect::<Vec<_>>(), &frame[12..]].concat()
+}
+
+/// Sends frames from a host, and gives back how many.
+fn send(host: &str, frames: impl Iterator<Item = Vec<u8>>) -> u64 {
+    let mut port = InterfacePort::open(host).unwrap();
+    for frame in frames {
+        port.send(&frame).unwrap();
+    }
+    port.flush().unwrap();
+    let sent = port.meter().sent.read();
+    assert_eq!(sent.dropped, 0);
+    sent.frames
+}
+
+/// Packets that a switch has counted at the port that leads to `host`.
+async fn counted(client: &Client, switch: &str, host: &str, kind: &str) -> u64 {
+    let topology = topology();
+    let [from, to] = [switch, host].map(|name| topology.find(name).unwrap());
+    let port = topology.forwarding().next(from, to).unwrap().port;
+    let request = v1::GetCountersRequest { switches: vec![switch.into()] };
+    let switches = client.clone().get_counters(request).await.unwrap().into_inner().switches;
+    let mut counters = switches[0].ports.iter();
+    counters.find(|counter| counter.port == u32::from(port) && counter.kind == kind).unwrap().packets
+}
+
+/// What each worker has to give.
+fn values(rank: u16) -> Vec<i32> {
+    (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
+}
+
+/// Strangers tell the server of sums before any worker does: a server that believed one would answer the workers
+/// with it, and they could not tell it from a right one.
+async fn nobody_believes_a_stranger(switches: &Switches) {
+    let (controller, mut client) = start(topology(), switches.addresses()).await;
+    let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
+    let team = Team::start(&controller, &mut client, request).await;
+    let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    assert_eq!(forged.len(), 1 + LEN.div_ceil(VALUES_PER_SLICE), "the bounds, and the values");
+
+    let tagged = || TAGGINGS.iter().flat_map(|tags| forged.iter().map(|frame| tagged(frame, tags)));
+    let sent = send("x0", forged.iter().cloned().chain(tagged()));
+    eventually(async || counted(&client, "leaf", "x0", "rejected").await == sent).await;
+    let not_believed = || team.server.stats().unwrap().traffic.not_ours;
+    assert_eq!((counted(&client, "leaf", "x0", "ingress").await, not_believed()), (sent, 0));
+
+    // A plain switch lets everything pass, and as it came: it is for the server not to believe it.
+    let sent = send("x1", tagged());
+    eventually(async || not_believed() == sent).await;
+    assert_eq!(counted(&client, "plain", "x1", "rejected").await, 0);
+    assert_eq!(team.server.stats().unwrap().protocol.received, 0);
+
+    let right: Vec<i32> = values(0).iter().zip(values(1)).map(|(one, other)| one + other).collect();
+    for sums in team.all_reduce(values).await {
+        assert!(sums == right, "a stranger's numbers are in the sum");
+    }
+    controller.shutdown().await.unwrap();
+}
+
+#[test]
+fn with_the_embedded_switch_nobody_believes_a_stranger() {
+    in_bare_namespace(async || {
+        let topology = topology();
+        let interfaces = connect(&topology);
+        let open = |(number, interface): &(u16, String)| {
+            let port: Box<dyn FramePort> = Box::new(InterfacePort::open(interface).unwrap());
+            (*number, port)
+        };
+        let ports = |name: &str| interfaces[&topology.find(name).unwrap()].iter().map(open).collect();
+        nobody_believes_a_stranger(&Switches::start_with(&topology, ports).await).await;
+    });
+}
+
+#[test]
+fn with_bmv2_nobody_believes_a_stranger() {
+    in_namespace(async || {
+        let fabric = Fabric::start(&topology());
+        nobody_believes_a_stranger(&fabric.look()).await;
+    });
+}

@@ -1,0 +1,198 @@
+//! One stream between a daemon and its controller, from Hello to the end.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_api::v1::host_order::Order;
+use tributary_api::v1::host_report::Report;
+use tributary_transport::{ConnectError, innermost};
+use tributary_wire::{NodeId, Probe};
+
+use super::cable::Prober;
+use super::{AttendConfig, Duties};
+
+/// Reports on their way out.
+const REPORTS: usize = 4;
+/// Between two heartbeats, whether or not there is news.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Between two looks for news, unless probes come more often.
+const LOOK: Duration = Duration::from_millis(200);
+/// Before a cable that cannot be probed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why a conversation is over.
+pub(super) enum End {
+    /// The controller is not there (any more).
+    Away(String),
+    /// It does not want this daemon.
+    Refused(String),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        let reason = match std::error::Error::source(&status) {
+            Some(cause) => innermost(cause),
+            None => status.message().to_owned(),
+        };
+        match status.code() {
+            Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => Self::Refused(reason),
+            Code::Unimplemented => Self::Refused(format!("it is of an older version ({reason})")),
+            _ => Self::Away(reason),
+        }
+    }
+}
+
+impl From<ConnectError> for End {
+    fn from(error: ConnectError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ConnectError::NoTrust { .. } => Self::Refused(reason),
+            ConnectError::Unreachable { .. } | ConnectError::BadAddress(_) => Self::Away(reason),
+        }
+    }
+}
+
+/// A daemon that the controller has welcomed.
+pub(super) struct Conversation<'a> {
+    config: &'a AttendConfig,
+    duties: &'a dyn Duties,
+    reports: mpsc::Sender<v1::HostReport>,
+    orders: Streaming<v1::HostOrder>,
+    looks: Interval,
+    probing: Probing,
+    /// Heard since the last heartbeat.
+    heard: BTreeSet<Probe>,
+    /// What was said in the last heartbeat, and when.
+    said: (Vec<v1::JobProgress>, Instant),
+}
+
+impl<'a> Conversation<'a> {
+    /// Says who this is, and waits to be welcomed.
+    pub(super) async fn begin(config: &'a AttendConfig, duties: &'a dyn Duties) -> Result<Self, End> {
+        let mut client = ControllerClient::new(config.controller.connect().await?);
+        let (reports, outgoing) = mpsc::channel(REPORTS);
+        let hello = v1::Hello {
+            host: config.host.clone(),
+            version: config.version.clone(),
+            mac: config.cable.as_ref().map(|cable| cable.address.octets().to_vec()).unwrap_or_default(),
+            serves: config.serves,
+            works: config.works,
+        };
+        // There is room for the first one.
+        let _ = reports.try_send(v1::HostReport { report: Some(Report::Hello(hello)) });
+        let mut orders = client.attend(ReceiverStream::new(outgoing)).await?.into_inner();
+        let first = orders.message().await?.and_then(|order| order.order);
+        let Some(Order::Welcome(welcome)) = first else {
+            return Err(End::Away("it does not welcome this host: do both have the same version?".into()));
+        };
+        let probing = Probing::new(&welcome);
+        let looks = probing.looks();
+        let (heard, said) = (BTreeSet::new(), (Vec::new(), Instant::now()));
+        Ok(Self { config, duties, reports, orders, looks, probing, heard, said })
+    }
+
+    /// Tells the controller what is going on here, and does what it wants, until it is gone.
+    pub(super) async fn go_on(mut self) -> End {
+        loop {
+            tokio::select! {
+                order = self.orders.message() => match order {
+                    Ok(Some(v1::HostOrder { order: Some(order) })) => self.take(order),
+                    // An order that this version does not know.
+                    Ok(Some(v1::HostOrder { order: None })) => {
+                        tracing::warn!("the controller wants something unknown: update this daemon");
+                    }
+                    Ok(None) => return End::Away("it has closed the connection".to_owned()),
+                    Err(status) => return status.into(),
+                },
+                probe = self.probing.hear() => self.heard.extend(probe),
+                _ = self.looks.tick() => self.report().await,
+            }
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Welcome(welcome) => {
+                self.probing = Probing::new(&welcome);
+                self.looks = self.probing.looks();
+            }
+            Order::Serve(v1::Serve { job, token }) => self.duties.serve(&job, &token),
+        }
+    }
+
+    /// Sends a heartbeat, if there is news or it is time.
+    async fn report(&mut self) {
+        self.probing.keep_up(self.config);
+        let progress = self.duties.progress().await;
+        let (said, at) = &self.said;
+        if self.heard.is_empty() && *said == progress && at.elapsed() < HEARTBEAT {
+            return;
+        }
+        let probe = |probe: &Probe| v1::HeardProbe { node: probe.node.get().into(), port: probe.port.into() };
+        let probes = self.heard.iter().map(probe).collect();
+        let heartbeat = v1::Heartbeat { probes, jobs: progress.clone() };
+        let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
+        // A controller that is so slow hears the next one.
+        if self.reports.try_send(report).is_ok() {
+            self.heard.clear();
+            self.said = (progress, Instant::now());
+        }
+    }
+}
+
+/// The probes of this host's cable.
+struct Probing {
+    /// What this host's say, and how often; `None`: none are wanted.
+    wanted: Option<(Probe, Duration)>,
+    prober: Option<Prober>,
+    /// When a prober was started last.
+    tried: Option<Instant>,
+}
+
+impl Probing {
+    fn new(welcome: &v1::Welcome) -> Self {
+        let node = u16::try_from(welcome.node).ok().and_then(NodeId::new);
+        let interval = Duration::from_millis(welcome.probe_interval_milliseconds.into());
+        let wanted = node.filter(|_| !interval.is_zero()).map(|node| {
+            // A host has one port.
+            (Probe { node, port: 1 }, interval)
+        });
+        Self { wanted, prober: None, tried: None }
+    }
+
+    /// When to look for news.
+    fn looks(&self) -> Interval {
+        let mut looks = interval(self.wanted.map_or(LOOK, |(_, interval)| interval.min(LOOK)));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks
+    }
+
+    /// Starts a prober, if there is none and there should be one.
+    fn keep_up(&mut self, config: &AttendConfig) {
+        let (Some((probe, interval)), Some(cable)) = (self.wanted, &config.cable) else { return };
+        if self.prober.is_some() || self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        match Prober::start(cable, probe, interval) {
+            Ok(prober) => self.prober = Some(prober),
+            Err(error) => tracing::warn!(%error, "cannot probe this host's cable"),
+        }
+    }
+
+    /// Waits for the next probe that comes in; `None`: the prober has ended.
+    async fn hear(&mut self) -> Option<Probe> {
+        let Some(prober) = &mut self.prober else { return std::future::pending().await };
+        let probe = prober.hear().await;
+        if probe.is_none() {
+            self.prober = None;
+        }
+        probe
+    }
+}

@@ -1,0 +1,164 @@
+//! A host's daemon, as the controller sees it: there, as long as it holds one stream to the controller.
+//!
+//! By it the daemon says who it is, what its training processes do and which probes of cables it hears, and is told what
+//! to serve. A controller that is away is waited for; one that does not want this daemon has said why.
+
+mod cable;
+mod conversation;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tributary_api::v1;
+use tributary_transport::Remote;
+use tributary_wire::MacAddr;
+
+use crate::backoff::Backoff;
+use crate::part::{OpenPort, Servers};
+use conversation::{Conversation, End};
+
+/// Who attends.
+#[derive(Clone)]
+pub struct AttendConfig {
+    /// This host, as the topology names it.
+    pub host: String,
+    /// The controller's API.
+    pub controller: Remote,
+    /// The daemon's version, as `tributary --version` says it.
+    pub version: String,
+    /// It can be the aggregation server of jobs.
+    pub serves: bool,
+    /// It has training processes.
+    pub works: bool,
+    /// The cable to this host's switch; `None`: it is not probed.
+    pub cable: Option<Cable>,
+}
+
+/// A host's cable.
+#[derive(Clone)]
+pub struct Cable {
+    /// The address of the interface that it is plugged into.
+    pub address: MacAddr,
+    /// Opens a port for [probes](tributary_wire::probe), and for nothing else.
+    pub open: OpenPort,
+}
+
+/// What a daemon does for the controller, and tells it.
+#[tonic::async_trait]
+pub(crate) trait Duties: Send + Sync + 'static {
+    /// What training processes are doing.
+    async fn progress(&self) -> Vec<v1::JobProgress>;
+
+    /// This host is to serve a job.
+    fn serve(&self, job: &str, token: &[u8]);
+}
+
+#[tonic::async_trait]
+impl Duties for Servers {
+    async fn progress(&self) -> Vec<v1::JobProgress> {
+        Vec::new()
+    }
+
+    fn serve(&self, job: &str, token: &[u8]) {
+        // How it goes is in the log.
+        drop(Self::serve(self, job, token));
+    }
+}
+
+/// How a daemon and its controller get on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// The controller does not answer, or has not yet.
+    Away,
+    /// It has welcomed the daemon.
+    Welcome,
+    /// It does not want the daemon, for this reason.
+    Refused(String),
+}
+
+/// The controller does not want this daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the controller turns this host away: {reason}")]
+pub struct TurnedAway {
+    /// The controller's words, or why there is no trust.
+    pub reason: String,
+}
+
+/// A daemon's attendance. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Attendance {
+    state: watch::Receiver<State>,
+    work: AbortHandle,
+}
+
+impl Attendance {
+    /// Attends from now on, and serves what the controller wants served. Must be called in a tokio runtime.
+    pub fn of_servers(config: AttendConfig, servers: Servers) -> Self {
+        Self::start(config, Arc::new(servers))
+    }
+
+    pub(crate) fn start(config: AttendConfig, duties: Arc<dyn Duties>) -> Self {
+        let (tell, state) = watch::channel(State::Away);
+        let work = tokio::spawn(attend(config, duties, tell)).abort_handle();
+        Self { state, work }
+    }
+
+    /// Waits until the controller has welcomed this daemon, for as long as it is away.
+    ///
+    /// # Errors
+    /// [`TurnedAway`].
+    pub async fn welcomed(&self) -> Result<(), TurnedAway> {
+        let mut state = self.state.clone();
+        let decided = state.wait_for(|state| *state != State::Away).await;
+        match decided.as_deref() {
+            Ok(State::Refused(reason)) => Err(TurnedAway { reason: reason.clone() }),
+            Ok(State::Away | State::Welcome) => Ok(()),
+            // Only a panic ends it while this lives.
+            Err(_) => {
+                Err(TurnedAway { reason: "its task has ended: this is a bug, please report it".into() })
+            }
+        }
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+/// Attends for ever.
+async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sender<State>) {
+    let mut backoff = Backoff::default();
+    // What was said last: once for each reason, and not once a second.
+    let mut said = String::new();
+    loop {
+        let end = match Conversation::begin(&config, &*duties).await {
+            Ok(conversation) => {
+                tracing::info!(host = config.host, "the controller has welcomed this host");
+                state.send_replace(State::Welcome);
+                backoff.reset();
+                said.clear();
+                conversation.go_on().await
+            }
+            Err(end) => end,
+        };
+        let (now, reason) = match end {
+            End::Away(reason) => (State::Away, reason),
+            End::Refused(reason) => (State::Refused(reason.clone()), reason),
+        };
+        if reason != said {
+            let controller = config.controller.address();
+            if matches!(now, State::Refused(_)) {
+                tracing::error!(controller, reason, "the controller turns this host away");
+            } else {
+                tracing::warn!(controller, reason, "waiting for the controller");
+            }
+            said = reason;
+        }
+        state.send_replace(now);
+        backoff.wait().await;
+    }
+}

@@ -1,0 +1,111 @@
+//! What a process is told while it waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tonic::Status;
+use tributary_api::agent::v1;
+use tributary_api::agent::v1::job_event::Event;
+
+use super::member::{Member, Phase};
+use super::running::Running;
+
+/// How long nothing has to move before there is anything to say, and how long until there is again.
+const FIRST: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Says what is waited for, to the process and in the log, until this is dropped.
+pub(super) async fn say(
+    job: &str,
+    member: &Arc<Member>,
+    events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
+) {
+    let (phase, opened) = (member.phase(), Instant::now());
+    let mut looks = interval(LOOK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moments = Moments::default();
+    loop {
+        looks.tick().await;
+        let phase = phase.borrow().clone();
+        let (time, what) = match &phase {
+            Phase::Waiting => (opened.elapsed(), None),
+            Phase::Running(running) => match wait_of(running).await {
+                Some((time, what)) => (time, Some(what)),
+                None => (Duration::ZERO, None),
+            },
+            // There is nothing left to wait for, and somebody else says so.
+            Phase::Over(_) => return std::future::pending().await,
+        };
+        if !moments.is_one(time) {
+            continue;
+        }
+        let what = what.unwrap_or_else(|| "the job to start".to_owned()) + &reasons(member).await;
+        let seconds = time.as_secs();
+        tracing::info!(job, seconds, what, "waiting");
+        let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
+        // A process that does not listen now hears the next one.
+        let _ = events.try_send(Ok(v1::JobEvent { event }));
+    }
+}
+
+/// What the all-reduces that are under way wait for, and how long.
+async fn wait_of(running: &Running) -> Option<(Duration, String)> {
+    // It cannot have been silent for longer.
+    running.under_way().filter(|since| since.elapsed() >= FIRST)?;
+    let wait = running.agent.situation().await.ok()?.wait?;
+    Some((wait.silent, wait.to_string()))
+}
+
+/// What the controller knows about it, or that it is not there.
+async fn reasons(member: &Member) -> String {
+    let away = *member.away.borrow();
+    if let Some(since) = away {
+        return format!("; the controller has been away for {:.1?}", since.elapsed());
+    }
+    match member.speaker.waiting_for().await {
+        waiting_for if waiting_for.is_empty() => String::new(),
+        waiting_for => format!("; the controller waits for {}", waiting_for.join(", ")),
+    }
+}
+
+/// When to say that something is waited for.
+#[derive(Debug, Default)]
+struct Moments {
+    /// How long it had been waited for when that was said last.
+    said: Option<Duration>,
+}
+
+impl Moments {
+    /// Whether now is one, given for how long nothing has moved.
+    fn is_one(&mut self, time: Duration) -> bool {
+        if self.said.is_some_and(|said| time < said) {
+            // It has moved since.
+            self.said = None;
+        }
+        let is_one = time >= self.said.map_or(FIRST, |said| said + AGAIN);
+        if is_one {
+            self.said = Some(time);
+        }
+        is_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_said_after_two_seconds_and_every_five_then() {
+        let mut moments = Moments::default();
+        let mut said = |times: &[u64]| {
+            let is_one = |time: &&u64| moments.is_one(Duration::from_secs(**time));
+            times.iter().filter(is_one).copied().collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[0, 1, 2, 3, 6, 7, 8, 12, 17]), [2, 7, 12, 17]);
+        assert_eq!(said(&[0, 1, 3, 4, 8]), [3, 8], "after it has moved it is another wait");
+    }
+}

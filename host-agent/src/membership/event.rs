@@ -1,0 +1,76 @@
+//! What a member is told, in this crate's terms.
+
+use tributary_api::{ConfigError, JobConfig, v1};
+use tributary_wire::Seq;
+
+/// What a member is told about its job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobEvent {
+    /// The fabric is ready: start an agent with this.
+    Start(Box<JobConfig>),
+    /// To a worker: a change of generation is about to come. It [freezes](crate::WorkerAgent::freeze), and answers with
+    /// where it stands.
+    Prepare {
+        /// The generation that is to come.
+        generation: u32,
+    },
+    /// To a worker that is frozen: it [proceeds](crate::WorkerAgent::proceed), and answers when it is done.
+    Proceed {
+        /// As of [`Prepare`](Self::Prepare).
+        generation: u32,
+        /// Operations since the job's start that it is to begin at most.
+        until: u64,
+    },
+    /// To a worker that is frozen: it answers with results that others have not got.
+    Provide {
+        /// As of [`Prepare`](Self::Prepare).
+        generation: u32,
+        /// Which.
+        seqs: Vec<Seq>,
+    },
+    /// The member changes over to this generation, and answers that it has. One that is in it already goes on if it was
+    /// frozen.
+    Change(Box<JobConfig>),
+    /// To a worker: the job goes on without it.
+    Removed {
+        /// Why, with the name of the host, switch or link at fault.
+        reason: String,
+    },
+    /// To a server: another one serves the job.
+    Relieved,
+    /// The job is over before its end.
+    Failed {
+        /// Why, with the name of the host or switch at fault.
+        reason: String,
+    },
+    /// The job is over.
+    Ended,
+}
+
+impl JobEvent {
+    /// Whether no other event follows.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self, Self::Removed { .. } | Self::Relieved | Self::Failed { .. } | Self::Ended)
+    }
+}
+
+impl TryFrom<v1::job_event::Event> for JobEvent {
+    type Error = ConfigError;
+
+    fn try_from(event: v1::job_event::Event) -> Result<Self, ConfigError> {
+        use v1::job_event::Event;
+        Ok(match event {
+            Event::Start(config) => Self::Start(Box::new(config.try_into()?)),
+            Event::Prepare(v1::Prepare { generation }) => Self::Prepare { generation },
+            Event::Proceed(v1::Proceed { generation, until }) => Self::Proceed { generation, until },
+            Event::Provide(v1::Provide { generation, seqs }) => {
+                Self::Provide { generation, seqs: seqs.into_iter().map(Seq).collect() }
+            }
+            Event::Change(config) => Self::Change(Box::new(config.try_into()?)),
+            Event::Removed(v1::JobRemoved { reason }) => Self::Removed { reason },
+            Event::Relieved(v1::JobRelieved {}) => Self::Relieved,
+            Event::Failed(v1::JobFailed { reason }) => Self::Failed { reason },
+            Event::Ended(v1::JobEnded {}) => Self::Ended,
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! A host's side of the controller's API.
+
+mod event;
+mod speaker;
+mod stream;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_transport::Remote;
+
+use crate::error::JoinError;
+pub use event::JobEvent;
+pub use speaker::Speaker;
+use stream::EventStream;
+
+/// Events that nobody has taken yet.
+const EVENTS: usize = 4;
+
+/// Who wants to take part in what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobMember {
+    /// The job's name.
+    pub job: String,
+    /// The job's token, as its creator got it.
+    pub token: Vec<u8>,
+    /// This host, as the topology names it.
+    pub host: String,
+    /// What it joins as.
+    pub role: MemberRole,
+    /// Its process copes with others that join while it is in, and it may join a job that is running.
+    pub elastic: bool,
+}
+
+impl JobMember {
+    /// A worker that joins before the job starts, as all others do.
+    pub fn worker(job: &str, token: &[u8], host: &str) -> Self {
+        let (job, token, host) = (job.to_owned(), token.to_vec(), host.to_owned());
+        Self { job, token, host, role: MemberRole::Worker, elastic: false }
+    }
+
+    /// The aggregation server.
+    pub fn server(job: &str, token: &[u8], host: &str) -> Self {
+        Self { role: MemberRole::Server, ..Self::worker(job, token, host) }
+    }
+}
+
+/// What a host is in a job. It may be both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemberRole {
+    /// It gives gradients and takes results.
+    Worker,
+    /// It is the root of the tree.
+    Server,
+}
+
+impl From<MemberRole> for v1::MemberRole {
+    fn from(role: MemberRole) -> Self {
+        match role {
+            MemberRole::Worker => Self::Worker,
+            MemberRole::Server => Self::Server,
+        }
+    }
+}
+
+/// A host's membership in a job. It lasts as long as this value: when it is dropped before the job is over, the
+/// controller finds the host gone. A connection that breaks is no end: this joins again, for as long as it takes.
+#[derive(Debug)]
+pub struct Membership {
+    speaker: Speaker,
+    events: mpsc::Receiver<Result<JobEvent, JoinError>>,
+    held: Arc<AtomicU32>,
+    away: watch::Receiver<Option<Instant>>,
+    work: AbortHandle,
+}
+
+impl Membership {
+    /// Joins a job at the controller. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`JoinError::Connect`], or [`JoinError::Refused`] with the controller's reason.
+    pub async fn join(controller: &Remote, member: JobMember) -> Result<Self, JoinError> {
+        let client = ControllerClient::new(controller.connect().await?)
+            .max_decoding_message_size(tributary_api::MAX_MESSAGE_BYTES);
+        let held = Arc::new(AtomicU32::new(0));
+        let mut stream = EventStream::new(client.clone(), member.clone(), Arc::clone(&held));
+        stream.join().await.map_err(JoinError::refused("let this host join"))?;
+        let (sender, events) = mpsc::channel(EVENTS);
+        let (tell_away, away) = watch::channel(None);
+        let work = tokio::spawn(stream.forward(sender, tell_away)).abort_handle();
+        Ok(Self { speaker: Speaker::new(client, member), events, held, away, work })
+    }
+
+    /// The job's name.
+    pub fn job(&self) -> &str {
+        &self.speaker.member.job
+    }
+
+    /// Waits for the next event, also across connections that break. After the last one, which is one of
+    /// [`JobEvent::Removed`], [`JobEvent::Relieved`], [`JobEvent::Failed`] and [`JobEvent::Ended`], none comes.
+    ///
+    /// # Errors
+    /// [`JoinError::BadConfig`] for a configuration that makes no sense, [`JoinError::UnknownEvent`];
+    /// [`JoinError::Refused`]: the controller does not let this host join again; [`JoinError::Over`] from then on, and
+    /// after the last event.
+    pub async fn next_event(&mut self) -> Result<JobEvent, JoinError> {
+        self.events.recv().await.unwrap_or(Err(JoinError::Over))
+    }
+
+    /// This host's agent is in this generation: what the controller is told if the connection breaks.
+    pub fn holds(&self, generation: u32) {
+        self.held.store(generation, Ordering::Release);
+    }
+
+    /// Since when the controller has not answered; `None` while it does.
+    pub fn away(&self) -> watch::Receiver<Option<Instant>> {
+        self.away.clone()
+    }
+
+    /// Whom to speak through while someone else waits for events.
+    pub fn speaker(&self) -> Speaker {
+        self.speaker.clone()
+    }
+
+    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails. A controller that does
+    /// not answer within two seconds is not waited for: it will find this host gone.
+    ///
+    /// # Errors
+    /// [`JoinError::Refused`].
+    pub async fn leave(self, reason: &str) -> Result<(), JoinError> {
+        self.speaker.clone().leave(reason).await
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}

@@ -1,0 +1,127 @@
+//! The stream of a job's events, across connections that break.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+
+use super::{JobEvent, JobMember};
+use crate::backoff::Backoff;
+use crate::error::JoinError;
+
+type Events = mpsc::Sender<Result<JobEvent, JoinError>>;
+
+/// One member's events.
+pub(super) struct EventStream {
+    client: ControllerClient<Channel>,
+    member: JobMember,
+    /// The generation that the host's agent is in; 0: it has not started.
+    held: Arc<AtomicU32>,
+    stream: Option<Streaming<v1::JobEvent>>,
+}
+
+impl EventStream {
+    pub(super) fn new(client: ControllerClient<Channel>, member: JobMember, held: Arc<AtomicU32>) -> Self {
+        Self { client, member, held, stream: None }
+    }
+
+    /// Joins, or joins again and says what the agent holds.
+    pub(super) async fn join(&mut self) -> Result<(), Status> {
+        let JobMember { job, token, host, role, elastic } = self.member.clone();
+        let role = v1::MemberRole::from(role).into();
+        let resume_generation = self.held.load(Ordering::Acquire);
+        let request = v1::JoinRequest { job, token, host, role, elastic, resume_generation };
+        self.stream = Some(self.client.join(request).await?.into_inner());
+        Ok(())
+    }
+
+    /// Hands on events until the last one, or until nobody wants them. `away` says since when the controller does not
+    /// answer.
+    pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
+        loop {
+            match self.next().await {
+                Ok(event) => {
+                    let last = event.as_ref().map_or(true, JobEvent::is_last);
+                    if events.send(event).await.is_err() || last {
+                        return;
+                    }
+                }
+                Err(status) => {
+                    away.send_replace(Some(Instant::now()));
+                    if let Err(refused) = self.join_again(&status).await {
+                        let refused = JoinError::refused("let this host join again")(refused);
+                        // Nobody may want it.
+                        let _ = events.send(Err(refused)).await;
+                        return;
+                    }
+                    away.send_replace(None);
+                }
+            }
+        }
+    }
+
+    /// The next event, sound or not.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    async fn next(&mut self) -> Result<Result<JobEvent, JoinError>, Status> {
+        let closed = || Status::unavailable("the controller has closed the stream of events");
+        let message = match &mut self.stream {
+            Some(stream) => stream.message().await?,
+            None => None,
+        };
+        let event = message.ok_or_else(closed)?.event;
+        Ok(event
+            .ok_or(JoinError::UnknownEvent)
+            .and_then(|event| event.try_into().map_err(JoinError::BadConfig)))
+    }
+
+    /// Joins again, as often as it takes.
+    ///
+    /// # Errors
+    /// The controller is there, and does not have this host any more.
+    async fn join_again(&mut self, broken: &Status) -> Result<(), Status> {
+        let JobMember { job, .. } = &self.member;
+        let (job, generation) = (job.clone(), self.held.load(Ordering::Acquire));
+        tracing::warn!(job, generation, reason = words(broken), "lost the controller: going on without it");
+        self.stream = None;
+        let mut backoff = Backoff::default();
+        let mut said = String::new();
+        loop {
+            backoff.wait().await;
+            match self.join().await {
+                Ok(()) => {
+                    tracing::info!(job, generation, "the controller is back");
+                    return Ok(());
+                }
+                Err(status) if is_final(status.code()) => return Err(status),
+                Err(status) => {
+                    let reason = words(&status);
+                    // Once for each reason, and not once a second.
+                    if reason != said {
+                        tracing::info!(job, reason, "the controller is still away");
+                        said = reason;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the controller is there and has decided: the host is not, or not any more, a member of a job that is alive.
+pub(super) fn is_final(code: Code) -> bool {
+    matches!(code, Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition)
+}
+
+/// The innermost reason: tonic's own words are only "transport error".
+fn words(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => tributary_transport::innermost(cause),
+        None => status.message().to_owned(),
+    }
+}

@@ -1,0 +1,67 @@
+//! What a member answers when its job is about to change over.
+
+use tributary_api::v1;
+use tributary_api::v1::answer_request::Answer;
+use tributary_protocol::{FinishedSlice, Standing};
+use tributary_wire::{Operator, Seq};
+
+use super::JobAgent;
+use crate::error::AgentError;
+use crate::membership::Speaker;
+use crate::worker::WorkerAgent;
+
+/// What is asked about a generation that is to come.
+pub(super) struct Ask {
+    pub(super) generation: u32,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Prepare,
+    Proceed { until: u64 },
+    Provide { seqs: Vec<Seq> },
+}
+
+/// Does what is asked, and tells the controller what came of it.
+pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation, what }: Ask) {
+    let JobAgent::Worker(worker) = agent else {
+        tracing::warn!(generation, "the controller asks a server what only workers know");
+        return;
+    };
+    match find_out(worker, what).await {
+        Ok(answer) => speaker.answer(generation, answer).await,
+        // Whoever follows the agent finds the same.
+        Err(error) => tracing::debug!(generation, %error, "no answer"),
+    }
+}
+
+/// Tells the controller that the agent has changed over.
+pub(super) async fn changed(speaker: Speaker, generation: u32) {
+    speaker.answer(generation, Answer::Changed(v1::Changed {})).await;
+}
+
+async fn find_out(worker: &WorkerAgent, what: What) -> Result<Answer, AgentError> {
+    Ok(match what {
+        What::Prepare => Answer::Standing(standing(worker.freeze().await?)),
+        What::Proceed { until } => Answer::Standing(standing(worker.proceed(until).await?)),
+        What::Provide { seqs } => {
+            let slices = worker.finished(seqs).await?.into_iter().map(finished).collect();
+            Answer::Provided(v1::Provided { slices })
+        }
+    })
+}
+
+fn standing(Standing { begun, next, idle, dues }: Standing) -> v1::Standing {
+    v1::Standing { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
+}
+
+fn finished(FinishedSlice { seq, operator, tally, values }: FinishedSlice) -> v1::FinishedSlice {
+    v1::FinishedSlice {
+        seq: seq.0,
+        max: operator == Operator::Max,
+        contributors: tally.contributors,
+        weight: tally.weight,
+        check: tally.check,
+        values: values.to_vec(),
+    }
+}

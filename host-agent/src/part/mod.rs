@@ -1,0 +1,203 @@
+//! A host's part in a job, in either role, from its start to its end.
+
+mod answers;
+mod serve;
+mod servers;
+
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tributary_api::JobConfig;
+use tributary_link::FramePort;
+
+use crate::error::{AgentError, JobError};
+use crate::membership::{JobEvent, Membership};
+use crate::server::ServerAgent;
+use crate::worker::WorkerAgent;
+use answers::answer;
+pub use serve::serve_job;
+pub use servers::{Reserved, Served, Servers};
+
+/// Opens the port that leads to this host's switch, anew for each job.
+pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
+
+/// The agent of a part, in either role.
+#[derive(Clone)]
+pub enum JobAgent {
+    /// A worker's.
+    Worker(Arc<WorkerAgent>),
+    /// The aggregation server's.
+    Server(Arc<ServerAgent>),
+}
+
+impl JobAgent {
+    /// As [`WorkerAgent::end`].
+    pub fn end(&self, reason: &str) {
+        match self {
+            Self::Worker(agent) => agent.end(reason),
+            Self::Server(agent) => agent.end(reason),
+        }
+    }
+
+    async fn ended(&self) -> AgentError {
+        match self {
+            Self::Worker(agent) => agent.ended().await,
+            Self::Server(agent) => agent.ended().await,
+        }
+    }
+
+    async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
+        match self {
+            Self::Worker(agent) => agent.change(config).await,
+            Self::Server(agent) => agent.change(config).await,
+        }
+    }
+}
+
+/// Waits until the job starts for this host.
+pub(crate) async fn wait_for_start(
+    membership: &mut Membership,
+    job: &str,
+) -> Result<Box<JobConfig>, JobError> {
+    match membership.next_event().await? {
+        // A change is a start to whoever has asked for one without having heard of it, since the connection broke.
+        JobEvent::Start(config) | JobEvent::Change(config) => Ok(config),
+        JobEvent::Failed { reason } => Err(JobError::Failed { job: job.into(), reason }),
+        JobEvent::Removed { reason } => Err(JobError::Removed { job: job.into(), reason }),
+        JobEvent::Ended | JobEvent::Relieved => Err(JobError::NeverStarted { job: job.into() }),
+        JobEvent::Prepare { .. } | JobEvent::Proceed { .. } | JobEvent::Provide { .. } => {
+            Err(JobError::OutOfPlace { job: job.into(), event: "something else than how to start" })
+        }
+    }
+}
+
+/// The agent cannot start, or go on: the others are told that they have to do without this host.
+pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobError {
+    if let Err(error) = membership.leave(&error.to_string()).await {
+        tracing::warn!(%error, "cannot leave: the controller will find this host gone");
+    }
+    error.into()
+}
+
+/// Stays a member until the job is over, the agent has ended, or `leave` gives a reason to go.
+///
+/// # Errors
+/// [`JobError`] when the job is over before its end; leaving is none.
+pub(crate) async fn see_through(
+    mut membership: Membership,
+    agent: &JobAgent,
+    generation: u32,
+    leave: impl Future<Output = String>,
+) -> Result<(), JobError> {
+    let over = tokio::select! {
+        over = follow(&mut membership, agent, generation) => over,
+        reason = leave => {
+            let job = membership.job().to_owned();
+            tracing::info!(job, reason, "leaving");
+            if let Err(error) = membership.leave(&reason).await {
+                tracing::debug!(job, %error, "the job is over already, or the controller does not hear");
+            }
+            return Ok(());
+        }
+    };
+    match over {
+        Err(JobError::Agent(error)) => Err(give_up(membership, error).await),
+        over => over,
+    }
+}
+
+/// Does what the controller asks of an agent that was started in `generation`, until its part in the job is over: at the
+/// job's end, or when another host serves it.
+///
+/// # Errors
+/// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot go on.
+pub async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
+    membership.holds(generation);
+    let mut follower = Follower { job: membership.job().to_owned(), agent, generation };
+    // One answer at a time: the next thing that is asked for makes it pointless.
+    let mut answering: Answering<'_> = Box::pin(future::pending());
+    loop {
+        tokio::select! {
+            event = membership.next_event() => match follower.take(event?).await? {
+                Next::Over => return Ok(()),
+                Next::Changed(generation) => {
+                    membership.holds(generation);
+                    answering = Box::pin(answers::changed(membership.speaker(), generation));
+                }
+                Next::Asked(ask) => answering = Box::pin(answer(membership.speaker(), agent, ask)),
+                Next::Nothing => {}
+            },
+            () = &mut answering => answering = Box::pin(future::pending()),
+            error = agent.ended() => return Err(error.into()),
+        }
+    }
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What follows from an event.
+enum Next {
+    /// The part is over, and well.
+    Over,
+    /// The agent is in this generation: to be answered.
+    Changed(u32),
+    /// Something is to be answered.
+    Asked(answers::Ask),
+    Nothing,
+}
+
+/// Takes a running agent from event to event.
+struct Follower<'a> {
+    job: String,
+    agent: &'a JobAgent,
+    generation: u32,
+}
+
+impl Follower<'_> {
+    async fn take(&mut self, event: JobEvent) -> Result<Next, JobError> {
+        let job = || self.job.clone();
+        Ok(match event {
+            JobEvent::Start(config) | JobEvent::Change(config) => self.change(&config).await?,
+            JobEvent::Prepare { generation } => self.asked(generation, answers::What::Prepare),
+            JobEvent::Proceed { generation, until } => {
+                self.asked(generation, answers::What::Proceed { until })
+            }
+            JobEvent::Provide { generation, seqs } => self.asked(generation, answers::What::Provide { seqs }),
+            JobEvent::Ended | JobEvent::Relieved => Next::Over,
+            JobEvent::Failed { reason } => return Err(JobError::Failed { job: job(), reason }),
+            JobEvent::Removed { reason } => return Err(JobError::Removed { job: job(), reason }),
+        })
+    }
+
+    /// A change that is done, or older, is of a controller that has not heard so.
+    async fn change(&mut self, config: &JobConfig) -> Result<Next, AgentError> {
+        if config.generation < self.generation {
+            tracing::info!(job = self.job, config.generation, self.generation, "an old generation is over");
+            return Ok(Next::Nothing);
+        }
+        self.agent.change(config).await?;
+        if config.generation > self.generation {
+            self.generation = config.generation;
+            let workers = config.ranks.len();
+            tracing::info!(job = self.job, config.generation, workers, "changed over to a new generation");
+        }
+        Ok(Next::Changed(self.generation))
+    }
+
+    fn asked(&self, generation: u32, what: answers::What) -> Next {
+        if generation <= self.generation {
+            tracing::info!(job = self.job, generation, "asked about a generation that is over");
+            return Next::Nothing;
+        }
+        Next::Asked(answers::Ask { generation, what })
+    }
+}
+
+/// Why an agent is ended when its job is over.
+pub(crate) fn reason(end: &Result<(), JobError>) -> String {
+    match end {
+        Ok(()) => "the job has ended".into(),
+        Err(error) => error.to_string(),
+    }
+}

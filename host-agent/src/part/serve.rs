@@ -1,0 +1,50 @@
+//! The aggregation server's part in one job.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tributary_api::JobConfig;
+use tributary_link::FramePort;
+use tributary_transport::Remote;
+
+use super::{JobAgent, OpenPort, give_up, reason, see_through, wait_for_start};
+use crate::error::{AgentError, JobError};
+use crate::membership::{JobMember, Membership};
+use crate::server::ServerAgent;
+
+/// Serves one job until it is over, until another host serves it, or until `leave` says why this host goes before.
+/// `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`], and its caller's chance to keep the
+/// agent; to keep it alive is to keep its port.
+///
+/// # Errors
+/// [`JobError`]: the job could not be joined, or it failed.
+pub async fn serve_job(
+    controller: &Remote,
+    member: JobMember,
+    open_port: &OpenPort,
+    leave: impl Future<Output = String>,
+    start: impl FnOnce(&JobConfig, Box<dyn FramePort>) -> Result<Arc<ServerAgent>, AgentError>,
+) -> Result<(), JobError> {
+    let job = member.job.clone();
+    let mut leave = std::pin::pin!(leave);
+    let joining = async {
+        let mut membership = Membership::join(controller, member).await?;
+        tracing::info!(job, "joined as the server; waiting for the other members");
+        let config = wait_for_start(&mut membership, &job).await?;
+        Ok::<_, JobError>((membership, config))
+    };
+    let (membership, config) = tokio::select! {
+        joined = joining => joined?,
+        // Its connection breaks by this, and so it is left.
+        _ = &mut leave => return Ok(()),
+    };
+    let server = match open_port().and_then(|port| start(&config, port)) {
+        Ok(server) => JobAgent::Server(server),
+        Err(error) => return Err(give_up(membership, error).await),
+    };
+    let (generation, workers) = (config.generation, config.ranks.len());
+    tracing::info!(job, generation, workers, "the job has started");
+    let end = see_through(membership, &server, generation, leave).await;
+    server.end(&reason(&end));
+    end
+}

@@ -1,0 +1,173 @@
+//! The jobs that a host serves, by an aggregation server each.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tributary_api::JobConfig;
+use tributary_protocol::ServerStats;
+use tributary_transport::Remote;
+
+use super::{OpenPort, serve_job};
+use crate::AgentStats;
+use crate::error::JobError;
+use crate::membership::JobMember;
+use crate::server::ServerAgent;
+
+/// The jobs that this host serves. Clones are the same.
+#[derive(Clone)]
+pub struct Servers(Arc<Shared>);
+
+struct Shared {
+    host: String,
+    controller: Remote,
+    open_port: OpenPort,
+    state: Mutex<State>,
+    /// Why all jobs are to be left, if they are.
+    leaving: watch::Sender<Option<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the job's name; `None`: somebody else on this host serves it.
+    served: BTreeMap<String, Option<Served>>,
+    agents: Vec<(String, Weak<ServerAgent>)>,
+    work: JoinSet<()>,
+}
+
+/// A job that is served.
+#[derive(Debug, Clone)]
+pub struct Served {
+    token: Vec<u8>,
+    end: watch::Receiver<Option<Result<(), String>>>,
+}
+
+impl Served {
+    /// Waits until it is over, or another host serves it.
+    ///
+    /// # Errors
+    /// It was over before its end, for this reason.
+    pub async fn over(mut self) -> Result<(), String> {
+        match self.end.wait_for(Option::is_some).await {
+            Ok(end) => end.clone().unwrap_or(Ok(())),
+            Err(_) => Err("its task has ended: this is a bug, please report it".to_owned()),
+        }
+    }
+}
+
+/// A job that somebody else on this host serves, as long as this value lives.
+pub struct Reserved {
+    servers: Servers,
+    job: String,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.servers.state().served.remove(&self.job);
+    }
+}
+
+impl Servers {
+    /// Of the host with this name; each job has a port of its own.
+    pub fn new(host: String, controller: Remote, open_port: OpenPort) -> Self {
+        let (state, leaving) = (Mutex::default(), watch::Sender::new(None));
+        Self(Arc::new(Shared { host, controller, open_port, state, leaving }))
+    }
+
+    /// Serves a job from now on, until it is over, unless it is served already; `None`: somebody else serves it. Must be
+    /// called in a tokio runtime.
+    pub fn serve(&self, job: &str, token: &[u8]) -> Option<Served> {
+        let mut state = self.state();
+        // Those that are over have nothing to do any more.
+        while state.work.try_join_next().is_some() {}
+        match state.served.get(job) {
+            Some(None) => return None,
+            Some(Some(served)) if served.token == token => return Some(served.clone()),
+            // Another token is another job's of the same name: the first one is about to be over.
+            _ => {}
+        }
+        let (tell, end) = watch::channel(None);
+        let served = Served { token: token.to_vec(), end };
+        state.served.insert(job.to_owned(), Some(served.clone()));
+        let (servers, job, token) = (self.clone(), job.to_owned(), token.to_vec());
+        state.work.spawn(async move {
+            tracing::info!(job, "this host is to serve a job");
+            let end = servers.serve_to_the_end(&job, &token).await;
+            servers.forget(&job, &token);
+            match &end {
+                Ok(()) => tracing::info!(job, "a job is over, or served by another host"),
+                Err(error) => tracing::error!(job, %error, "a job is over before its end"),
+            }
+            tell.send_replace(Some(end.map_err(|error| error.to_string())));
+        });
+        Some(served)
+    }
+
+    /// A job is not served any more.
+    fn forget(&self, job: &str, token: &[u8]) {
+        let mut state = self.state();
+        if state
+            .served
+            .get(job)
+            .is_some_and(|served| served.as_ref().is_some_and(|served| served.token == token))
+        {
+            state.served.remove(job);
+        }
+    }
+
+    /// The job of that name is somebody else's to serve: [`serve`](Self::serve) leaves it alone.
+    pub fn reserve(&self, job: &str) -> Reserved {
+        self.state().served.insert(job.to_owned(), None);
+        Reserved { servers: self.clone(), job: job.to_owned() }
+    }
+
+    /// The server of a job that somebody else serves counts among the [`stats`](Self::stats), too.
+    pub fn add(&self, job: &str, agent: &Arc<ServerAgent>) {
+        self.state().agents.push((job.to_owned(), Arc::downgrade(agent)));
+    }
+
+    /// What the servers that are at work have counted, by their job's name. Waits for their threads: not for async code.
+    pub fn stats(&self) -> Vec<(String, AgentStats<ServerStats>)> {
+        let agents = {
+            let mut state = self.state();
+            state.agents.retain(|(_, agent)| agent.strong_count() > 0);
+            state.agents.clone()
+        };
+        // One that ends meanwhile is not at work any more.
+        agents.into_iter().filter_map(|(job, agent)| Some((job, agent.upgrade()?.stats().ok()?))).collect()
+    }
+
+    /// Leaves all jobs, and serves none any more.
+    pub async fn leave_all(&self, reason: &str) {
+        self.0.leaving.send_replace(Some(reason.to_owned()));
+        self.finished().await;
+    }
+
+    /// Waits until none of the jobs is served any more that were served when this was called.
+    pub async fn finished(&self) {
+        let work = std::mem::take(&mut self.state().work);
+        work.join_all().await;
+    }
+
+    async fn serve_to_the_end(&self, job: &str, token: &[u8]) -> Result<(), JobError> {
+        let Shared { host, controller, open_port, leaving, .. } = &*self.0;
+        let mut leaving = leaving.subscribe();
+        let leave = async move {
+            let reason = leaving.wait_for(Option::is_some).await;
+            reason
+                .map_or_else(|_| "its daemon is gone".to_owned(), |reason| reason.clone().unwrap_or_default())
+        };
+        let start = |config: &JobConfig, port| {
+            let agent = Arc::new(ServerAgent::start(config, port)?);
+            self.add(&config.name, &agent);
+            Ok(agent)
+        };
+        serve_job(controller, JobMember::server(job, token, host), open_port, leave, start).await
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call that leaves it sound.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,210 @@
+//! The worker's agent: all-reduces for a training process.
+
+mod regroup;
+mod role;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use tokio::sync::oneshot;
+use tributary_api::{JobConfig, Role as JobRole};
+use tributary_link::FramePort;
+use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
+use tributary_wire::{Rank, Seq};
+
+use crate::AgentStats;
+use crate::error::AgentError;
+use crate::handle::Handle;
+pub use regroup::Regroup;
+use role::{Command, WorkerRole};
+
+/// One member of a job. Training threads share it by reference; dropping it stops its thread.
+pub struct WorkerAgent(Handle<WorkerRole>);
+
+/// How an all-reduce is to be done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms {
+    /// How long it may take.
+    pub(crate) deadline: Option<Duration>,
+    /// The generation whose joiners it synchronises for; 0: none.
+    pub(crate) regroup: u32,
+}
+
+/// How an all-reduce went.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reduction {
+    pub(crate) outcome: Outcome,
+    /// Who is in the job by now.
+    pub(crate) members: Arc<Members>,
+}
+
+/// What came of an all-reduce.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// Its sums.
+    Reduced(Reduced),
+    /// Nothing: the members have to synchronise first.
+    Regroup(Regroup),
+}
+
+/// The members of one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Members {
+    pub(crate) generation: u32,
+    /// Ascending.
+    pub(crate) ranks: Vec<Rank>,
+}
+
+/// Where a worker is, for whoever waits for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Situation {
+    pub(crate) members: Arc<Members>,
+    /// What the process has to synchronise for.
+    pub(crate) regroup: Option<Regroup>,
+    /// What the all-reduces that are under way wait for, if there are any.
+    pub(crate) wait: Option<Wait>,
+}
+
+/// What all-reduces wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// How long no result has come, nor anything else that lets them go on.
+    pub silent: Duration,
+    /// The oldest slice without a result, if they have begun.
+    pub slice: Option<Seq>,
+    /// How long the worker has been frozen for a change of generation, if it is.
+    pub frozen: Option<Duration>,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.slice {
+            Some(slice) => write!(f, "no result of slice {slice}, nor another one, for {:.1?}", self.silent)?,
+            None => write!(f, "nothing has come for {:.1?}", self.silent)?,
+        }
+        match self.frozen {
+            Some(time) => write!(f, "; the job has been changing over to another generation for {time:.1?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl WorkerAgent {
+    /// Starts a worker as the controller has configured it, on the port that leads to its first switch.
+    ///
+    /// # Errors
+    /// [`AgentError::OtherRole`] for a server's configuration, [`AgentError::Config`] and
+    /// [`AgentError::Frame`] for one that makes no sense, [`AgentError::System`] when the port cannot be
+    /// registered or no thread be started.
+    pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
+        let JobRole::Worker { rank, up } = &config.role else {
+            return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
+        };
+        let role = WorkerRole::new(config, *rank, up, timers)?;
+        Handle::start(&format!("worker {rank}"), &config.name, role, port).map(Self)
+    }
+
+    /// Reduces over all members of the job and blocks until the result is there. Every member must start
+    /// the same operations in the same order; those of several threads run in the order of their calls.
+    ///
+    /// # Errors
+    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not
+    /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Ended`] when the agent has ended, or ends
+    /// meanwhile.
+    pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
+        match self.reduce(operation, Terms::default())?.outcome {
+            Outcome::Reduced(reduced) => Ok(reduced),
+            Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),
+        }
+    }
+
+    /// As [`all_reduce`](Self::all_reduce), on these terms.
+    ///
+    /// # Errors
+    /// Also [`AgentError::Deadline`].
+    pub(crate) fn reduce(&self, operation: AllReduce, terms: Terms) -> Result<Reduction, AgentError> {
+        let (reply, result) = bounded(1);
+        self.0.submit(Command::Reduce { operation, terms, reply })?;
+        self.0.wait_for(&result)?
+    }
+
+    /// Freezes: from now on the worker takes no result, sends nothing and begins no operation, until it
+    /// [proceeds](Self::proceed) or [changes](Self::change). Says where it stands.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub async fn freeze(&self) -> Result<Standing, AgentError> {
+        self.ask(|reply| Command::Freeze { reply }).await
+    }
+
+    /// Goes on in the present generation until so many operations, counted from the job's start, are begun and finished.
+    /// Then, or when something else is asked of the worker before, says where it stands.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
+        self.ask(|reply| Command::Proceed { until, reply }).await
+    }
+
+    /// Those of the slices that the worker still has the result of.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub async fn finished(&self, slices: Vec<Seq>) -> Result<Vec<FinishedSlice>, AgentError> {
+        self.ask(|reply| Command::Provide { slices, reply }).await
+    }
+
+    /// Changes over to another generation of the job, and goes on if it was frozen. In one that it has, that is all.
+    ///
+    /// # Errors
+    /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for a
+    /// configuration that makes no sense: the old generation then stays. [`AgentError::Ended`].
+    pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
+        let config = Box::new(config.clone());
+        self.ask(|reply| Command::Change { config, reply }).await?
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub(crate) async fn situation(&self) -> Result<Situation, AgentError> {
+        self.ask(|reply| Command::Look { reply }).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, AgentError> {
+        let (reply, answer) = oneshot::channel();
+        self.0.submit(command(reply))?;
+        answer.await.map_err(|_| self.0.ended())
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`] when the agent has ended.
+    pub fn stats(&self) -> Result<AgentStats<WorkerStats>, AgentError> {
+        self.0.stats()
+    }
+
+    /// Ends the agent from any thread; whoever waits for a result gets [`AgentError::Ended`] with this
+    /// reason.
+    pub fn end(&self, reason: &str) {
+        self.0.end(reason);
+    }
+
+    /// Waits until the agent has ended, whether it was told to or could not go on, and says why: an
+    /// [`AgentError::Ended`].
+    pub async fn ended(&self) -> AgentError {
+        self.0.wait_for_end().await
+    }
+
+    /// Stops the agent and waits for its thread. A result that is still awaited by others will not come.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`] when the agent had failed before.
+    pub fn stop(self) -> Result<(), AgentError> {
+        self.0.stop()
+    }
+}

@@ -1,0 +1,305 @@
+//! What a worker's thread does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use tokio::sync::oneshot;
+use tributary_api::{JobConfig, Role as JobRole};
+use tributary_protocol::{
+    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers,
+    Worker, WorkerConfig, WorkerStats,
+};
+use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq};
+
+use super::regroup::{self, Joined};
+use super::{Members, Outcome, Reduction, Situation, Terms, Wait};
+use crate::driver::Role;
+use crate::error::AgentError;
+use crate::link::{FrameLink, Route, Verdict};
+
+type Reply = Sender<Result<Reduction, AgentError>>;
+
+/// What a worker is asked for.
+pub(crate) enum Command {
+    /// Start an operation, and tell how it ends.
+    Reduce { operation: AllReduce, terms: Terms, reply: Reply },
+    /// Freeze, and tell where it stands.
+    Freeze { reply: oneshot::Sender<Standing> },
+    /// Go on as far as this, and tell when it is there.
+    Proceed { until: u64, reply: oneshot::Sender<Standing> },
+    /// Hand out results.
+    Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
+    /// Change over to another generation.
+    Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
+    /// Tell where it is.
+    Look { reply: oneshot::Sender<Situation> },
+}
+
+/// An operation that has not ended.
+struct Pending {
+    reply: Reply,
+    since: Time,
+    /// When it fails, and how long it was given.
+    deadline: Option<(Time, Duration)>,
+    /// Those for whom it synchronises.
+    synchronises: Option<Joined>,
+}
+
+pub(crate) struct WorkerRole {
+    worker: Worker,
+    rank: Rank,
+    window: u32,
+    up: Route,
+    /// A result has one of these destinations: the worker's own address, or the job's multicast one.
+    addresses: [MacAddr; 2],
+    members: Arc<Members>,
+    /// For whom the process has to synchronise.
+    joined: Option<Joined>,
+    pending: BTreeMap<OperationId, Pending>,
+    /// Who wants to know when the worker is where it proceeds to.
+    proceeding: Option<oneshot::Sender<Standing>>,
+    /// When it was frozen, if it is.
+    frozen: Option<Time>,
+    /// When something came last that let operations go on, and how many results had come by then.
+    moved: (Time, u64),
+}
+
+impl WorkerRole {
+    pub(super) fn new(
+        config: &JobConfig,
+        rank: Rank,
+        up: &[Hop],
+        timers: Timers,
+    ) -> Result<Self, AgentError> {
+        let worker = Worker::new(WorkerConfig {
+            job: config.job,
+            rank,
+            members: config.ranks.clone(),
+            window: config.window,
+            start: config.start_seq,
+            begun: config.begun,
+            timers,
+        })?;
+        Ok(Self {
+            worker,
+            rank,
+            window: config.window,
+            up: Route::new(&config.own, &config.server, up.to_vec())?,
+            addresses: [config.own.mac, config.multicast.mac],
+            members: members(config),
+            joined: Joined::new(config.generation, &config.joined),
+            pending: BTreeMap::new(),
+            proceeding: None,
+            frozen: None,
+            moved: (Time::ZERO, 0),
+        })
+    }
+
+    fn reduce(&mut self, now: Time, operation: AllReduce, terms: Terms, reply: Reply) {
+        if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != terms.regroup) {
+            let regroup = Outcome::Regroup(joined.regroup(&self.members));
+            return self.answer(&reply, Ok(regroup));
+        }
+        match self.worker.start_all_reduce(operation) {
+            Ok(id) => {
+                let deadline = terms.deadline.map(|limit| (now + limit, limit));
+                let synchronises = self.joined.take();
+                self.pending.insert(id, Pending { reply, since: now, deadline, synchronises });
+            }
+            Err(error) => self.answer(&reply, Err(error.into())),
+        }
+    }
+
+    fn answer(&self, reply: &Reply, outcome: Result<Outcome, AgentError>) {
+        let members = Arc::clone(&self.members);
+        // Nobody waits for the answer any more: then nobody misses it.
+        let _ = reply.send(outcome.map(|outcome| Reduction { outcome, members }));
+    }
+
+    /// Tells whoever asked the worker to proceed where it is now, whether or not it is there.
+    fn stop_proceeding(&mut self) {
+        if let Some(reply) = self.proceeding.take() {
+            let _ = reply.send(self.worker.standing());
+        }
+    }
+
+    fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
+        let is_held = self.worker.is_frozen() || self.proceeding.is_some();
+        self.stop_proceeding();
+        if config.generation == self.members.generation {
+            // A change that is off, or one that the controller does not know to be done.
+            if is_held {
+                self.worker.proceed(now, u64::MAX);
+            }
+            return Ok(());
+        }
+        let job = || config.name.clone();
+        let JobRole::Worker { rank, up } = &config.role else {
+            return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
+        };
+        if (*rank, config.window) != (self.rank, self.window) {
+            let problem = "a worker keeps its rank, and a job its window".to_owned();
+            return Err(AgentError::Change { job: job(), problem });
+        }
+        let up = Route::new(&config.own, &config.server, up.clone())?;
+        let joined = Joined::new(config.generation, &config.joined);
+        // What has not begun waits until the members have synchronised.
+        let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
+        self.worker.change_generation(now, config.job, &config.ranks)?;
+        self.up = up;
+        self.addresses = [config.own.mac, config.multicast.mac];
+        self.members = members(config);
+        self.joined = joined.or(self.joined.take());
+        self.moved.0 = now;
+        for operation in withdrawn {
+            if let (Some(pending), Some(joined)) = (self.pending.remove(&operation), &self.joined) {
+                self.answer(&pending.reply, Ok(Outcome::Regroup(joined.regroup(&self.members))));
+            }
+        }
+        Ok(())
+    }
+
+    fn completed(&mut self, pending: Pending, reduced: Reduced) {
+        let outcome = match pending.synchronises {
+            Some(joined) if !regroup::is_led(&reduced) => {
+                let joined = self.joined.get_or_insert(joined);
+                Outcome::Regroup(joined.regroup(&self.members))
+            }
+            _ => Outcome::Reduced(reduced),
+        };
+        self.answer(&pending.reply, Ok(outcome));
+    }
+
+    fn failed(&self, now: Time, pending: &Pending, error: CollectiveError) {
+        let error = match (pending.deadline, &error) {
+            (Some((_, limit)), CollectiveError::Abandoned { .. }) => {
+                AgentError::Deadline { limit, wait: self.wait(now, pending.since), error }
+            }
+            _ => error.into(),
+        };
+        self.answer(&pending.reply, Err(error));
+    }
+
+    /// Gives up what has had its time.
+    fn abandon_overdue(&mut self, now: Time) {
+        let is_overdue = |pending: &Pending| pending.deadline.is_some_and(|(at, _)| at <= now);
+        let overdue: Vec<_> =
+            self.pending.iter().filter(|(_, pending)| is_overdue(pending)).map(|(id, _)| *id).collect();
+        for operation in overdue {
+            self.worker.abandon(operation);
+        }
+    }
+
+    /// What operations wait for that were started since then.
+    fn wait(&self, now: Time, since: Time) -> Wait {
+        let Standing { next, idle, dues, .. } = self.worker.standing();
+        let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
+        let oldest = awaited.min_by_key(|due| due.distance(next));
+        Wait {
+            silent: now - since.max(self.moved.0),
+            slice: oldest.filter(|_| !idle),
+            frozen: self.frozen.map(|since| now - since),
+        }
+    }
+
+    fn situation(&self, now: Time) -> Situation {
+        let since = self.pending.values().map(|pending| pending.since).min();
+        Situation {
+            members: Arc::clone(&self.members),
+            regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
+            wait: since.map(|since| self.wait(now, since)),
+        }
+    }
+}
+
+fn members(config: &JobConfig) -> Arc<Members> {
+    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone() })
+}
+
+impl Role for WorkerRole {
+    type Command = Command;
+    type Stats = WorkerStats;
+
+    fn handle_command(&mut self, now: Time, command: Command) {
+        // Nobody waits for an answer any more: then nobody misses it.
+        match command {
+            Command::Reduce { operation, terms, reply } => self.reduce(now, operation, terms, reply),
+            Command::Freeze { reply } => {
+                self.worker.freeze();
+                self.stop_proceeding();
+                let _ = reply.send(self.worker.standing());
+            }
+            Command::Proceed { until, reply } => {
+                self.stop_proceeding();
+                self.worker.proceed(now, until);
+                self.proceeding = Some(reply);
+            }
+            Command::Provide { slices, reply } => {
+                let finished = slices.into_iter().filter_map(|seq| self.worker.finished(seq).cloned());
+                let _ = reply.send(finished.collect());
+            }
+            Command::Change { config, reply } => {
+                let _ = reply.send(self.change(now, &config));
+            }
+            Command::Look { reply } => {
+                let _ = reply.send(self.situation(now));
+            }
+        }
+    }
+
+    fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
+        let (message, to) = (frame.message(), frame.header().destination_mac);
+        let Some(values) = message.values() else { return Verdict::NotOurs };
+        if message.header().kind != Kind::Result || !self.addresses.contains(&to) {
+            return Verdict::NotOurs;
+        }
+        self.worker.handle_result(now, message.header(), values);
+        Verdict::Ours
+    }
+
+    fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError> {
+        while let Some(slice) = self.worker.poll_transmit(now) {
+            link.send(&self.up, slice.header, slice.values)?;
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let deadlines = self.pending.values().filter_map(|pending| pending.deadline);
+        self.worker.poll_timeout().into_iter().chain(deadlines.map(|(at, _)| at)).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.worker.handle_timeout(now);
+        self.abandon_overdue(now);
+    }
+
+    fn report(&mut self, now: Time) {
+        while let Some(event) = self.worker.poll_event() {
+            let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
+                &event;
+            // One that was given up has been answered.
+            let Some(pending) = self.pending.remove(operation) else { continue };
+            match event {
+                OperationEvent::Completed { reduced, .. } => self.completed(pending, reduced),
+                OperationEvent::Failed { error, .. } => self.failed(now, &pending, error),
+            }
+        }
+        if self.worker.is_frozen() {
+            self.frozen.get_or_insert(now);
+            self.stop_proceeding();
+        } else {
+            self.frozen = None;
+        }
+        let results = self.worker.stats().results;
+        if results != self.moved.1 {
+            self.moved = (now, results);
+        }
+    }
+
+    fn stats(&self) -> WorkerStats {
+        self.worker.stats()
+    }
+}

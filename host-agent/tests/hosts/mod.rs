@@ -1,0 +1,68 @@
+//! Agents of hosts with processes, one after the other named w0, w1 and so on.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+use tonic::Code;
+use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Run};
+use tributary_host_agent::{AgentConfig, AgentDaemon, OpenPort, RunningAgent};
+use tributary_link::FramePort;
+use tributary_protocol::Timers;
+use tributary_transport::Remote;
+
+use crate::directory::TOKEN;
+
+pub(crate) fn start_agent(
+    controller: Remote,
+    folder: &TempDir,
+    rank: usize,
+    open_port: OpenPort,
+) -> RunningAgent {
+    let config = AgentConfig {
+        host: format!("w{rank}"),
+        controller,
+        open_port,
+        socket: socket(folder, rank),
+        timers: Timers::default(),
+    };
+    AgentDaemon::start(config).unwrap()
+}
+
+pub(crate) fn socket(folder: &TempDir, rank: usize) -> PathBuf {
+    folder.path().join(format!("w{rank}.sock"))
+}
+
+/// The port, for the first job that wants one.
+pub(crate) fn once(port: impl FramePort + 'static) -> OpenPort {
+    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
+    Arc::new(move || Ok(port.lock().unwrap().take().unwrap()))
+}
+
+/// A process joins by the agent with this socket.
+#[allow(dead_code, reason = "not every test has processes that join like this")]
+pub(crate) async fn join(socket: PathBuf, options: JoinOptions) -> Result<Job, ClientError> {
+    Agent::connect(socket).await?.join_with("star", TOKEN.into(), options).await
+}
+
+/// Reduces these values in place.
+pub(crate) async fn reduce(
+    job: &mut Job,
+    values: &mut [f32],
+    operation: Operation<'_>,
+) -> Result<Vec<Run>, ClientError> {
+    let mut segment = job.segment(size_of_val(values)).await?;
+    segment.elements_mut::<f32>()?.copy_from_slice(values);
+    let reduced = job.all_reduce(&mut segment, operation).await;
+    values.copy_from_slice(segment.elements::<f32>()?);
+    // A job that is over takes nothing back.
+    let _ = job.release(segment).await;
+    reduced
+}
+
+pub(crate) fn code(error: &ClientError) -> Code {
+    match error {
+        ClientError::Refused { code, .. } => *code,
+        other => panic!("{other}"),
+    }
+}

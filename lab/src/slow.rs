@@ -1,0 +1,167 @@
+//! Processes that run only a part of the time: a host, or a switch, that is slower than the others.
+//!
+//! They are stopped and continued by turns (SIGSTOP, SIGCONT). A quota of processor time (cgroups) would not do:
+//! a daemon that needs little of it would be as fast as ever, and one with two threads would be slowed down
+//! twice as much as one with one.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, pidfd_send_signal, setpriority_process};
+
+use crate::error::LabError;
+use crate::namespace::{self, NamespaceId};
+use crate::processes;
+
+/// The greatest factor: with [`SHORTEST_RUN`] processes then wait for a fifth of a second, and what takes a
+/// second takes minutes.
+const MAX_FACTOR: f64 = 100.0;
+/// A turn takes this long where the bounds of a run allow it: short beside what people measure, long beside
+/// the time that stopping takes.
+const TURN: Duration = Duration::from_millis(20);
+const SHORTEST_RUN: Duration = Duration::from_millis(2);
+const LONGEST_RUN: Duration = Duration::from_millis(10);
+/// The longest stop. This process may be late on a busy machine: it makes up for it, but not by minutes.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
+/// How often processes that are new at the station are looked for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// The highest priority there is: else the processes themselves would keep this one from stopping them.
+const PRIORITY: i32 = -20;
+
+/// How many times slower a station's processes are to run: 1, which is as fast as ever, to 100.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slowdown(f64);
+
+impl Slowdown {
+    /// # Errors
+    /// [`LabError::BadFactor`].
+    pub fn new(factor: f64) -> Result<Self, LabError> {
+        if (1.0..=MAX_FACTOR).contains(&factor) { Ok(Self(factor)) } else { Err(LabError::BadFactor(factor)) }
+    }
+
+    /// The factor.
+    pub fn factor(self) -> f64 {
+        self.0
+    }
+
+    /// How long processes run in each turn.
+    fn run(self) -> Duration {
+        TURN.div_f64(self.0).clamp(SHORTEST_RUN, LONGEST_RUN)
+    }
+
+    /// How long they are to be stopped now: so long that all of the time is the factor times what they ran.
+    fn stop(self, ran: Duration, stopped: Duration) -> Duration {
+        ran.mul_f64(self.0 - 1.0).saturating_sub(stopped).min(LONGEST_STOP)
+    }
+}
+
+/// Lets the processes of a namespace run one part of the time in `slowdown`, until the sender of `end` says so or is
+/// gone, or the namespace is. They run on then.
+pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
+    // Without the right to it turns are less even on a busy machine, and their sums still right.
+    let _ = setpriority_process(None, PRIORITY);
+    let mut group = Group::of(namespace)?;
+    let (mut ran, mut stopped) = (Duration::ZERO, Duration::ZERO);
+    while group.look(namespace) {
+        let began = Instant::now();
+        if !waits(end, slowdown.run()) {
+            break;
+        }
+        group.signal(Signal::STOP);
+        ran += began.elapsed();
+        let began = Instant::now();
+        let goes_on = waits(end, slowdown.stop(ran, stopped));
+        group.signal(Signal::CONT);
+        stopped += began.elapsed();
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Lets all processes of a namespace run, those too that somebody has stopped who cannot let them run any more.
+pub(crate) fn wake(namespace: &str) -> Result<(), LabError> {
+    Group::of(namespace)?.signal(Signal::CONT);
+    Ok(())
+}
+
+/// Whether the time went by without a word from the other end.
+fn waits(end: &Receiver<()>, time: Duration) -> bool {
+    matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+}
+
+/// The processes of a namespace.
+#[derive(Debug)]
+struct Group {
+    ids: HashSet<NamespaceId>,
+    processes: HashMap<Pid, OwnedFd>,
+    looked: Instant,
+}
+
+impl Group {
+    fn of(namespace: &str) -> Result<Self, LabError> {
+        let id = namespace::id(&namespace::path(namespace));
+        let step = "look for processes";
+        let id = id.map_err(|reason| LabError::Namespace { namespace: namespace.into(), step, reason })?;
+        let ids = HashSet::from_iter([id]);
+        Ok(Self { processes: processes::inside(&ids), ids, looked: Instant::now() })
+    }
+
+    /// Looks for new processes if it is time. `false`: the namespace is gone.
+    fn look(&mut self, namespace: &str) -> bool {
+        if self.looked.elapsed() < LOOK_INTERVAL {
+            return true;
+        }
+        self.looked = Instant::now();
+        self.processes = processes::inside(&self.ids);
+        namespace::id(&namespace::path(namespace)).is_ok_and(|id| self.ids.contains(&id))
+    }
+
+    fn signal(&self, signal: Signal) {
+        for process in self.processes.values() {
+            // The only failure is that it has ended by itself.
+            let _ = pidfd_send_signal(process, signal);
+        }
+    }
+}
+
+/// Whatever happens, they run on.
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::CONT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_factors_that_make_sense_are_taken() {
+        for bad in [0.0, 0.99, -2.0, 100.1, f64::NAN, f64::INFINITY] {
+            assert!(matches!(Slowdown::new(bad), Err(LabError::BadFactor(_))), "{bad}");
+        }
+        assert_eq!(Slowdown::new(1.0).unwrap().stop(Duration::from_secs(5), Duration::ZERO), Duration::ZERO);
+    }
+
+    proptest! {
+        /// However late turns end: the next stop makes up for it.
+        #[test]
+        fn all_of_the_time_is_the_factor_times_what_they_ran(
+            factor in 1.0..100.0f64, late in proptest::collection::vec((0u64..5_000, 0u64..5_000), 1..50),
+        ) {
+            let slowdown = Slowdown::new(factor).unwrap();
+            let (mut ran, mut stopped) = (Duration::ZERO, Duration::ZERO);
+            for (late_to_stop, late_to_continue) in late {
+                ran += slowdown.run() + Duration::from_micros(late_to_stop);
+                stopped += slowdown.stop(ran, stopped) + Duration::from_micros(late_to_continue);
+            }
+            let total = (ran + stopped).as_secs_f64();
+            prop_assert!(total >= ran.as_secs_f64() * factor - 1e-6);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Frames of one EtherType: a few in a second, so that plain system calls do.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::socket;
+use crate::error::LinkError;
+use crate::{FramePort, check_length};
+
+/// Longer frames are passed over.
+const MOST_BYTES: usize = 2048;
+
+/// A port that receives the frames of one EtherType of one Linux interface, and none of all the others that go by there.
+/// Needs the right `CAP_NET_RAW`.
+#[derive(Debug)]
+pub struct EtherTypePort {
+    name: String,
+    socket: OwnedFd,
+    address: [u8; 6],
+    frame: Box<[u8; MOST_BYTES]>,
+}
+
+impl EtherTypePort {
+    /// Opens the interface `name` of the calling thread's network namespace, which takes in what is sent to the
+    /// multicast address `group` from then on. The port does not receive what this host sends through the interface.
+    ///
+    /// # Errors
+    /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
+    pub fn open(name: &str, ether_type: u16, group: [u8; 6]) -> Result<Self, LinkError> {
+        let (socket, address) = socket::open_ether_type(name, ether_type, group)?;
+        Ok(Self { name: name.into(), socket, address, frame: Box::new([0; MOST_BYTES]) })
+    }
+
+    /// The interface's own Ethernet address.
+    pub fn address(&self) -> [u8; 6] {
+        self.address
+    }
+
+    fn failed(&self, step: &str, errno: Errno) -> io::Error {
+        let error = io::Error::from(errno);
+        io::Error::new(error.kind(), format!("cannot {step} on network interface {}: {error}", self.name))
+    }
+}
+
+impl FramePort for EtherTypePort {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        check_length(frame)?;
+        match send(&self.socket, frame, SendFlags::DONTWAIT) {
+            // A full queue, an interface that is down, a frame longer than its MTU: it is lost, as on any link.
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INTR) => {
+                Ok(())
+            }
+            Err(errno) => Err(self.failed("send", errno)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        loop {
+            match recv(&self.socket, &mut self.frame[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+                Ok((kept, len)) if len <= MOST_BYTES => return Ok(self.frame.get(..kept)),
+                // One that is too long to be kept whole; a signal; the interface went down, said once.
+                Ok(_) | Err(Errno::INTR | Errno::NETDOWN) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(self.failed("receive", errno)),
+            }
+        }
+    }
+
+    fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.socket.as_raw_fd()), token, Interest::READABLE)
+    }
+}

@@ -1,0 +1,73 @@
+"""Links of the data network that are cut and mended, as `tributary lab cut` does it."""
+
+from __future__ import annotations
+
+from network import Network
+from nodes import must
+from problem import Problem
+from topology import End, Link, Topology
+
+# Where frames that are sent over a cut link go: a bridge without ports at the sender, since a frame that nftables
+# drops would be reported to whoever sends it.
+LOST = "lost0"
+VOID = f"""
+ip link show dev {LOST} >/dev/null 2>&1 || ip link add name {LOST} type bridge stp_state 0 mcast_snooping 0
+ip link set dev {LOST} up
+"""
+
+
+class Links:
+    """The links of a network, by their names."""
+
+    def __init__(self, topology: Topology, network: Network) -> None:
+        self._topology = topology
+        self._network = network
+        self._cut: list[Link] = []
+
+    def cut(self, name: str) -> Link:
+        """From now on frames of both directions vanish; neither end notices."""
+        link = self._find(name)
+        if link in self._cut:
+            raise Problem(f"link {name} is cut already: mend it first")
+        self._cut.append(link)
+        for end in link.ends:
+            self._run(end, VOID, f'add rule netdev cut port{end.port} counter fwd to "{LOST}"')
+        return link
+
+    def mend(self, name: str) -> Link:
+        """Undoes `cut`."""
+        link = self._find(name)
+        if link not in self._cut:
+            raise Problem(f"link {name} is not cut: there is nothing to mend")
+        for end in link.ends:
+            self._run(end, "", f"delete chain netdev cut port{end.port}")
+        self._cut.remove(link)
+        return link
+
+    def _run(self, end: End, before: str, then: str) -> None:
+        hook = f'{{ type filter hook egress device "{end.interface}" priority -1; }}'
+        rules = [
+            "add table netdev cut",
+            f"add chain netdev cut port{end.port} {hook}",
+            f"flush chain netdev cut port{end.port}",
+            then,
+        ]
+        script = "\n".join(rules)
+        must(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
+
+    def _find(self, name: str) -> Link:
+        """By both nodes in any order, as in leaf0-w3 or leaf0:w3, or by an interface at one of its ends."""
+        found = [link for link in self._topology.links if name in _names(link)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(end.interface for link in found or self._topology.links for end in link.ends[:1])
+        if found:
+            raise Problem(f"{name} can be any of several links: give an interface at one of its ends, such as {known}")
+        raise Problem(f"there is no link {name!r}: give both ends, as in leaf0-w3, or an interface, such as {known}")
+
+
+def _names(link: Link) -> list[str]:
+    first, second = link.ends
+    pairs = [(first.node, second.node), (second.node, first.node)]
+    joined = [f"{one}{between}{other}" for one, other in pairs for between in "-:"]
+    return [*joined, first.interface, second.interface]

@@ -1,0 +1,192 @@
+//! Who can go on: the hosts that reach a server over what is alive, and the server that keeps most workers.
+
+use std::collections::BTreeSet;
+
+use tributary_topology::{Neighbour, NodeKey, Role, Topology};
+
+use crate::error::PlanError;
+use crate::fabric::{Fabric, FabricState, carries};
+use crate::request::{JobRequest, Member};
+use crate::search::{check_workers, is_plannable};
+
+/// Who serves a job, and whom that costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The server's host.
+    pub server: NodeKey,
+    /// The workers that cannot be kept, by rank. A plan exists for all the others.
+    pub left_out: Vec<Member>,
+}
+
+/// The hosts that can send to `server` and get results back, over what is alive.
+///
+/// A plain switch takes a host's frames only along the way that it forwards them. The server's own host is
+/// among the hosts if it could be a worker, too, which takes a switch that runs our program. Where `server`
+/// is no host or dead, nobody can reach it. Nothing is said about the length of hop stacks.
+pub fn reachable(topology: &Topology, state: &FabricState, server: NodeKey) -> BTreeSet<NodeKey> {
+    let fabric = Fabric::new(topology, state);
+    let reach = Reach::new(&fabric);
+    let hosts = topology.hosts().map(|(host, ..)| host);
+    hosts.filter(|&host| reach.has_way(host, server)).collect()
+}
+
+/// Chooses a job's server among `servers`: the one that keeps most of the job's workers. Of several, the
+/// present one (`job.server`) stays; then hosts go first whose role in the topology is server, then workers of
+/// the job by rank, then others in the topology's order.
+///
+/// `job.workers` are all that are to be in, dead or alive. The present server need not be among `servers`, nor
+/// be alive.
+///
+/// # Errors
+/// [`PlanError::NoServer`] when no host of `servers` would keep any worker; others when the request makes no
+/// sense on this topology.
+pub fn choose(
+    topology: &Topology,
+    state: &FabricState,
+    job: &JobRequest,
+    servers: &[NodeKey],
+) -> Result<Chosen, PlanError> {
+    check_workers(topology, job)?;
+    let fabric = Fabric::new(topology, state);
+    let reach = Reach::new(&fabric);
+    let mut best: Option<(NodeKey, Vec<Member>)> = None;
+    for server in by_preference(topology, job, servers) {
+        let most = best.as_ref().map_or(0, |(_, kept)| kept.len());
+        if most == job.workers.len() {
+            break;
+        }
+        let near = job.workers.iter().copied().filter(|worker| reach.has_way(worker.host, server));
+        let near: Vec<_> = near.collect();
+        if near.len() <= most {
+            continue;
+        }
+        let kept = plannable(&fabric, &JobRequest { server, workers: near, ..job.clone() });
+        if kept.len() > most {
+            best = Some((server, kept));
+        }
+    }
+    let (server, kept) = best.ok_or_else(|| PlanError::NoServer {
+        candidates: servers.iter().filter_map(|&key| Some(topology.get(key)?.name.clone())).collect(),
+    })?;
+    let left_out = job.workers.iter().copied().filter(|worker| !kept.contains(worker)).collect();
+    Ok(Chosen { server, left_out })
+}
+
+/// The hosts among `servers`, those that win a tie first.
+fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> Vec<NodeKey> {
+    let mut hosts: Vec<_> = servers
+        .iter()
+        .filter_map(|&key| Some((key, topology.get(key)?.host()?.role == Some(Role::Server))))
+        .collect();
+    hosts.sort_by_key(|&(key, is_server)| {
+        let rank = job.workers.iter().find(|worker| worker.host == key).map(|worker| worker.rank);
+        (key != job.server, !is_server, rank.is_none(), rank, key)
+    });
+    hosts.dedup();
+    hosts.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The workers of the job for whom together there is a plan. Each of them alone reaches the server.
+fn plannable(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Member> {
+    if is_plannable(fabric, job) {
+        return job.workers.clone();
+    }
+    // What each can do alone need not go together: a way may be too long, plain switches may want two ways
+    // out of one switch, or more streams than the server can tell apart may be left.
+    let mut kept = JobRequest { workers: Vec::new(), ..job.clone() };
+    for &worker in &job.workers {
+        kept.workers.push(worker);
+        if !is_plannable(fabric, &kept) {
+            kept.workers.pop();
+        }
+    }
+    kept.workers
+}
+
+/// Who reaches whom over what is alive.
+struct Reach<'a> {
+    fabric: &'a Fabric<'a>,
+    /// By node.
+    neighbours: Vec<Vec<Neighbour>>,
+    /// By node: the number of the piece of the network that it is in.
+    pieces: Vec<usize>,
+    /// The pieces with plain switches, where a way is not for everyone.
+    with_plain: BTreeSet<usize>,
+}
+
+impl<'a> Reach<'a> {
+    fn new(fabric: &'a Fabric<'a>) -> Self {
+        let neighbours: Vec<_> = fabric.topology.nodes().map(|(node, _)| fabric.neighbours(node)).collect();
+        let pieces = vec![usize::MAX; neighbours.len()];
+        let mut reach = Self { fabric, neighbours, pieces, with_plain: BTreeSet::new() };
+        let alive = fabric.topology.nodes().map(|(node, _)| node).filter(|&node| fabric.is_live(node));
+        alive.for_each(|node| reach.spread(node));
+        reach
+    }
+
+    /// Gives everything that is linked to the node its number, unless it has another one already.
+    fn spread(&mut self, from: NodeKey) {
+        let mut queue = vec![from];
+        while let Some(node) = queue.pop() {
+            match self.pieces.get_mut(node.index()) {
+                Some(piece) if *piece == usize::MAX => *piece = from.index(),
+                _ => continue,
+            }
+            if self.fabric.is_plain(node) {
+                self.with_plain.insert(from.index());
+            }
+            queue.extend(self.neighbours(node).iter().map(|via| via.node));
+        }
+    }
+
+    fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
+        self.neighbours.get(node.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the host can send to the server and get results back.
+    fn has_way(&self, host: NodeKey, server: NodeKey) -> bool {
+        if !self.is_live_host(host) || !self.is_live_host(server) {
+            return false;
+        }
+        let [piece, of_server] = [host, server].map(|key| self.pieces.get(key.index()));
+        let linked = piece == of_server && !self.neighbours(host).is_empty();
+        linked
+            && (piece.is_some_and(|piece| !self.with_plain.contains(piece)) || self.finds_way(host, server))
+    }
+
+    /// Whether there is a way that every plain switch on it takes, both there and back. Such a switch has one way
+    /// in and one way out for the two, so trying each node once is enough.
+    fn finds_way(&self, host: NodeKey, server: NodeKey) -> bool {
+        let mut tried = vec![false; self.neighbours.len()];
+        let mut queue = self.neighbours(host).to_vec();
+        while let Some(step) = queue.pop() {
+            if step.node == server {
+                return true;
+            }
+            let onwards = self.onwards(&step, host, server);
+            let tried = tried.get_mut(step.node.index());
+            if !onwards.is_empty() && tried.is_some_and(|tried| !std::mem::replace(tried, true)) {
+                queue.extend(onwards);
+            }
+        }
+        false
+    }
+
+    fn is_live_host(&self, key: NodeKey) -> bool {
+        self.fabric.is_live(key) && self.fabric.topology.get(key).is_some_and(|node| node.host().is_some())
+    }
+
+    /// The ways on for frames of the host that have come to a node by this step.
+    fn onwards(&self, step: &Neighbour, host: NodeKey, server: NodeKey) -> Vec<Neighbour> {
+        let node = step.node;
+        if self.fabric.topology[node].host().is_some() {
+            return Vec::new();
+        }
+        let mut onwards = self.neighbours(node).to_vec();
+        if self.fabric.is_plain(node) {
+            let ends = [host, server];
+            onwards.retain(|via| carries(&self.fabric.forwarding, node, ends, [step.link, via.link]));
+        }
+        onwards
+    }
+}

@@ -1,0 +1,103 @@
+//! Plans on disk: by names, because keys are good for one reading of one topology file only.
+//!
+//! What members and switches of a running job hold is stored as it is, first of all the hop stacks, so that a
+//! later version of the planner finds them as they were given out. What follows from them (table entries, bytes,
+//! the way back) is worked out again.
+
+mod error;
+mod restore;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::StoredPlanError;
+
+use crate::plan::{HopEntry, Plan};
+use crate::request::{Aggregation, Downlink};
+use crate::traffic::LinkTraffic;
+
+/// A [`Plan`] as it can be written to disk, in any format of serde's.
+///
+/// It says nothing of its own version: whoever stores it writes one beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredPlan {
+    aggregation: Aggregation,
+    downlink: Downlink,
+    window: u32,
+    gradient_bytes: u64,
+    /// The server's host.
+    server: String,
+    workers: Vec<StoredWorker>,
+    /// Every link of the tree once.
+    links: Vec<StoredLink>,
+    ring: StoredCost,
+    parameter_server: StoredCost,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredWorker {
+    rank: u16,
+    host: String,
+    /// Its hop stack for GRADIENT.
+    up: Vec<HopEntry>,
+}
+
+/// A link of the tree; `to` is nearer to the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredLink {
+    from: String,
+    from_port: u16,
+    to: String,
+    to_port: u16,
+    /// What it carried when the plan was made, towards the server and back, bit/s.
+    load: [u64; 2],
+}
+
+/// What another way to do the job was expected to take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredCost {
+    bytes: u64,
+    /// The bits of the `f64`: text formats round numbers.
+    seconds: u64,
+}
+
+impl From<&Plan> for StoredPlan {
+    fn from(plan: &Plan) -> Self {
+        let links = &plan.traffic.links;
+        let worker = |worker: &crate::WorkerRoute| StoredWorker {
+            rank: worker.rank,
+            host: worker.name.clone(),
+            up: worker.up.iter().map(HopEntry::from).collect(),
+        };
+        let link = |up: &LinkTraffic| {
+            let back = links.iter().find(|back| {
+                back.direction.link == up.direction.link && back.direction.sender != up.direction.sender
+            });
+            StoredLink {
+                from: up.from.clone(),
+                from_port: up.from_port,
+                to: up.to.clone(),
+                to_port: up.to_port,
+                load: [up.load, back.map_or(0, |back| back.load)],
+            }
+        };
+        let cost = |bytes, seconds: f64| StoredCost { bytes, seconds: seconds.to_bits() };
+        let compared = &plan.comparison;
+        Self {
+            aggregation: plan.aggregation,
+            downlink: plan.downlink,
+            window: plan.window,
+            gradient_bytes: plan.gradient_bytes,
+            server: plan.server.name.clone(),
+            workers: plan.workers.iter().map(worker).collect(),
+            links: links.iter().filter(|link| link.towards_server).map(link).collect(),
+            ring: cost(compared.ring_bytes, compared.ring_seconds),
+            parameter_server: cost(compared.parameter_server_bytes, compared.parameter_server_seconds),
+            notes: plan.notes.clone(),
+        }
+    }
+}

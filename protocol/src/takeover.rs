@@ -1,0 +1,127 @@
+//! How a server takes over from one that is gone: what the members say is due, and who has what.
+//!
+//! A member waits in each slot for one slice, which is *due*. By the strict window the slices that two members
+//! wait for in one slot are the same or one window apart: who waits for k + S has the result of k, so everyone had
+//! contributed to k, and so has the result of k − S. So what the furthest member waits for is what no remaining
+//! member has a result of: there the new server starts. Where some member is behind, the slice before is
+//! finished, and the one behind must get the very result that the others have: it comes from one of them.
+
+use thiserror::Error;
+use tributary_wire::constants::VALUES_BYTES;
+use tributary_wire::{Operator, Rank, Seq, Tally, ValuesView};
+
+/// A slice's RESULT as a member got it. A member keeps one for each slot, for a server that takes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedSlice {
+    /// The slice.
+    pub seq: Seq,
+    /// How it was combined.
+    pub operator: Operator,
+    /// What was added up beside the values.
+    pub tally: Tally,
+    /// The values as they came: big-endian.
+    pub values: Box<[u8; VALUES_BYTES]>,
+}
+
+impl FinishedSlice {
+    /// Its values.
+    pub fn values(&self) -> ValuesView<'_> {
+        ValuesView::new(&self.values)
+    }
+}
+
+/// What a server starts with that goes on where another one stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOver {
+    /// For each slot, in slot order, the first slice that no member has a result of.
+    pub dues: Vec<Seq>,
+    /// Finished slices that some member still waits for, and a member that has the result.
+    pub wanted: Vec<(Seq, Rank)>,
+}
+
+/// Why members cannot go on with a new server.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TakeOverError {
+    /// Nobody is left.
+    #[error("no member has said which slices it waits for: there is nothing to go on with")]
+    NoMembers,
+    /// A member has not said for each slot what it waits for.
+    #[error(
+        "rank {rank} waits for {slots} slices, but the job has a window of {window}: another job's member?"
+    )]
+    Window {
+        /// The member.
+        rank: Rank,
+        /// For how many slots it has said so.
+        slots: usize,
+        /// The job's window.
+        window: u32,
+    },
+    /// A member waits for a slice in a slot that is not the slice's.
+    #[error("rank {rank} waits for slice {due} in slot {slot}, which is not that slice's: another window?")]
+    Slot {
+        /// The member.
+        rank: Rank,
+        /// The slot.
+        slot: usize,
+        /// What it says is due there.
+        due: Seq,
+    },
+    /// A member has results of slices that another one cannot have contributed to.
+    #[error(
+        "rank {ahead} waits for slice {due}, but rank {behind} for slice {due_behind}: members are one window of \
+         {window} apart at most, so one of them is not where it says, and has to leave"
+    )]
+    TooFarAhead {
+        /// The member that is further.
+        ahead: Rank,
+        /// What it waits for.
+        due: Seq,
+        /// One that is not as far.
+        behind: Rank,
+        /// What that one waits for in the same slot.
+        due_behind: Seq,
+        /// The job's window.
+        window: u32,
+    },
+}
+
+/// Finds out where a new server has to start, from what all remaining members wait for
+/// ([`Standing::dues`](crate::Standing::dues), while they are frozen).
+///
+/// # Errors
+/// [`TakeOverError`], which names the member that does not fit.
+pub fn merge(window: u32, members: &[(Rank, &[Seq])]) -> Result<TakeOver, TakeOverError> {
+    if members.is_empty() {
+        return Err(TakeOverError::NoMembers);
+    }
+    for &(rank, dues) in members {
+        if dues.len() != window as usize {
+            return Err(TakeOverError::Window { rank, slots: dues.len(), window });
+        }
+    }
+    let mut merged = TakeOver { dues: Vec::with_capacity(window as usize), wanted: Vec::new() };
+    for slot in 0..window as usize {
+        let waits = members.iter().filter_map(|&(rank, dues)| dues.get(slot).map(|&due| (rank, due)));
+        for (rank, due) in waits.clone() {
+            if due.0 as usize & (window as usize - 1) != slot {
+                return Err(TakeOverError::Slot { rank, slot, due });
+            }
+        }
+        let further = |a: (Rank, Seq), b: (Rank, Seq)| if b.1.is_newer_than(a.1) { b } else { a };
+        let nearer = |a: (Rank, Seq), b: (Rank, Seq)| if a.1.is_newer_than(b.1) { b } else { a };
+        let (Some((ahead, due)), Some((behind, due_behind))) =
+            (waits.clone().reduce(further), waits.reduce(nearer))
+        else {
+            return Err(TakeOverError::NoMembers);
+        };
+        if due != due_behind && due != due_behind.plus(window) {
+            return Err(TakeOverError::TooFarAhead { ahead, due, behind, due_behind, window });
+        }
+        merged.dues.push(due);
+        if due != due_behind {
+            merged.wanted.push((due_behind, ahead));
+        }
+    }
+    Ok(merged)
+}

@@ -1,0 +1,213 @@
+//! How a worker goes from one generation of its job to the next.
+//!
+//! While the server stays, it is the one arbiter of what is finished, and workers change over each in its own
+//! time. Where the server changes, or somebody joins, the controller freezes all workers first, so that what
+//! they say about where they stand stays true until they change.
+
+use tributary_wire::{JobId, Rank, Seq};
+
+use super::Worker;
+use super::slots::Slots;
+use crate::check::Membership;
+use crate::config::{ConfigError, check_members};
+use crate::operation::OperationId;
+use crate::takeover::FinishedSlice;
+use crate::time::Time;
+
+/// Whether a worker goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// It does.
+    Open,
+    /// Until so many operations, counted from the job's start, are done.
+    Until(u64),
+    /// It sends nothing, takes no result and begins no operation.
+    Frozen,
+}
+
+/// Where a worker stands in its job. The numbers are alike on all members, whatever happened before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Operations begun since the job's start.
+    pub begun: u64,
+    /// Where the next operation would begin.
+    pub next: Seq,
+    /// Whether all operations that were begun are done.
+    pub idle: bool,
+    /// For each of the window's slots, in slot order, the slice that it waits for: the first one of the slot's
+    /// without a result.
+    pub dues: Vec<Seq>,
+}
+
+/// The members of the generations in which what is under way may have been summed.
+#[derive(Debug)]
+pub(super) struct Generations {
+    /// The present members in order.
+    members: Vec<Rank>,
+    /// One for each set of members since this worker was idle last, the present one last: each a part of the one
+    /// before, since nobody joins meanwhile. So their number is bounded.
+    memberships: Vec<Membership>,
+}
+
+impl Generations {
+    /// # Errors
+    /// [`ConfigError`] when the members make no sense, or `rank` is none of them.
+    pub(super) fn new(rank: Rank, members: Vec<Rank>) -> Result<Self, ConfigError> {
+        let members = members_with(rank, members)?;
+        Ok(Self { memberships: vec![Membership::new(&members)], members })
+    }
+
+    /// The number of the present one.
+    pub(super) fn present(&self) -> usize {
+        self.memberships.len() - 1
+    }
+
+    /// Those from `generation` on.
+    pub(super) fn since(&self, generation: usize) -> &[Membership] {
+        self.memberships.get(generation..).unwrap_or_default()
+    }
+
+    /// How many members there are now.
+    pub(super) fn members(&self) -> u32 {
+        self.memberships.last().map_or(1, |present| present.count)
+    }
+
+    /// `between`: whether no operation is under way, so that members may join and the past does not matter.
+    fn change(&mut self, rank: Rank, members: Vec<Rank>, between: bool) -> Result<(), ConfigError> {
+        let members = members_with(rank, members)?;
+        let joins = |rank: &&Rank| self.members.binary_search(rank).is_err();
+        if let Some(&joiner) = members.iter().find(joins).filter(|_| !between) {
+            return Err(ConfigError::JoinInside(joiner));
+        }
+        if between {
+            self.memberships.clear();
+        }
+        if between || members != self.members {
+            self.memberships.push(Membership::new(&members));
+        }
+        self.members = members;
+        Ok(())
+    }
+}
+
+fn members_with(rank: Rank, members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError> {
+    let members = check_members(members)?;
+    members.binary_search(&rank).map_err(|_| ConfigError::NotAMember(rank))?;
+    Ok(members)
+}
+
+impl Worker {
+    /// Stops where it is, to answer for where it [stands](Self::standing): from now on it takes no result, sends
+    /// nothing and begins no operation; those that are started wait in order. It ends with
+    /// [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation).
+    pub fn freeze(&mut self) {
+        self.gate = Gate::Frozen;
+    }
+
+    /// Whether it is frozen: by [`freeze`](Self::freeze), or because it has come to where it was told to
+    /// [`proceed`](Self::proceed) to.
+    pub fn is_frozen(&self) -> bool {
+        self.gate == Gate::Frozen
+    }
+
+    /// Where it stands. Once it is [frozen](Self::is_frozen) that does not change any more.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            begun: self.operations.begun(),
+            next: self.operations.next_seq(),
+            idle: self.operations.is_empty(),
+            dues: self.slots.dues().collect(),
+        }
+    }
+
+    /// Goes on in the present generation until `until` operations, counted from the job's start, are begun and
+    /// done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that
+    /// any member has [begun](Standing::begun), all members stop at the same place.
+    pub fn proceed(&mut self, now: Time, until: u64) {
+        self.gate = Gate::Until(until);
+        self.begin_waiting();
+        self.ask_for_everything(now);
+        self.stop_at_boundary();
+    }
+
+    /// Changes over to a new generation of the job, and ends a freeze: what has no result yet is sent again under the
+    /// new job id, and operations that wait begin. `members` may have lost some; they may have gained some only
+    /// while this worker is frozen and idle.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the members make no sense, when somebody would join inside an operation, or when `job`
+    /// is not a new one; the old generation then stays.
+    pub fn change_generation(&mut self, now: Time, job: JobId, members: &[Rank]) -> Result<(), ConfigError> {
+        if job == self.job {
+            return Err(ConfigError::SameJob(job));
+        }
+        let between = self.is_frozen() && self.operations.is_empty();
+        self.generations.change(self.rank, members.to_vec(), between)?;
+        self.job = job;
+        self.gate = Gate::Open;
+        self.pace.restart();
+        self.begin_waiting();
+        self.ask_for_everything(now);
+        Ok(())
+    }
+
+    /// The last result of a slot, if it is this slice's: kept until the slot's next slice has its own, whether or
+    /// not their operation is done.
+    pub fn finished(&self, seq: Seq) -> Option<&FinishedSlice> {
+        self.slots.finished(seq)
+    }
+
+    /// Takes back the operations that wait for the end of a freeze, except those that were abandoned: they were never
+    /// begun, and will not end. Their numbers are given again. For a job whose members have changed, before
+    /// [`change_generation`](Self::change_generation) lets them begin; all members must do it alike.
+    pub fn withdraw_waiting(&mut self) -> Vec<OperationId> {
+        let begun = self.operations.begun();
+        let waiting = std::mem::take(&mut self.waiting);
+        let numbered = (begun..).map(OperationId).zip(waiting);
+        numbered.filter(|(_, waiting)| !waiting.abandoned).map(|(id, _)| id).collect()
+    }
+
+    /// Lets operations that wait begin, as far as they may.
+    pub(super) fn begin_waiting(&mut self) {
+        while self.may_begin()
+            && let Some(waiting) = self.waiting.pop_front()
+        {
+            self.begin(waiting);
+        }
+    }
+
+    fn may_begin(&self) -> bool {
+        match self.gate {
+            Gate::Open => true,
+            Gate::Until(until) => self.operations.begun() < until,
+            Gate::Frozen => false,
+        }
+    }
+
+    /// Freezes if that is where it was told to proceed to.
+    pub(super) fn stop_at_boundary(&mut self) {
+        if let Gate::Until(until) = self.gate
+            && self.operations.begun() >= until
+            && self.operations.is_empty()
+        {
+            self.gate = Gate::Frozen;
+        }
+    }
+
+    /// Sends everything again whose result may have passed by: it was sent under a job id that is no more, or
+    /// answered during a freeze.
+    fn ask_for_everything(&mut self, now: Time) {
+        self.recovery.restart(now);
+        let unanswered: Vec<u64> = self.slots.unanswered().collect();
+        for position in unanswered {
+            self.ask_again(position, |_| {});
+        }
+    }
+}
+
+impl Slots {
+    /// What each slot waits for, in slot order.
+    fn dues(&self) -> impl Iterator<Item = Seq> {
+        self.positions().map(|position| self.seq(position))
+    }
+}

@@ -1,0 +1,98 @@
+//! What happens to a job's parts while it runs.
+
+use rand::RngExt;
+use tributary_wire::Rank;
+
+use super::World;
+
+/// How many orders a host, and how many news the controller may have before them.
+const BACKLOG: usize = 6;
+
+/// Something that the controller will hear of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum News {
+    Dead(Rank),
+    ServerDead,
+}
+
+/// What may happen, and how often.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Churn {
+    /// Chance of an event, per step.
+    pub(crate) rate: f64,
+    /// Chance that controller and members get on with their talk, per step: compared with packets they may be slow
+    /// or swift.
+    pub(crate) talk: f64,
+    /// Whether the controller takes members for dead that are only slow.
+    pub(crate) impatient: bool,
+    /// Whether members leave, die and come back.
+    pub(crate) members: bool,
+    /// Whether servers die and move.
+    pub(crate) servers: bool,
+    /// Whether processes give up operations.
+    pub(crate) abandons: bool,
+}
+
+impl Churn {
+    pub(crate) const NONE: Self =
+        Self { rate: 0.0, talk: 0.0, impatient: false, members: false, servers: false, abandons: false };
+}
+
+impl World {
+    /// Perhaps something happens.
+    pub(super) fn churn(&mut self) {
+        let churn = self.churn;
+        // The controller may be some news behind, and members some orders, but not ever more.
+        let overtaken =
+            self.news.len() > BACKLOG || self.hosts.iter().any(|host| host.orders.len() > BACKLOG);
+        if churn.rate == 0.0 || overtaken || !self.rng.random_bool(churn.rate) {
+            return;
+        }
+        let rank = Rank::new(self.rng.random_range(0..self.hosts.len()) as u16);
+        let at = usize::from(rank.get());
+        let (is_member, alive) = (self.ledger.members().contains(&rank), self.hosts[at].is_alive());
+        match self.rng.random_range(0..9) {
+            0 if churn.members && is_member && self.can_lose(rank) => {
+                self.hosts[at].die();
+                self.news.push(News::Dead(rank));
+            }
+            1 if churn.members && is_member && self.can_lose(rank) => self.controller.leaves(rank),
+            2..6 if churn.members && !is_member && !alive => drop(self.controller.returning.insert(rank)),
+            6 if churn.servers && self.servers.remove(&self.fabric.server).is_some() => {
+                self.see("a server that died");
+                self.news.push(News::ServerDead);
+            }
+            7 if churn.servers => self.controller.move_server = true,
+            8 => self.controller.replan = true,
+            _ if churn.abandons => self.hosts[at].abandon_oldest(),
+            _ => {}
+        }
+    }
+
+    fn is_dead_member(&self, rank: Rank) -> bool {
+        self.ledger.members().contains(&rank) && !self.hosts[usize::from(rank.get())].is_alive()
+    }
+
+    /// Whether the job outlives the loss of this member.
+    pub(super) fn can_lose(&self, rank: Rank) -> bool {
+        let stays = |other: &&Rank| {
+            **other != rank
+                && self.hosts[usize::from(other.get())].is_alive()
+                && !self.controller.gone.contains(other)
+        };
+        self.ledger.members().iter().any(|other| stays(&other))
+    }
+
+    /// The controller hears of something, some time after it has happened.
+    pub(super) fn hear(&mut self) {
+        let Some(at) = self.news.len().checked_sub(1) else { return };
+        match self.news.swap_remove(self.rng.random_range(0..=at)) {
+            // It may have been missed, and removed, already; and have come back.
+            News::Dead(rank) if self.is_dead_member(rank) => self.controller.leaves(rank),
+            News::ServerDead if !self.servers.contains_key(&self.fabric.server) => {
+                self.controller.server_died();
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One rank's host: its worker, and the process that has it reduce.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use tributary_protocol::{
+    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Worker,
+    WorkerConfig,
+};
+use tributary_wire::{Hop, JobId, Rank, Seq};
+
+use super::Bug;
+
+/// How one operation ended on one worker, or on a server that reads.
+pub(crate) type Outcome = Result<Reduced, CollectiveError>;
+
+/// What the controller tells a worker.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Prepare { attempt: u32 },
+    Proceed { attempt: u32, until: u64 },
+    Provide { attempt: u32, slices: Vec<Seq> },
+    Change { place: Place, job: JobId, members: Vec<Rank> },
+    Join { place: Place, config: WorkerConfig },
+    Removed,
+}
+
+/// What a worker says to the controller.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Prepared { attempt: u32, rank: Rank, standing: Standing },
+    Provided { attempt: u32, slices: Vec<FinishedSlice> },
+}
+
+/// A worker's place in a generation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    /// The generation.
+    pub(crate) generation: usize,
+    /// The worker's way up.
+    pub(crate) stack: Vec<Hop>,
+}
+
+pub(crate) struct Host {
+    pub(crate) rank: Rank,
+    /// `None` on a host that is dead, or is no member.
+    pub(crate) worker: Option<Worker>,
+    pub(crate) place: Place,
+    /// All operations of the job; and how many of them the process has started, or has missed.
+    inputs: Vec<AllReduce>,
+    pub(crate) started: usize,
+    /// What the present worker's operations have come to.
+    pub(crate) outcomes: HashMap<OperationId, Outcome>,
+    /// The generation in which the present worker has begun each operation.
+    pub(crate) begun_in: HashMap<OperationId, usize>,
+    /// Operations that this or an earlier worker of the host has given up.
+    pub(crate) abandoned: BTreeSet<OperationId>,
+    pub(crate) orders: VecDeque<Order>,
+    /// The attempt for which it proceeds.
+    proceeding: Option<u32>,
+    /// Where it has told the controller that it stands, frozen.
+    told: Option<Standing>,
+}
+
+impl Host {
+    pub(crate) fn new(config: WorkerConfig, place: Place, inputs: Vec<AllReduce>) -> Self {
+        Self {
+            rank: config.rank,
+            worker: Some(Worker::new(config).unwrap()),
+            place,
+            inputs,
+            started: 0,
+            outcomes: HashMap::new(),
+            begun_in: HashMap::new(),
+            abandoned: BTreeSet::new(),
+            orders: VecDeque::new(),
+            proceeding: None,
+            told: None,
+        }
+    }
+
+    /// Silently: nobody is told.
+    pub(crate) fn die(&mut self) {
+        self.worker = None;
+        self.orders.clear();
+        (self.proceeding, self.told) = (None, None);
+    }
+
+    /// Whether it has a worker, or will have one.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.worker.is_some() || self.orders.iter().any(|order| matches!(order, Order::Join { .. }))
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.started == self.inputs.len() && self.worker.as_ref().is_some_and(Worker::is_idle)
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.worker.is_some() && self.started < self.inputs.len()
+    }
+
+    pub(crate) fn start_next(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            let id = worker.start_all_reduce(self.inputs[self.started].clone()).unwrap();
+            assert_eq!(id, OperationId(self.started as u64), "numbers are alike on all members");
+            self.started += 1;
+        }
+    }
+
+    /// Gives up the oldest operation that has not ended.
+    pub(crate) fn abandon_oldest(&mut self) {
+        let Some(worker) = &mut self.worker else { return };
+        let pending = |id: &u64| !self.outcomes.contains_key(&OperationId(*id));
+        if let Some(id) = (0..self.started as u64).find(pending).map(OperationId) {
+            worker.abandon(id);
+            self.abandoned.insert(id);
+        }
+    }
+
+    /// Carries out an order; `Err` when the worker refuses.
+    pub(crate) fn obey(
+        &mut self,
+        now: Time,
+        order: Order,
+        bug: Option<Bug>,
+    ) -> Result<Option<Answer>, String> {
+        if let Order::Join { place, config } = order {
+            self.started = config.begun as usize;
+            self.outcomes = (0..config.begun).map(|id| (OperationId(id), missed())).collect();
+            self.begun_in.clear();
+            self.worker = Some(Worker::new(config).map_err(|error| error.to_string())?);
+            self.place = place;
+            return Ok(None);
+        }
+        let Some(worker) = &mut self.worker else { return Ok(None) };
+        match order {
+            Order::Prepare { attempt } => {
+                self.proceeding = None;
+                if bug != Some(Bug::NoFreeze) {
+                    worker.freeze();
+                }
+                return Ok(self.prepared(attempt));
+            }
+            Order::Proceed { attempt, until } => {
+                self.told = None;
+                worker.proceed(now, until);
+                self.proceeding = (until < u64::MAX).then_some(attempt);
+            }
+            Order::Provide { attempt, slices } => {
+                let slice = |&seq: &Seq| worker.finished(seq).cloned().ok_or(format!("{seq} is not kept"));
+                let slices = slices.iter().map(slice).collect::<Result<_, _>>()?;
+                return Ok(Some(Answer::Provided { attempt, slices }));
+            }
+            Order::Change { place, job, members } => {
+                self.proceeding = None;
+                if self.told.take().is_some_and(|told| told != worker.standing()) {
+                    return Err(format!("rank {} is not where it said that it stands", self.rank));
+                }
+                worker.change_generation(now, job, &members).map_err(|error| error.to_string())?;
+                self.place = place;
+            }
+            Order::Removed => self.die(),
+            Order::Join { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// Says so once the worker has come to where it was to proceed to.
+    pub(crate) fn proceeded(&mut self) -> Option<Answer> {
+        self.worker.as_ref().filter(|worker| worker.is_frozen())?;
+        let attempt = self.proceeding.take()?;
+        self.prepared(attempt)
+    }
+
+    fn prepared(&mut self, attempt: u32) -> Option<Answer> {
+        let worker = self.worker.as_ref()?;
+        let standing = worker.standing();
+        self.told = worker.is_frozen().then(|| standing.clone());
+        Some(Answer::Prepared { attempt, rank: self.rank, standing })
+    }
+
+    /// Takes note of which operations have begun and how others have ended; `Err` when one has ended before.
+    pub(crate) fn take_events(&mut self) -> Result<Vec<OperationId>, String> {
+        let begun = self.worker.as_ref().map_or(0, |worker| worker.standing().begun);
+        for id in (0..begun).map(OperationId).filter(|id| !self.outcomes.get(id).is_some_and(is_missed)) {
+            self.begun_in.entry(id).or_insert(self.place.generation);
+        }
+        let mut ended = Vec::new();
+        while let Some(event) = self.worker.as_mut().and_then(Worker::poll_event) {
+            ended.push(record(event, &mut self.outcomes)?);
+        }
+        Ok(ended)
+    }
+}
+
+/// The outcome of an operation that was over before the worker joined.
+fn missed() -> Outcome {
+    Err(CollectiveError::Weight { tensor: "missed".to_owned(), weight: 0, most: 0 })
+}
+
+pub(crate) fn is_missed(outcome: &Outcome) -> bool {
+    *outcome == missed()
+}
+
+pub(crate) fn record(
+    event: OperationEvent,
+    outcomes: &mut HashMap<OperationId, Outcome>,
+) -> Result<OperationId, String> {
+    let (operation, outcome) = match event {
+        OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),
+        OperationEvent::Failed { operation, error } => (operation, Err(error)),
+    };
+    match outcomes.insert(operation, outcome) {
+        None => Ok(operation),
+        Some(_) => Err(format!("two outcomes of operation {}", operation.0)),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a chaos worker tells the runner: one JSON object a line, on its standard output.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub(super) enum Event {
+    /// It has a part in the job.
+    Joined,
+    /// An all-reduce is over, and its sum was found right.
+    Reduced(Reduced),
+    /// An all-reduce is over, and its sum cannot be right.
+    Wrong {
+        /// Which one.
+        round: u32,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// It has no part in the job now, and tries again.
+    Out {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// An all-reduce that a member has the sum of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reduced {
+    /// The all-reduces before it.
+    pub(super) round: u32,
+    /// When it was over.
+    pub(super) at: Moment,
+    /// Of the sum, whom it is over, and what came of all sums before: the same on every member.
+    pub(super) digest: u64,
+    /// The least number of members that any part of the sum is over.
+    pub(super) contributors: u32,
+}
+
+/// A moment, in nanoseconds of the clock that all processes of this machine share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Moment(u64);
+
+impl Moment {
+    /// The present.
+    pub(super) fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        // Since the machine's start: never negative.
+        let since_start = Duration::try_from(now).unwrap_or_default();
+        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The time from `earlier` to this; none if that is later.
+    pub(super) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_and_comes_back() {
+        let reduced = Reduced { round: 7, at: Moment::of_millis(5), digest: u64::MAX, contributors: 8 };
+        for event in [
+            Event::Joined,
+            Event::Reduced(reduced),
+            Event::Wrong { round: 3, problem: "a\nb".into() },
+            Event::Out { reason: "no agent".into() },
+        ] {
+            let line = serde_json::to_string(&event).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+        }
+    }
+
+    #[test]
+    fn time_goes_on() {
+        let before = Moment::now();
+        let after = Moment::now();
+        assert!(after >= before && before.since(after) <= Duration::ZERO);
+        assert_eq!(Moment::of_millis(7).since(Moment::of_millis(5)), Duration::from_millis(2));
+    }
+}

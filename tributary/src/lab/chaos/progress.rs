@@ -1,0 +1,90 @@
+//! What a chaos run shows while it runs, on standard error.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::schedule::{Blow, Disturbance};
+
+/// A bar where there is a terminal, and a line for each blow.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+    /// Only what must not be is shown.
+    quiet: bool,
+    /// Why each rank was out of the job the last time.
+    reasons: BTreeMap<usize, String>,
+}
+
+impl Progress {
+    pub(super) fn new(kills: usize, quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(kills as u64) };
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}");
+        // The template is a constant; were it wrong, the default style would do.
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        Self { bar, quiet, reasons: BTreeMap::new() }
+    }
+
+    /// Something that takes a while begins.
+    pub(super) fn message(&self, message: &'static str) {
+        self.bar.set_message(message);
+    }
+
+    /// Something is hit.
+    pub(super) fn hit(&self, disturbance: &Disturbance) {
+        self.bar.set_message(words(disturbance));
+        self.bar.inc(1);
+    }
+
+    /// A member is out of the job.
+    pub(super) fn out(&mut self, rank: usize, reason: &str) {
+        self.reasons.insert(rank, reason.to_owned());
+    }
+
+    /// All of a blow is over.
+    pub(super) fn done(
+        &self,
+        blow: &Blow,
+        pause: Option<Duration>,
+        back: Option<Duration>,
+        lost: bool,
+        stuck: &[usize],
+    ) {
+        let what: Vec<_> = blow.disturbances.iter().map(words).collect();
+        let what = what.join(" and ");
+        let time = |name: &str, time: Option<Duration>| {
+            time.map(|time| format!("{name} {:.2} s", time.as_secs_f64()))
+        };
+        let times: Vec<_> = [time("pause", pause), time("back after", back)].into_iter().flatten().collect();
+        if lost {
+            self.failure(&format!("{what}: the job is lost{}", self.words_of_all()));
+        } else if !stuck.is_empty() {
+            self.failure(&format!("{what}: ranks {stuck:?} are stuck{}", self.words_of_all()));
+        } else if !self.quiet {
+            self.line(&format!("{what}: {}", times.join(", ")));
+        }
+    }
+
+    /// Something must not be.
+    pub(super) fn failure(&self, what: &str) {
+        self.line(&format!("FAILED: {what}"));
+    }
+
+    /// Nothing is shown any more.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    fn words_of_all(&self) -> String {
+        self.reasons.iter().map(|(rank, reason)| format!("\n  rank {rank} was out: {reason}")).collect()
+    }
+}
+
+fn words(disturbance: &Disturbance) -> String {
+    format!("{} for {:.2} s", disturbance.target, disturbance.outage.as_secs_f64())
+}

@@ -1,0 +1,169 @@
+//! What a chaos run found.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::targets::Kind;
+use crate::output;
+
+/// The JSON object. Times are in seconds.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    pub(super) topology: String,
+    /// What the switches were.
+    pub(super) switch: String,
+    pub(super) seed: u64,
+    /// How long it took, with the lab's coming and going.
+    pub(super) seconds: f64,
+    /// All-reduces, once for each member that had the sum, which was checked.
+    pub(super) checked: u64,
+    #[serde(flatten)]
+    pub(super) all: Tally,
+    /// From one sum to the next while nothing is wrong.
+    pub(super) calm_s: Spread,
+    pub(super) by_kind: BTreeMap<Kind, Tally>,
+}
+
+/// What disturbances have done.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Tally {
+    /// How many there were.
+    pub(super) kills: u64,
+    /// Sums that could not be right, or differed between members.
+    pub(super) wrong: u64,
+    pub(super) lost_jobs: u64,
+    /// Members that made no progress for too long.
+    pub(super) stuck: u64,
+    /// Of members that were not hit.
+    pub(super) pauses_s: Spread,
+    /// How long members that were hit took to be back, once what had hit them was mended.
+    pub(super) back_s: Spread,
+}
+
+/// Durations, which are shown as their median, 99th percentile and maximum.
+#[derive(Debug, Default, Clone, Serialize)]
+#[serde(into = "Summary")]
+pub(super) struct Spread(Vec<f64>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Summary {
+    median: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Spread {
+    pub(super) fn add(&mut self, duration: Duration) {
+        self.0.push(duration.as_secs_f64());
+    }
+
+    /// The least duration that as many of all, a part from 0 to 1, are at most as long as; `None` where there is none.
+    fn quantile(&self, part: f64) -> Option<f64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let rank = (sorted.len() as f64 * part).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+impl From<Spread> for Summary {
+    fn from(spread: Spread) -> Self {
+        let [median, p99, max] = [0.5, 0.99, 1.0].map(|part| spread.quantile(part));
+        Self { median, p99, max }
+    }
+}
+
+impl Report {
+    /// Changes the tally of everything, and those of kinds.
+    pub(super) fn count(&mut self, kinds: &[Kind], change: impl Fn(&mut Tally)) {
+        change(&mut self.all);
+        kinds.iter().for_each(|kind| change(self.by_kind.entry(*kind).or_default()));
+    }
+
+    /// What must not be, in words; `None` if all is well.
+    pub(super) fn failure(&self) -> Option<String> {
+        let Tally { wrong, lost_jobs, stuck, .. } = self.all;
+        let all_well = wrong == 0 && lost_jobs == 0 && stuck == 0;
+        (!all_well).then(|| {
+            format!("{wrong} sums were wrong, {lost_jobs} jobs were lost, {stuck} members were stuck")
+        })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let header =
+            ["what was hit", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];
+        let back = ["back: median", "longest"];
+        let mut table = output::number_table(&[&header[..], &back[..]].concat());
+        let tallies = self.by_kind.iter().map(|(kind, tally)| (kind.to_string(), tally));
+        for (name, tally) in tallies.chain([("all".to_owned(), &self.all)]) {
+            let counts =
+                [tally.kills, tally.wrong, tally.lost_jobs, tally.stuck].map(|count| count.to_string());
+            let pauses = Summary::from(tally.pauses_s.clone());
+            let back = Summary::from(tally.back_s.clone());
+            let times = [pauses.median, pauses.p99, pauses.max, back.median, back.max].map(seconds);
+            table.add_row(std::iter::once(name).chain(counts).chain(times));
+        }
+        let calm = Summary::from(self.calm_s.clone());
+        format!(
+            "{table}\n\
+             {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
+             pause: the longest time between two sums of a member that was not hit; back: from the mending to the\n\
+             first sum of one that was",
+            self.checked,
+            self.seconds,
+            self.topology,
+            self.switch,
+            self.seed,
+            seconds(calm.median),
+        )
+    }
+}
+
+fn seconds(time: Option<f64>) -> String {
+    time.map_or_else(|| "–".to_owned(), |time| format!("{time:.3} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spread(millis: impl IntoIterator<Item = u64>) -> Spread {
+        let mut spread = Spread::default();
+        millis.into_iter().for_each(|millis| spread.add(Duration::from_millis(millis)));
+        spread
+    }
+
+    #[test]
+    fn a_spread_is_its_median_its_99th_percentile_and_its_maximum() {
+        let json = |spread: Spread| serde_json::to_value(spread).unwrap();
+        assert_eq!(json(spread([])), json!({ "median": null, "p99": null, "max": null }));
+        assert_eq!(json(spread([7])), json!({ "median": 0.007, "p99": 0.007, "max": 0.007 }));
+        assert_eq!(json(spread((1..=200).rev())), json!({ "median": 0.1, "p99": 0.198, "max": 0.2 }));
+    }
+
+    #[test]
+    fn a_report_has_the_keys_that_programs_ask_for() {
+        let mut report = Report { topology: "t".into(), seed: 7, ..Report::default() };
+        report.count(&[Kind::Root, Kind::Link], |tally| {
+            tally.kills += 1;
+            tally.pauses_s.add(Duration::from_millis(500));
+        });
+        assert_eq!(report.failure(), None);
+        report.count(&[], |tally| tally.stuck += 1);
+        assert!(report.failure().unwrap().contains("1 members were stuck"));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(
+            (&json["kills"], &json["wrong"], &json["lost_jobs"], &json["stuck"]),
+            (&json!(1), &json!(0), &json!(0), &json!(1))
+        );
+        assert_eq!(json["pauses_s"], json!({ "median": 0.5, "p99": 0.5, "max": 0.5 }));
+        assert_eq!(json["by_kind"]["root"]["kills"], 1);
+        assert_eq!(json["by_kind"]["link"]["pauses_s"]["max"], 0.5);
+        let text = report.text();
+        assert!(text.contains("root switch") && text.contains("0.500 s"), "{text}");
+    }
+}

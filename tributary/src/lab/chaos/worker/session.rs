@@ -1,0 +1,102 @@
+//! A process's part in the job, as the agent gives it: the one place here that knows the client's API.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Run, Segment};
+
+use crate::remote::read_token;
+
+/// Which job, and through which agent.
+#[derive(Debug, Args)]
+pub(super) struct SessionArgs {
+    /// The agent's Unix socket
+    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET")]
+    socket: PathBuf,
+
+    /// The job's name
+    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
+    job: String,
+
+    /// File with the job's token
+    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
+    token_file: PathBuf,
+}
+
+/// What sums over the members of a job.
+pub(super) trait Fabric {
+    /// Replaces the values by their sum over the members, all of which ask for the same in the same order.
+    ///
+    /// # Errors
+    /// This process has no part in the job any more.
+    async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome>;
+
+    /// After others have joined: replaces the values by those of one member that was there before, on all alike.
+    ///
+    /// # Errors
+    /// As of [`sum`](Self::sum).
+    async fn synchronise(&mut self, values: &mut [f32]) -> Result<()>;
+}
+
+/// What came of a sum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The sum, over whom these say.
+    Sum(Vec<Run>),
+    /// None: members have joined, and all have to synchronise first.
+    Regroup,
+}
+
+/// A part in a job.
+#[derive(Debug)]
+pub(super) struct Session {
+    job: Job,
+    memory: Segment,
+}
+
+impl Session {
+    /// Takes part with tensors of up to so many elements; returns when the job runs.
+    ///
+    /// # Errors
+    /// No agent, no such job, or no part for this host in it.
+    pub(super) async fn open(args: &SessionArgs, elements: usize) -> Result<Self> {
+        let token = read_token(&args.token_file)?;
+        let mut job = Agent::connect(&args.socket)
+            .await?
+            .join_with(&args.job, token, JoinOptions::default().elastic())
+            .await?;
+        let memory = job.segment(elements * size_of::<f32>()).await?;
+        Ok(Self { job, memory })
+    }
+
+    /// This member's rank.
+    pub(super) fn rank(&self) -> u32 {
+        self.job.rank()
+    }
+}
+
+impl Fabric for Session {
+    async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome> {
+        self.memory.elements_mut::<f32>()?[..values.len()].copy_from_slice(values);
+        match self.job.all_reduce(&mut self.memory, operation("round", values.len())).await {
+            Ok(runs) => {
+                values.copy_from_slice(&self.memory.elements::<f32>()?[..values.len()]);
+                Ok(Outcome::Sum(runs))
+            }
+            Err(ClientError::Regroup(_)) => Ok(Outcome::Regroup),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn synchronise(&mut self, values: &mut [f32]) -> Result<()> {
+        self.memory.elements_mut::<f32>()?[..values.len()].copy_from_slice(values);
+        self.job.synchronise(&mut self.memory, operation("state", values.len())).await?;
+        values.copy_from_slice(&self.memory.elements::<f32>()?[..values.len()]);
+        Ok(())
+    }
+}
+
+fn operation(name: &str, count: usize) -> Operation<'_> {
+    Operation { name, elements: Some(0..count), ..Operation::whole::<f32>() }
+}

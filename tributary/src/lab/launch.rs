@@ -1,0 +1,105 @@
+//! How a daemon is started: written down, so that it can be started again as it was.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsStr;
+use std::net::SocketAddrV4;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// The variables that a daemon may depend on begin so.
+const VARIABLES: [&str; 4] = ["PATH", "LD_", "RUST_", "TRIBUTARY_"];
+
+/// A daemon's command line and what it needs around it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Launch {
+    /// The program, which enters the station's namespace, and its arguments.
+    command: Vec<String>,
+    /// All variables that it may depend on.
+    environment: BTreeMap<String, String>,
+    ready: Ready,
+}
+
+/// How it is found out that a daemon does its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ready {
+    /// It says so, to systemd as it thinks.
+    Notifies,
+    /// It says nothing, but takes connections then.
+    TakesConnections(SocketAddrV4),
+}
+
+impl Launch {
+    /// That of `command`, if it is started from this process.
+    ///
+    /// # Errors
+    /// It has something in it that is not UTF-8.
+    pub(super) fn of(command: &Command, ready: Ready) -> Result<Self> {
+        let text = |part: &OsStr| {
+            part.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", part.display()))
+        };
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let own = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut environment: BTreeMap<_, _> = own.filter(|(name, _)| is_relevant(name)).collect();
+        for (name, value) in command.get_envs() {
+            let name = text(name)?;
+            match value {
+                Some(value) => environment.insert(name, text(value)?),
+                None => environment.remove(&name),
+            };
+        }
+        Ok(Self { command: words.map(text).collect::<Result<_>>()?, environment, ready })
+    }
+
+    /// The same command again, whatever this process's variables are.
+    pub(super) fn command(&self) -> Command {
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .map_or(("", &[][..]), |(program, arguments)| (program.as_str(), arguments));
+        let mut command = Command::new(program);
+        command.args(arguments);
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(is_relevant) {
+                command.env_remove(name);
+            }
+        }
+        command.envs(&self.environment);
+        command
+    }
+
+    /// How it is found out that it does its work.
+    pub(super) fn ready(&self) -> Ready {
+        self.ready
+    }
+}
+
+fn is_relevant(variable: &str) -> bool {
+    VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_comes_back_as_it_was() {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", "a", "tributary", "switch", "--name", "a b"]);
+        command.env("TRIBUTARY_LAB", "lab").env_remove("PATH");
+        let launch = Launch::of(&command, Ready::Notifies).unwrap();
+        let text = serde_json::to_string(&launch).unwrap();
+        let again: Launch = serde_json::from_str(&text).unwrap();
+        assert_eq!(again, launch);
+        let rebuilt = again.command();
+        assert_eq!(rebuilt.get_program(), command.get_program());
+        assert!(rebuilt.get_args().eq(command.get_args()));
+        let variable = |name: &str| rebuilt.get_envs().find(|(found, _)| *found == name);
+        assert_eq!(variable("TRIBUTARY_LAB"), Some((OsStr::new("TRIBUTARY_LAB"), Some(OsStr::new("lab")))));
+        assert_eq!(variable("PATH"), Some((OsStr::new("PATH"), None)), "nor this process's");
+    }
+}

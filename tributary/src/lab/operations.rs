@@ -1,0 +1,221 @@
+//! What can be done to a lab that is up: daemons die and come back, cables break, machines get slow.
+
+use std::sync::mpsc;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use tokio::task::spawn_blocking;
+use tributary_lab::{CONTROLLER, Cut, Lab, Slowdown};
+
+use super::background::Background;
+use super::launch::Ready;
+use super::record::{DaemonState, Record, Slow, StationRecord};
+use super::{DEFAULT_NAME, name_option};
+use crate::daemon::{self, Stop};
+
+/// What people may call the controller's station where no node is called so.
+const CONTROLLER_ALIAS: &str = "controller";
+
+/// A station of a lab.
+#[derive(Debug, Args)]
+pub(super) struct StationArgs {
+    /// A node of the topology, or `controller`
+    node: String,
+
+    /// Which lab
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+}
+
+/// A link of a lab that is to be cut.
+#[derive(Debug, Args)]
+pub(super) struct CutArgs {
+    #[command(flatten)]
+    link: LinkArgs,
+
+    /// Take the interface down at one end, a switch's where there is one, so that the other end loses its carrier
+    #[arg(long)]
+    carrier: bool,
+}
+
+/// A link of a lab.
+#[derive(Debug, Args)]
+pub(super) struct LinkArgs {
+    /// Its two nodes in any order, as in leaf0-w3 or leaf0:w3; or an interface at one of its ends
+    link: String,
+
+    /// Which lab
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+}
+
+/// A station of a lab and how slow it is to be.
+#[derive(Debug, Args)]
+pub(super) struct SlowArgs {
+    #[command(flatten)]
+    station: StationArgs,
+
+    /// How many times longer its processes are to take: 1 (as long as ever) to 100
+    #[arg(value_parser = slowdown)]
+    factor: Slowdown,
+}
+
+fn slowdown(text: &str) -> Result<Slowdown, String> {
+    let factor = text.parse().map_err(|_| "a number is needed".to_owned())?;
+    Slowdown::new(factor).map_err(|error| error.to_string())
+}
+
+/// `tributary lab kill`.
+pub(super) fn run_kill(args: &StationArgs) -> Result<()> {
+    let lab = Lab::open(&args.name)?;
+    let station = station(&lab, &args.node);
+    let killed = kill(&lab, station)?;
+    let again = name_option(lab.name());
+    println!(
+        "{station}: process {killed} is killed; `tributary lab start{again} {}` starts it again",
+        args.node
+    );
+    Ok(())
+}
+
+/// `tributary lab start`.
+pub(super) async fn run_start(args: &StationArgs) -> Result<()> {
+    let lab = Lab::open(&args.name)?;
+    let station = station(&lab, &args.node);
+    let process = start(&lab, station).await?;
+    println!("{station}: process {process} is ready");
+    Ok(())
+}
+
+/// `tributary lab cut`.
+pub(super) fn run_cut(args: &CutArgs) -> Result<()> {
+    let lab = Lab::open(&args.link.name)?;
+    let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
+    let link = lab.cut(&args.link.link, how)?;
+    let again = name_option(lab.name());
+    println!("link {0} is cut; `tributary lab mend{again} {0}` makes it whole", link.name);
+    Ok(())
+}
+
+/// `tributary lab mend`.
+pub(super) fn run_mend(args: &LinkArgs) -> Result<()> {
+    let link = Lab::open(&args.name)?.mend(&args.link)?;
+    println!("link {} is whole", link.name);
+    Ok(())
+}
+
+/// `tributary lab slow`.
+pub(super) async fn run_slow(args: &SlowArgs) -> Result<()> {
+    let lab = Lab::open(&args.station.name)?;
+    let station = station(&lab, &args.station.node);
+    slow(&lab, station, args.factor).await?;
+    match args.factor.factor() {
+        1.0 => println!("{station}: as fast as ever"),
+        factor => println!("{station}: everything takes {factor} times as long"),
+    }
+    Ok(())
+}
+
+/// `tributary lab keep-slow`, which [`slow`] starts: slows a station down until it is stopped.
+pub(super) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
+    let mut stop = Stop::new()?;
+    let lab = Lab::open(&args.station.name)?;
+    let (station, slowdown) = (args.station.node.clone(), args.factor);
+    let (end, ended) = mpsc::channel();
+    let slowing = spawn_blocking(move || lab.slow_down(&station, slowdown, &ended));
+    daemon::ready();
+    tokio::pin!(slowing);
+    tokio::select! {
+        done = &mut slowing => Ok(done??),
+        () = stop.requested() => {
+            drop(end);
+            Ok(slowing.await??)
+        }
+    }
+}
+
+/// The station that people call so.
+fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
+    let is_alias = node == CONTROLLER_ALIAS && lab.stations().all(|station| station != node);
+    if is_alias { CONTROLLER } else { node }
+}
+
+/// Kills the daemon at a station (SIGKILL). Gives back which process it was.
+///
+/// # Errors
+/// There is no such station, or no daemon runs there.
+pub(super) fn kill(lab: &Lab, name: &str) -> Result<u32> {
+    Record::change(lab, |record| {
+        let station = record.station_mut(lab, name)?;
+        let Some(process) = running(lab, station)? else { bail!("{}", why_none_runs(lab, station)?) };
+        lab.kill(name, process)?;
+        station.process = None;
+        Ok(process)
+    })
+}
+
+/// Starts the daemon at a station as it was started before, and waits until it is ready. Gives back which process
+/// it is.
+///
+/// # Errors
+/// There is no such station, it has no daemon or that runs, or it does not get ready.
+pub(super) async fn start(lab: &Lab, name: &str) -> Result<u32> {
+    let starting = Record::change(lab, |record| {
+        let station = record.station_mut(lab, name)?;
+        if let Some(process) = running(lab, station)? {
+            bail!("the daemon of {name} runs already, as process {process}");
+        }
+        let Some(launch) = station.launch.clone() else { bail!("{}", why_none_runs(lab, station)?) };
+        record.launch(lab, name, launch)
+    })?;
+    let process = starting.process;
+    starting.ready(lab).await?;
+    Ok(process)
+}
+
+/// Lets all processes at a station take as many times longer from now on; 1 ends it.
+///
+/// # Errors
+/// There is no such station, or what slows it down cannot be started or ended.
+pub(super) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
+    let starting = Record::change(lab, |record| {
+        let folder = record.folder.clone();
+        let station = record.station_mut(lab, name)?;
+        if let Some(before) = station.slow.take() {
+            lab.end_beside(before.process)?;
+        }
+        // It may have been killed with everything stopped.
+        lab.wake(name)?;
+        let factor = slowdown.factor();
+        if factor == 1.0 {
+            return Ok(None);
+        }
+        let mut command = lab.command_beside(std::env::current_exe()?);
+        command.args(["lab", "keep-slow", "--name", lab.name(), name, &factor.to_string()]);
+        let keeper = Background::start(&folder, &format!("{name}.slow"), command, Ready::Notifies)?;
+        station.slow = Some(Slow { factor, process: keeper.process });
+        Ok(Some(keeper))
+    })?;
+    match starting {
+        Some(keeper) => keeper.ready(lab).await,
+        None => Ok(()),
+    }
+}
+
+/// The process of the daemon at a station, if it runs.
+fn running(lab: &Lab, station: &StationRecord) -> Result<Option<u32>> {
+    let up = station.state(lab)? == DaemonState::Up;
+    Ok(station.process.filter(|_| up))
+}
+
+/// For an error.
+fn why_none_runs(lab: &Lab, station: &StationRecord) -> Result<String> {
+    let (name, again) = (&station.name, name_option(lab.name()));
+    Ok(match station.state(lab)? {
+        DaemonState::None if station.daemon.is_empty() => format!("nothing runs at {name}"),
+        DaemonState::None => format!("{name} is a {}, and has no daemon", station.daemon),
+        DaemonState::Killed | DaemonState::Ended | DaemonState::Up => {
+            format!("the daemon of {name} does not run: `tributary lab start{again} {name}` starts it")
+        }
+    })
+}

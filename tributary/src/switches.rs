@@ -1,0 +1,94 @@
+//! The state of the controller's switches, for the commands that show what is known of them.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tonic::transport::Channel;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+
+use crate::remote::refused;
+
+/// All switches that the controller manages.
+///
+/// # Errors
+/// The controller's refusal.
+pub(crate) async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Switch>> {
+    let listed = client.list_switches(v1::ListSwitchesRequest {}).await.map_err(refused)?;
+    Ok(listed.into_inner().switches)
+}
+
+/// One line for each switch that is not there, and for each fault of a cable; nothing when all is well.
+pub(crate) fn remarks(switches: &[v1::Switch]) -> Vec<String> {
+    let cables = switches.iter().flat_map(|switch| switch.cable_faults.iter().cloned());
+    let mut remarks: Vec<_> = switches.iter().filter_map(remark).chain(cables).collect();
+    // A cable between two switches is told of by both.
+    remarks.dedup();
+    remarks
+}
+
+/// A line for a switch that is not there.
+pub(crate) fn remark(switch: &v1::Switch) -> Option<String> {
+    let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
+    match switch.state() {
+        v1::SwitchState::Up => None,
+        v1::SwitchState::Away => Some(format!("switch {name} has been away for {time}: {}", switch.reason)),
+        v1::SwitchState::Connecting | v1::SwitchState::Unspecified => {
+            Some(format!("switch {name} has not answered yet; it is {time} since it was first asked"))
+        }
+    }
+}
+
+/// The state in a word.
+fn state(switch: &v1::Switch) -> &'static str {
+    match switch.state() {
+        v1::SwitchState::Unspecified => "unknown",
+        v1::SwitchState::Connecting => "connecting",
+        v1::SwitchState::Up => "up",
+        v1::SwitchState::Away => "away",
+    }
+}
+
+/// A switch, for programs.
+pub(crate) fn switch_json(switch: &v1::Switch) -> Value {
+    json!({
+        "name": switch.name,
+        "node": switch.node,
+        "address": switch.address,
+        "state": state(switch),
+        "state_seconds": Duration::from_millis(switch.state_milliseconds).as_secs_f64(),
+        "reason": switch.reason,
+        "runs_our_program": switch.runs_our_program,
+        "wanted_entries": switch.wanted_entries,
+        "cable_faults": switch.cable_faults,
+    })
+}
+
+/// Milliseconds, for people.
+fn seconds(milliseconds: u64) -> String {
+    format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_switches_that_are_not_there_are_remarked_on() {
+        let switch = |name: &str, state: v1::SwitchState| v1::Switch {
+            name: name.into(),
+            state: state.into(),
+            state_milliseconds: 12_340,
+            reason: "no answer".into(),
+            ..v1::Switch::default()
+        };
+        let switches = [switch("leaf0", v1::SwitchState::Up), switch("leaf1", v1::SwitchState::Away)];
+        let away = "switch leaf1 has been away for 12.3 s: no answer".to_owned();
+        assert_eq!(remarks(&switches), std::slice::from_ref(&away));
+        let cut = || vec!["no frames get through the cable between leaf0 and leaf1".to_owned()];
+        let cut_off = switches.clone().map(|switch| v1::Switch { cable_faults: cut(), ..switch });
+        assert_eq!(remarks(&cut_off), [away, cut().remove(0)]);
+        assert_eq!(switch_json(&switches[1])["state_seconds"], 12.34);
+    }
+}

@@ -1,0 +1,95 @@
+//! Probes of cables: a small frame that switches and hosts send out of each of their ports, and that says which port
+//! that is. Whoever hears one knows what is at the other end of its cable, and that the cable works in that direction.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0..6 | destination: [`DESTINATION`], which no bridge forwards |
+//! | 6..12 | source |
+//! | 12..14 | EtherType: [`ETHER_TYPE`] |
+//! | 14..18 | [`MAGIC`] |
+//! | 18 | [`VERSION`] |
+//! | 19 | 0 |
+//! | 20..22 | node |
+//! | 22..24 | port |
+//!
+//! What follows, up to the shortest length that Ethernet allows, is 0 and not looked at.
+
+use crate::error::WireError;
+use crate::frame::MacAddr;
+use crate::ids::NodeId;
+
+/// The address of the nearest bridge (IEEE 802.1Q): a probe goes no further than to the end of its cable.
+pub const DESTINATION: MacAddr = MacAddr(0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e);
+/// The first of the EtherTypes that IEEE 802 leaves to local experiments.
+pub const ETHER_TYPE: u16 = 0x88b5;
+/// Tells our probes from other uses of that EtherType: "TPRB".
+pub const MAGIC: u32 = 0x5450_5242;
+/// Version of the format.
+pub const VERSION: u8 = 1;
+/// Length of a probe that is sent: the shortest that Ethernet allows, without the frame check sequence.
+pub const FRAME_BYTES: usize = 60;
+
+/// Where the fields are.
+mod field {
+    use std::ops::Range;
+
+    pub(super) const DESTINATION: Range<usize> = 0..6;
+    pub(super) const SOURCE: Range<usize> = 6..12;
+    pub(super) const ETHER_TYPE: Range<usize> = 12..14;
+    pub(super) const MAGIC: Range<usize> = 14..18;
+    pub(super) const VERSION: usize = 18;
+    pub(super) const NODE: Range<usize> = 20..22;
+    pub(super) const PORT: Range<usize> = 22..24;
+    pub(super) const END: usize = PORT.end;
+}
+
+/// One end of a cable: what a probe says of its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Probe {
+    /// The switch or host that has sent it, by its id in the topology.
+    pub node: NodeId,
+    /// The port that it went out of, as the topology counts them.
+    pub port: u16,
+}
+
+impl Probe {
+    /// The whole frame, from the address `source`.
+    pub fn to_frame(self, source: MacAddr) -> [u8; FRAME_BYTES] {
+        let mut frame = [0; FRAME_BYTES];
+        frame[field::DESTINATION].copy_from_slice(&DESTINATION.octets());
+        frame[field::SOURCE].copy_from_slice(&source.octets());
+        frame[field::ETHER_TYPE].copy_from_slice(&ETHER_TYPE.to_be_bytes());
+        frame[field::MAGIC].copy_from_slice(&MAGIC.to_be_bytes());
+        frame[field::VERSION] = VERSION;
+        frame[field::NODE].copy_from_slice(&self.node.get().to_be_bytes());
+        frame[field::PORT].copy_from_slice(&self.port.to_be_bytes());
+        frame
+    }
+
+    /// Reads a received frame.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] and [`WireError::Bad`]: it is something else than a probe that this version reads.
+    pub fn parse(frame: &[u8]) -> Result<Self, WireError> {
+        let Some(head) = frame.first_chunk::<{ field::END }>() else {
+            return Err(WireError::Truncated { part: "cable probe", needed: field::END, got: frame.len() });
+        };
+        expect("EtherType", number(&head[field::ETHER_TYPE]), ETHER_TYPE.into())?;
+        expect("magic of a cable probe", number(&head[field::MAGIC]), MAGIC.into())?;
+        expect("version of a cable probe", head[field::VERSION].into(), VERSION.into())?;
+        let node = NodeId::new(number(&head[field::NODE]) as u16);
+        Ok(Self {
+            node: node.ok_or(WireError::Bad { field: "node of a cable probe", value: 0 })?,
+            port: number(&head[field::PORT]) as u16,
+        })
+    }
+}
+
+/// Reads up to eight bytes.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn expect(field: &'static str, value: u64, expected: u64) -> Result<(), WireError> {
+    if value == expected { Ok(()) } else { Err(WireError::Bad { field, value }) }
+}
