@@ -44,6 +44,7 @@ pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usiz
     let mut going_on: Vec<_> = going_on.filter(|members| !members.is_empty()).collect();
     let most = going_on.iter().map(BTreeSet::len).max();
     going_on.retain(|members| Some(members.len()) == most);
+    going_on.sort_unstable();
     going_on
 }
 
