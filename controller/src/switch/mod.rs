@@ -152,8 +152,8 @@ impl Switch {
         self.held.clone()
     }
 
-    /// Orders that it be brought into this state, and kept in it. `withdraws`: the jobs whose tables are gone when
-    /// that is done.
+    /// Orders that it be brought into this state, and kept in it. `withdraws`: the generations of jobs whose tables are
+    /// gone when that is done.
     pub(crate) fn converge(&self, state: SwitchState, withdraws: Vec<GenerationKey>) -> Pending {
         let mut version = 0;
         self.desired.send_modify(|newest| {
@@ -201,7 +201,6 @@ impl Switch {
 
     /// Has it send a frame out of a port, as it is. The frame is dropped where the switch is away or too many
     /// wait; nobody is told.
-    #[allow(dead_code, reason = "for the probes of links, which are about to come")]
     pub(crate) fn packet_out(&self, port: u16, payload: Vec<u8>) {
         if self.health.borrow().is_up() && self.packets.try_send(PacketOut { port, payload }).is_err() {
             tracing::trace!(switch = self.name(), port, "a packet was dropped: too many wait");

@@ -24,7 +24,7 @@ pub(crate) struct Desired {
     /// Counts the states that were ever desired of this switch.
     pub(super) version: u64,
     pub(super) state: SwitchState,
-    /// Jobs that are over, and have no tables in this state.
+    /// Generations that are over, and have no tables in this state.
     pub(crate) withdraws: Vec<GenerationKey>,
 }
 
@@ -88,25 +88,27 @@ impl Patience {
     /// Returns when it makes no sense to wait any longer, and says why.
     pub(super) async fn lost(&mut self) -> SwitchError {
         loop {
-            let (error, end) = match &*self.health.borrow_and_update() {
-                SwitchHealth::Away { since, reason } => {
-                    let away = |reason: &String| SwitchError::Away {
-                        switch: self.switch.clone(),
-                        seconds: since.elapsed().as_secs(),
-                        reason: reason.clone(),
-                    };
-                    (away(reason), self.deadline.min(*since + GRACE))
-                }
-                SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => {
-                    let (switch, seconds) = (self.switch.clone(), self.given.as_secs_f64());
-                    (SwitchError::Slow { switch, seconds }, self.deadline)
-                }
+            let end = match &*self.health.borrow_and_update() {
+                SwitchHealth::Away { since, .. } => self.deadline.min(*since + GRACE),
+                SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => self.deadline,
             };
             tokio::select! {
-                () = tokio::time::sleep_until(end) => return error,
+                () = tokio::time::sleep_until(end) => return self.error(),
                 changed = self.health.changed() => if changed.is_err() {
                     return SwitchError::Stopped { switch: self.switch.clone() };
                 },
+            }
+        }
+    }
+
+    fn error(&self) -> SwitchError {
+        let switch = self.switch.clone();
+        match &*self.health.borrow() {
+            SwitchHealth::Away { since, reason } => {
+                SwitchError::Away { switch, seconds: since.elapsed().as_secs(), reason: reason.clone() }
+            }
+            SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => {
+                SwitchError::Slow { switch, seconds: self.given.as_secs_f64() }
             }
         }
     }
