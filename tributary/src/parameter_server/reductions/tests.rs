@@ -166,7 +166,7 @@ async fn a_member_that_goes_and_a_group_that_is_given_up_early_end_the_job() {
     assert_eq!(heard.recv().await, Some(GroupEvent::Live));
     drop(members.pop());
     let reason = reason(&mut heard).await;
-    assert!(reason.contains("\"w1\""), "{reason}");
+    assert!(reason.contains("w1 is gone"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
