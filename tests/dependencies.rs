@@ -9,10 +9,11 @@ use std::path::Path;
 use toml::Table;
 
 /// Rows from the top down: a crate uses only crates in rows below its own.
-const ROWS: [&[&str]; 6] = [
+const ROWS: [&[&str]; 7] = [
     &["tributary"],
+    &["demo"],
     &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer"],
-    &["ps"],
+    &["cli", "ps"],
     &["api", "transport", "certs", "p4runtime", "planner", "protocol", "link", "codec", "lab"],
     &["topology"],
     &["wire"],

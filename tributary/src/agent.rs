@@ -12,8 +12,8 @@ use tributary_protocol::Timers;
 use crate::daemon::{self, DaemonArgs, Stop};
 use crate::member::{Member, MemberSettings, Trade, be_welcomed};
 use crate::metrics::{self, Page, labels};
-use crate::options::DEFAULT_SOCKET;
 use crate::server;
+use tributary_cli::options::DEFAULT_SOCKET;
 
 /// The agent's options.
 pub(crate) type Settings = MemberSettings<AgentArgs>;

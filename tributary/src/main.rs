@@ -7,15 +7,12 @@ mod certs;
 mod controller;
 mod counters;
 mod daemon;
-mod demo;
 mod files;
 mod jobs;
 mod lab;
 mod member;
 mod metrics;
 mod named;
-mod options;
-mod output;
 mod parameter_server;
 mod picture;
 mod plan;
@@ -23,7 +20,6 @@ mod ps;
 mod remote;
 mod server;
 mod switch;
-mod switches;
 mod tls;
 mod topology;
 
@@ -51,7 +47,7 @@ enum Command {
     /// Runs the controller: it plans jobs and sets up the switches for them
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
-    Demo(demo::DemoArgs),
+    Demo(tributary_demo::DemoArgs),
     Jobs(jobs::JobsArgs),
     Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
@@ -74,7 +70,7 @@ fn main() -> ExitCode {
         Command::Certs(args) => certs::run(args),
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => tributary_demo::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Plan(args) => plan::run(args),

@@ -3,14 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use tonic::Status;
 use tonic::transport::Channel;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_transport::Remote;
 
 use crate::tls::ClientTlsArgs;
+
+pub(crate) use tributary_cli::controller::{connect, refused};
 
 /// Where the controller listens, and is looked for, unless told otherwise: the TCP port with the number of
 /// the INA packets' UDP port.
@@ -41,20 +42,6 @@ impl ControllerArgs {
     pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
         connect(&Remote::controller(&self.controller, self.tls.load()?)?).await
     }
-}
-
-/// A connection to a controller.
-///
-/// # Errors
-/// Nobody answers there, or one of the two does not trust the other.
-pub(crate) async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
-    Ok(ControllerClient::new(controller.connect().await?))
-}
-
-/// The controller's words, without what gRPC puts around them.
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(crate) fn refused(status: Status) -> anyhow::Error {
-    anyhow!("{}", status.message())
 }
 
 /// Reads a job's token from a file that `tributary jobs create` wrote.

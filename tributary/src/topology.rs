@@ -9,8 +9,8 @@ use clap::Args;
 use serde::Serialize;
 use tributary_topology::{End, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate};
 
-use crate::options::load_topology;
-use crate::output;
+use tributary_cli::options::load_topology;
+use tributary_cli::output;
 
 /// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every
 /// other command has them. Nothing runs.

@@ -24,8 +24,8 @@ use quantised::Quantised;
 use report::{Quantisation, Report, Timing};
 
 use crate::daemon::WrongUse;
-use crate::options::DEFAULT_SOCKET;
 use crate::remote::read_token;
+use tributary_cli::options::DEFAULT_SOCKET;
 
 /// Reduces over all members of a job, through the agent of this host, and says how long it took.
 ///

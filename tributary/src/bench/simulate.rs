@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use tributary_protocol::Downlink;
 use tributary_sim::{Scenario, Sweep, sweep, table};
 
-use crate::options::{self, probability, size, window};
+use tributary_cli::options::{self, probability, size, window};
 
 const BYTES_PER_ELEMENT: u64 = 4;
 const SPINNER_TICK: Duration = Duration::from_millis(100);

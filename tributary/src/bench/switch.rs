@@ -13,8 +13,8 @@ use tributary_controller::built_in_slots;
 use tributary_lab::SwitchProgram;
 
 use crate::daemon::{Stop, WrongUse};
-use crate::options::window;
-use crate::output::number_table;
+use tributary_cli::options::window;
+use tributary_cli::output::number_table;
 
 const SPINNER_TICK: Duration = Duration::from_millis(100);
 

@@ -11,8 +11,8 @@ use tributary_topology::Topology;
 
 use super::folder::{CA, Folder};
 use crate::daemon::WrongUse;
-use crate::output;
 use crate::tls::DEFAULT_OPERATOR;
+use tributary_cli::output;
 
 /// The controller's files, whatever it is called.
 const CONTROLLER: &str = "controller";

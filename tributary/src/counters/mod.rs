@@ -16,7 +16,7 @@ use tributary_api::v1::controller_client::ControllerClient;
 use reading::Reading;
 
 use crate::remote::{ControllerArgs, refused};
-use crate::switches;
+use tributary_cli::switches;
 
 /// Shows the switches' counters: packets of each job by what became of them, and frames of each port
 #[derive(Debug, Args)]

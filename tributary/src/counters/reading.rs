@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tributary_api::v1;
 
-use crate::switches::switch_json;
+use tributary_cli::switches::switch_json;
 
 /// Packets and bytes: so many, or so many a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

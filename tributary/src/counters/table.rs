@@ -6,8 +6,8 @@ use std::fmt::Write;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::reading::{Count, Counts, Reading, SwitchReading};
-use crate::output::number_table;
-use crate::switches;
+use tributary_cli::output::number_table;
+use tributary_cli::switches;
 
 /// What becomes of a job's packet, in the order of its way through a switch; what else is counted follows.
 const ORDER: [&str; 8] =

@@ -11,8 +11,8 @@ use tributary_api::v1;
 
 use super::list::plan_json;
 use crate::files::{self, Readers};
-use crate::options::{Aggregation, Downlink, window};
 use crate::remote::{ControllerArgs, refused};
+use tributary_cli::options::{Aggregation, Downlink, window};
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {

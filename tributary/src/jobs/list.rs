@@ -5,9 +5,9 @@ use indicatif::HumanCount;
 use serde_json::{Value, json};
 use tributary_api::v1;
 
-use crate::output;
 use crate::remote::{ControllerArgs, refused};
-use crate::switches;
+use tributary_cli::output;
+use tributary_cli::switches;
 
 pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     let mut client = controller.connect().await?;

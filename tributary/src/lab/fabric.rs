@@ -13,7 +13,7 @@ use super::job::{self, JobOptions};
 use super::launch::{Launch, Ready};
 use super::record::Record;
 use crate::daemon::Stop;
-use crate::options::{Aggregation, Downlink, probability, window};
+use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
 /// The controller reads this copy: the user may change the original, and a relative path is relative to
 /// this process's folder.

@@ -14,8 +14,8 @@ use tributary_transport::Remote;
 
 use super::record::Record;
 use crate::jobs::write_token;
-use crate::options::{Aggregation, Downlink};
 use crate::remote::{self, read_token, refused};
+use tributary_cli::options::{Aggregation, Downlink};
 
 /// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use tributary_topology::{NodeKey, Topology};
 use super::background::{Background, log_file};
 use super::launch::Launch;
 use super::{DEFAULT_NAME, job::JobOptions, name_option};
-use crate::output;
+use tributary_cli::output;
 
 /// Written when all is up: a lab without it was left by a crash.
 const FILE: &str = "fabric.json";

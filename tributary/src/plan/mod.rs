@@ -1,6 +1,5 @@
 //! `tributary plan`: a job's tree on a topology, before anything runs.
 
-mod drawing;
 mod layout;
 mod picture;
 mod table;
@@ -16,10 +15,9 @@ use tributary_planner::{FabricState, JobRequest, Plan, plan};
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
 
-use crate::options::{Aggregation, Downlink, load_topology, size, window};
 use crate::picture::PictureFile;
-
-pub(crate) use drawing::drawing;
+use tributary_cli::drawing::drawing;
+use tributary_cli::options::{Aggregation, Downlink, load_topology, size, window};
 
 /// Shows the aggregation tree of a job on a topology: who adds up, the hop stacks, the bytes on every link
 /// and the expected speed-up. Nothing runs.

@@ -7,10 +7,10 @@ use svg::{Document, Node};
 use tributary_planner::{Plan, SwitchRole};
 use tributary_topology::{Link, LinkKey, NodeKey, Topology, format_rate};
 
-use super::drawing::role;
 use super::layout::Layout;
 use super::table::{LinkPair, bytes, job, pairs, worth};
 use crate::picture::{FAINT, INK, OURS, page, text};
+use tributary_cli::drawing::role;
 
 const COLUMN: f64 = 128.0;
 const ROW: f64 = 128.0;

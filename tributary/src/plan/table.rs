@@ -8,7 +8,7 @@ use tributary_planner::{Aggregation, Downlink, LinkTraffic, Plan};
 use tributary_topology::{LinkKey, Topology, format_rate};
 use tributary_wire::Hop;
 
-use crate::output;
+use tributary_cli::output;
 
 /// What is planned.
 pub(crate) fn headline(topology: &Topology, plan: &Plan) -> String {

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use comfy_table::Table;
 use serde::Serialize;
 
-use crate::output::number_table;
+use tributary_cli::output::number_table;
 
 /// A figure and its limit.
 #[derive(Debug, Clone, Serialize)]

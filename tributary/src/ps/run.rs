@@ -14,8 +14,8 @@ use super::experiment::{self, Experiment, Outcome};
 use super::options::{self, Policy};
 use super::timeline;
 use crate::daemon::WrongUse;
-use crate::output::number_table;
 use crate::picture::PictureFile;
+use tributary_cli::output::number_table;
 
 /// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
 /// process, real gradients over real TCP on loopback, for a given time.

@@ -25,9 +25,9 @@ use tributary_bench::comparison::{Case, Contender, Report};
 use tributary_topology::parse_rate;
 
 use crate::daemon::{Stop, WrongUse};
-use crate::options::{probability, size};
 use crate::picture::{PngError, png};
 use baseline::Baselines;
+use tributary_cli::options::{probability, size};
 
 /// As what the results are written to the folder of `--out`.
 const FILE: &str = "allreduce";

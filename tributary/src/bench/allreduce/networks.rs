@@ -12,7 +12,7 @@ use tributary_topology::{Topology, format_rate};
 
 use crate::daemon::Stop;
 use crate::lab::{FabricArgs, Record, up_fabric};
-use crate::options::topology_text;
+use tributary_cli::options::topology_text;
 
 /// A topology file, of which variants are made.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use tributary_bench::comparison::{Contender, Gate, Report, Row};
 use tributary_topology::format_rate;
 
-use crate::output::number_table;
+use tributary_cli::output::number_table;
 
 /// Everything that was found out.
 pub(super) fn text(report: &Report) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::targets::Kind;
-use crate::output;
+use tributary_cli::output;
 
 /// The JSON object. Times are in seconds.
 #[derive(Debug, Default, Serialize)]

@@ -16,8 +16,8 @@ use tributary_transport::Remote;
 use tributary_wire::MacAddr;
 
 use super::*;
-use crate::demo::fabric::Fabric;
 use crate::remote::connect;
+use tributary_demo::Fabric;
 
 const WORKERS: [&str; 2] = ["w0", "w1"];
 const LENGTH: usize = 1000;

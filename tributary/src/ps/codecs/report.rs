@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::candidates::{CASQ, F32, UNIFORM};
 use super::measure::Measured;
-use crate::output::number_table;
 use crate::ps::gates::{self, Gate};
+use tributary_cli::output::number_table;
 
 /// How many times smaller CASQ's codes are at least.
 const LEAST_RATIO: f64 = 13.0;

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::output::number_table;
 use crate::ps::experiment::Outcome;
 use crate::ps::gates::{self, Gate};
 use crate::ps::options::Policy;
+use tributary_cli::output::number_table;
 
 /// Adaptive synchronisation's staleness, relative to the asynchronous policy's, at most.
 const MOST_STALENESS: f64 = 0.65;

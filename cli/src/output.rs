@@ -4,14 +4,14 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 /// A table with a header, and everything to the left.
-pub(crate) fn table(header: &[&str]) -> Table {
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY).set_header(header);
     table
 }
 
 /// A table whose columns are numbers, all but the first.
-pub(crate) fn number_table(header: &[&str]) -> Table {
+pub fn number_table(header: &[&str]) -> Table {
     let mut table = table(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -7,13 +7,13 @@ use clap::Args;
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_trainer::Training;
 
-use crate::options::{Aggregation, Downlink, probability, window};
+use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
 /// Trains a small network over a multi-hop aggregation tree, all in this process: embedded switches that
 /// run the compiled P4 program, the controller that sets them up over P4Runtime, the aggregation server
 /// and the workers.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct DemoArgs {
+pub struct DemoArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: Option<PathBuf>,

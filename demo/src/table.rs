@@ -7,8 +7,8 @@ use indicatif::{HumanBytes, HumanCount};
 use tributary_api::v1::SwitchCounters;
 use tributary_planner::Traffic;
 
-use super::report::Report;
-use crate::output::number_table;
+use crate::report::Report;
+use tributary_cli::output::number_table;
 
 /// The job's counters worth a column, in the order of a packet's way through a switch.
 const REASONS: [&str; 9] = [

@@ -15,10 +15,10 @@ const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml"
 const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 
 /// Where the agent of this host listens for training processes.
-pub(crate) const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
+pub const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
 
 /// The text of the topology in `file`, or of the built-in one, and what errors call it.
-pub(crate) fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
+pub fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
     match file {
         Some(file) => Ok((fs::read_to_string(file)?, file.display().to_string())),
         None => Ok((DEFAULT_TOPOLOGY.to_owned(), DEFAULT_TOPOLOGY_NAME.to_owned())),
@@ -26,7 +26,7 @@ pub(crate) fn topology_text(file: Option<&Path>) -> io::Result<(String, String)>
 }
 
 /// The topology in `file`, or the built-in one.
-pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
+pub fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
     match file {
         Some(file) => Topology::load(file),
         None => Topology::parse(DEFAULT_TOPOLOGY, DEFAULT_TOPOLOGY_NAME),
@@ -34,7 +34,7 @@ pub(crate) fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyErr
 }
 
 /// Parses the probability that a link loses a frame.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
+pub fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         // With every frame lost nothing would ever finish.
         Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
@@ -43,7 +43,7 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
 }
 
 /// Parses a gradient's size.
-pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
+pub fn size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(size),
         _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
@@ -51,7 +51,7 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
 }
 
 /// Parses a job's window.
-pub(crate) fn window(text: &str) -> Result<u32, String> {
+pub fn window(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(window) if window.is_power_of_two() => Ok(window),
         _ => Err("a power of two is needed, such as 256".to_owned()),
@@ -61,7 +61,7 @@ pub(crate) fn window(text: &str) -> Result<u32, String> {
 /// Where gradients are added up on their way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Aggregation {
+pub enum Aggregation {
     /// At every switch where it saves bytes
     Tree,
     /// At the workers' first switches only
@@ -73,7 +73,7 @@ pub(crate) enum Aggregation {
 /// How results come back to the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Downlink {
+pub enum Downlink {
     /// The server sends each result once
     Multicast,
     /// The server sends each result to every worker

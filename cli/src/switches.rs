@@ -8,19 +8,19 @@ use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 
-use crate::remote::refused;
+use crate::controller::refused;
 
 /// All switches that the controller manages.
 ///
 /// # Errors
 /// The controller's refusal.
-pub(crate) async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Switch>> {
+pub async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Switch>> {
     let listed = client.list_switches(v1::ListSwitchesRequest {}).await.map_err(refused)?;
     Ok(listed.into_inner().switches)
 }
 
 /// One line for each switch that is not there, and for each fault of a cable; nothing when all is well.
-pub(crate) fn remarks(switches: &[v1::Switch]) -> Vec<String> {
+pub fn remarks(switches: &[v1::Switch]) -> Vec<String> {
     let cables = switches.iter().flat_map(|switch| switch.cable_faults.iter().cloned());
     let mut remarks: Vec<_> = switches.iter().filter_map(remark).chain(cables).collect();
     // A cable between two switches is told of by both.
@@ -29,7 +29,7 @@ pub(crate) fn remarks(switches: &[v1::Switch]) -> Vec<String> {
 }
 
 /// A line for a switch that is not there.
-pub(crate) fn remark(switch: &v1::Switch) -> Option<String> {
+pub fn remark(switch: &v1::Switch) -> Option<String> {
     let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
     match switch.state() {
         v1::SwitchState::Up => None,
@@ -51,7 +51,7 @@ fn state(switch: &v1::Switch) -> &'static str {
 }
 
 /// A switch, for programs.
-pub(crate) fn switch_json(switch: &v1::Switch) -> Value {
+pub fn switch_json(switch: &v1::Switch) -> Value {
     json!({
         "name": switch.name,
         "node": switch.node,

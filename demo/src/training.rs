@@ -9,8 +9,8 @@ use tributary_host_agent::AgentError;
 use tributary_protocol::{AllReduce, GradientData, Sums};
 use tributary_trainer::{Digits, Learner, Model, PARAMETERS, Share, Training};
 
-use super::judge::{Exchange, Verdict};
-use super::members::Worker;
+use crate::judge::{Exchange, Verdict};
+use crate::members::Worker;
 
 /// Rounds that workers may be ahead of the judge.
 const ROUNDS_AHEAD: usize = 2;

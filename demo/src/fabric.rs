@@ -9,7 +9,7 @@ use tributary_link::{FramePort, InProcessPort, LinkConfig, LinkMeter, link};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
 use tributary_topology::{End, LinkKey, NodeKey, Topology};
 
-use super::report::Bytes;
+use crate::report::Bytes;
 
 /// Frames that a link holds in each direction: more than all windows that can meet on it, so that only
 /// `--loss` loses any.
@@ -18,7 +18,7 @@ const QUEUE_FRAMES: usize = 8192;
 const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";
 
 /// A running network.
-pub(crate) struct Fabric {
+pub struct Fabric {
     switches: Vec<(NodeKey, RunningSwitch)>,
     host_ports: HashMap<NodeKey, InProcessPort>,
     meters: Vec<(LinkKey, LinkMeter)>,
@@ -29,7 +29,7 @@ impl Fabric {
     ///
     /// # Errors
     /// A P4Runtime address cannot be listened on, or the process is out of resources.
-    pub(crate) async fn start(topology: &Topology, loss: f64, seed: u64) -> Result<Self> {
+    pub async fn start(topology: &Topology, loss: f64, seed: u64) -> Result<Self> {
         let mut ports: HashMap<NodeKey, Vec<(u16, InProcessPort)>> = HashMap::new();
         let mut meters = Vec::new();
         for (number, (key, ends)) in (0..).zip(topology.links()) {
@@ -63,7 +63,7 @@ impl Fabric {
     }
 
     /// Where a controller finds each switch.
-    pub(crate) fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
+    pub fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
         let address = |(key, switch): &(NodeKey, RunningSwitch)| {
             let node = &topology[*key];
             let address = switch.p4runtime_addr().to_string();
@@ -73,7 +73,7 @@ impl Fabric {
     }
 
     /// The port of a host, for its agent; once.
-    pub(crate) fn take_host_port(&mut self, host: NodeKey) -> Option<InProcessPort> {
+    pub fn take_host_port(&mut self, host: NodeKey) -> Option<InProcessPort> {
         self.host_ports.remove(&host)
     }
 
@@ -96,7 +96,7 @@ impl Fabric {
     }
 
     /// Stops every switch.
-    pub(crate) async fn stop(self) -> Result<()> {
+    pub async fn stop(self) -> Result<()> {
         for (_, switch) in self.switches {
             switch.stop().await?;
         }

@@ -4,7 +4,7 @@ use termtree::Tree;
 use tributary_planner::{Plan, SwitchRole};
 
 /// Draws the tree from the server down, with what each node does.
-pub(crate) fn drawing(plan: &Plan) -> String {
+pub fn drawing(plan: &Plan) -> String {
     let server = &plan.server;
     let mut root = Tree::new(format!("{}  finishes {}", server.name, streams(server.fan_in.into())));
     if let Some(top) = plan.switches.iter().find(|switch| switch.up.key == server.key) {
@@ -25,7 +25,7 @@ fn branch(plan: &Plan, switch: &SwitchRole) -> Tree<String> {
 }
 
 /// What a switch does, in words.
-pub(crate) fn role(switch: &SwitchRole) -> String {
+pub fn role(switch: &SwitchRole) -> String {
     match (switch.programmable, switch.aggregate) {
         (true, true) => format!("adds up {}", switch.fan_in),
         (true, false) => "passes on".to_owned(),

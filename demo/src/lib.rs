@@ -4,7 +4,7 @@
 //! join through the controller's API, and trainers all-reduce their gradients through the workers' agents.
 
 mod args;
-pub(crate) mod fabric;
+mod fabric;
 mod judge;
 mod members;
 mod report;
@@ -19,19 +19,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Runtime;
 use tributary_trainer::{Digits, PARAMETERS, Training, train_on_one_machine};
 
-pub(crate) use args::DemoArgs;
+pub use args::DemoArgs;
+pub use fabric::Fabric;
 use report::Report;
 use session::{Measured, Session};
 use training::Outcome;
 
-use crate::options::load_topology;
-use crate::plan::drawing;
+use tributary_cli::drawing::drawing;
+use tributary_cli::options::load_topology;
 
 /// Runs the demo and prints what it found.
 ///
 /// # Errors
 /// Wrong input, something that cannot start, or an all-reduce that failed.
-pub(crate) fn run(args: &DemoArgs) -> Result<()> {
+pub fn run(args: &DemoArgs) -> Result<()> {
     let topology = load_topology(args.topology.as_deref())?;
     let Ok(workers) = u16::try_from(topology.workers().len()) else { bail!("65,535 workers are the most") };
     let training = Training::new(workers, args.rounds, args.seed)?;

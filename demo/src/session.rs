@@ -14,11 +14,11 @@ use tributary_topology::Topology;
 use tributary_trainer::PARAMETERS;
 use tributary_transport::Remote;
 
-use super::DemoArgs;
-use super::fabric::Fabric;
-use super::members::Members;
-use super::report::{Bound, Bytes, Slots};
-use crate::{remote, switches};
+use crate::DemoArgs;
+use crate::fabric::Fabric;
+use crate::members::Members;
+use crate::report::{Bound, Bytes, Slots};
+use tributary_cli::{controller as remote, switches};
 
 const JOB: &str = "demo";
 /// A switch that takes longer for one order has a defect.
@@ -26,32 +26,32 @@ const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
 /// A running fabric, and the job on it.
-pub(super) struct Session {
+pub(crate) struct Session {
     topology: Topology,
     fabric: Fabric,
     controller: RunningController,
     client: ControllerClient<Channel>,
     token: Vec<u8>,
-    pub(super) members: Members,
+    pub(crate) members: Members,
     plan: Plan,
 }
 
 /// What a session has measured, of all rounds together.
-pub(super) struct Measured {
-    pub(super) bytes: Bytes,
-    pub(super) retransmissions: u64,
-    pub(super) slots: Slots,
-    pub(super) counters: Vec<v1::SwitchCounters>,
+pub(crate) struct Measured {
+    pub(crate) bytes: Bytes,
+    pub(crate) retransmissions: u64,
+    pub(crate) slots: Slots,
+    pub(crate) counters: Vec<v1::SwitchCounters>,
     /// What was expected of one round.
-    pub(super) expected: Expectation,
+    pub(crate) expected: Expectation,
 }
 
 /// What the planner says of one all-reduce.
-pub(super) struct Expectation {
+pub(crate) struct Expectation {
     /// The least that links have to carry.
-    pub(super) bound: Bound,
+    pub(crate) bound: Bound,
     /// What they carry without aggregation in the network.
-    pub(super) plain: Traffic,
+    pub(crate) plain: Traffic,
 }
 
 impl Session {
@@ -59,7 +59,7 @@ impl Session {
     ///
     /// # Errors
     /// Whatever cannot start, in the words of the part that refused.
-    pub(super) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
+    pub(crate) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
         let mut fabric = Fabric::start(&topology, args.loss, args.seed).await?;
         let controller = Controller::start(ControllerConfig {
             switches: fabric.switch_addresses(&topology),
@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// The job's plan, as the controller has it.
-    pub(super) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
@@ -110,7 +110,7 @@ impl Session {
     ///
     /// # Errors
     /// A switch or the controller does not answer.
-    pub(super) async fn finish(mut self) -> Result<Measured> {
+    pub(crate) async fn finish(mut self) -> Result<Measured> {
         let counters =
             self.client.get_counters(v1::GetCountersRequest::default()).await?.into_inner().switches;
         let stale = counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
