@@ -92,10 +92,12 @@ class Bmv2Switch(ProgrammableSwitch):
             )
 
     def command(self) -> list[str]:
-        command = [self.PROGRAM, "--no-p4", "--device-id", str(self.device_id), "--thrift-port", "0"]
+        command = [self.PROGRAM, "--no-p4", "--device-id", str(self.device_id)]
+        if "--thrift-port" in self._help():
+            command += ["--thrift-port", "0"]
         for port, interface in self.data_ports():
             command += ["-i", f"{port}@{interface}"]
-        if self._has_notifications():
+        if "--notifications-addr" in self._help():
             # Its default is in /tmp, the same for every switch of that id on the machine.
             command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
         command += ["--", "--cpu-port", str(CPU_PORT)]
@@ -103,10 +105,9 @@ class Bmv2Switch(ProgrammableSwitch):
 
     @classmethod
     @functools.cache
-    def _has_notifications(cls) -> bool:
-        """A BMv2 that was built without nanomsg does not know the option. Asked once, and not for each switch."""
-        said = subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False)
-        return "--notifications-addr" in said.stdout
+    def _help(cls) -> str:
+        """Its options, which depend on how it was built: with nanomsg, with Thrift. Asked once, and not for each switch."""
+        return subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False).stdout
 
     def wait_until_ready(self) -> None:
         """It says nothing when it is ready, but takes connections then."""

@@ -14,6 +14,8 @@ use crate::lab::Lab;
 pub(crate) const PROGRAM: &str = "simple_switch_grpc";
 /// Where it publishes events by nanomsg. A BMv2 that was built without nanomsg does not know the option.
 const NOTIFICATIONS: &str = "--notifications-addr";
+/// Its second control port. A BMv2 that was built without Thrift does not know the option.
+const THRIFT_PORT: &str = "--thrift-port";
 
 /// Where the PATH has it.
 pub(crate) fn find() -> Option<PathBuf> {
@@ -29,11 +31,14 @@ pub(crate) fn command(
     p4runtime: SocketAddrV4,
 ) -> Result<Command, LabError> {
     let mut command = lab.command(station, PROGRAM)?;
-    command.args(["--no-p4", "--thrift-port", "0", "--device-id", &device_id.to_string()]);
+    command.args(["--no-p4", "--device-id", &device_id.to_string()]);
+    if knows(THRIFT_PORT) {
+        command.args([THRIFT_PORT, "0"]);
+    }
     for interface in lab.interfaces(station)? {
         command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
     }
-    if *HAS_NOTIFICATIONS {
+    if knows(NOTIFICATIONS) {
         // Its default is in /tmp, the same for every switch of that id on the machine.
         let socket = lab.folder().join(format!("{station}.ipc"));
         command.arg(NOTIFICATIONS).arg(format!("ipc://{}", socket.display()));
@@ -42,9 +47,13 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Asked once, and not for each switch.
-static HAS_NOTIFICATIONS: LazyLock<bool> = LazyLock::new(|| {
-    let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
-    // One that cannot be started is found out when the switch is.
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(NOTIFICATIONS))
-});
+/// Whether the BMv2 of this machine has the option.
+fn knows(option: &str) -> bool {
+    /// Asked once, and not for each switch.
+    static HELP: LazyLock<String> = LazyLock::new(|| {
+        let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
+        // One that cannot be started is found out when the switch is.
+        help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned()).unwrap_or_default()
+    });
+    HELP.contains(option)
+}

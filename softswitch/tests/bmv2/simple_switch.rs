@@ -62,9 +62,12 @@ impl SimpleSwitch {
 
     fn with_options(device_id: u64, switch_options: Vec<String>, target_options: &[String]) -> Self {
         let address = own_address();
-        // Its other control port is open to everyone and 9090 unless told otherwise: a second switch would end.
-        let mut arguments = ["--no-p4", "--thrift-port", "0", "--device-id"].map(str::to_owned).to_vec();
+        let mut arguments = ["--no-p4", "--device-id"].map(str::to_owned).to_vec();
         arguments.push(device_id.to_string());
+        if has_thrift() {
+            // Its other control port is open to everyone and 9090 unless told otherwise: a second switch would end.
+            arguments.extend(["--thrift-port", "0"].map(str::to_owned));
+        }
         arguments.extend(switch_options);
         arguments.extend(["--", "--cpu-port", CPU_PORT, "--grpc-server-addr"].map(str::to_owned));
         arguments.push(address.to_string());
@@ -100,6 +103,12 @@ impl Drop for SimpleSwitch {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Whether it was built with Thrift; it refuses the option otherwise.
+fn has_thrift() -> bool {
+    let help = Command::new(PROGRAM).arg("--help").output().unwrap();
+    String::from_utf8_lossy(&help.stdout).contains("--thrift-port")
 }
 
 fn spawn(arguments: &[String]) -> Child {
