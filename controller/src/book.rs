@@ -341,6 +341,7 @@ impl Book {
                 changed: self.health.changed(),
                 attending: &|host| self.hosts.attends(host),
                 serving: &|host| self.hosts.serves(host),
+                stalled: self.progress.is_stalled(&job.record.name, now),
                 now,
             },
         )

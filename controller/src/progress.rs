@@ -6,6 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_api::v1::JobProgress;
 
+/// A process that has waited so long for a result, without any that came, waits for somebody who is not there: most
+/// operations get results all the time.
+const STALL: Duration = Duration::from_millis(700);
+/// What a host has told longer ago says nothing of the present.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// What is known of each job's processes, by the job's name and the host.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(BTreeMap<(String, String), Told>);
@@ -34,6 +40,11 @@ impl Progress {
             };
             self.0.insert((job.job.clone(), host.to_owned()), told);
         }
+    }
+
+    /// Whether a process of the job waits for somebody who is not there.
+    pub(crate) fn is_stalled(&self, job: &str, now: Instant) -> bool {
+        self.of(job).any(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH)
     }
 
     /// What each host has told of a job.

@@ -17,6 +17,11 @@ const GONE_PATIENCE: Duration = Duration::from_millis(150);
 /// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
 /// second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
+/// The same while others wait for a result without getting any: whoever is missing may have died while there was no
+/// controller to see it.
+const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
+/// How soon it is looked again whether they do.
+const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
 /// die are rebooted.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
@@ -34,6 +39,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) attending: &'a dyn Fn(&str) -> bool,
     /// Hosts whose daemons could serve.
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
+    /// Processes of the job wait for a result, and nothing comes.
+    pub(crate) stalled: bool,
     pub(crate) now: Instant,
 }
 
@@ -324,13 +331,29 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
         return Presence::Gone;
     };
     let Some(gone) = attendee.gone else { return Presence::Here };
-    let patience = match attendee.session {
-        0 => TAKE_UP_PATIENCE,
-        _ if (around.attending)(&attendee.host) => AWAY_PATIENCE,
-        _ => GONE_PATIENCE,
-    };
+    if attendee.session == 0 {
+        return taken_up(gone, job.record.terms.rigid, around.stalled, around.now);
+    }
+    let patience = if (around.attending)(&attendee.host) { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
+}
+
+/// Whether somebody is there who has not come to this controller yet, which found the job on its disk at `since`. A rigid
+/// job would be lost with him: it has all the time.
+fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
+    let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
+    if now >= latest {
+        Presence::Gone
+    } else if is_rigid {
+        Presence::Away(latest)
+    } else if now < soonest {
+        Presence::Away(soonest)
+    } else if is_stalled {
+        Presence::Gone
+    } else {
+        Presence::Away(latest.min(now + STALL_INTERVAL))
+    }
 }
 
 /// What of the present tree is dead, in words.
@@ -351,4 +374,23 @@ fn broken_part(job: &Job, around: &Surroundings<'_>) -> Option<String> {
 
 fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {
     hosts.map(|host| topology[host].name.clone()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_not_come_to_a_new_controller_is_given_up_soon_where_others_wait() {
+        let since = Instant::now();
+        let at = |seconds| since + Duration::from_secs_f64(seconds);
+        let presence = |is_rigid, is_stalled, seconds| taken_up(since, is_rigid, is_stalled, at(seconds));
+        assert_eq!(presence(false, true, 1.0), Presence::Away(at(1.8)));
+        assert_eq!(presence(false, true, 2.0), Presence::Gone);
+        assert_eq!(presence(false, false, 2.0), Presence::Away(at(2.2)), "it is looked again soon");
+        assert_eq!(presence(false, false, 7.9), Presence::Away(at(8.0)));
+        assert_eq!(presence(false, false, 8.0), Presence::Gone);
+        assert_eq!(presence(true, true, 2.0), Presence::Away(at(8.0)), "a rigid job would be lost with it");
+        assert_eq!(presence(true, true, 8.0), Presence::Gone);
+    }
 }
