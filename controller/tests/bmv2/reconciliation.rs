@@ -38,7 +38,8 @@ fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
         let held = |switch: &str, table: &str| {
             bare[switch].iter().filter(|entity| entity.to_string().starts_with(table)).count()
         };
-        assert_eq!((held("leaf0", "mac_forward"), held("leaf0", "admission")), (6, 0));
+        // Five hosts, broadcasts, and the probes of cables.
+        assert_eq!((held("leaf0", "mac_forward"), held("leaf0", "admission")), (7, 0));
 
         let (token, plan) = create(&mut client, job("digits")).await.unwrap();
         let mut members = join_all(&mut client, "digits", &token, &plan).await;

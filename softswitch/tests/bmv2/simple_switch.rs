@@ -6,15 +6,19 @@
     reason = "tests may unwrap, and each uses its part"
 )]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "simple_switch_grpc";
 /// The port to the controller in our program (`CPU_PORT` in `p4/include/constants.p4`).
 const CPU_PORT: &str = "510";
 /// First TCP port of this process's switches.
 const FIRST_TCP_PORT: u16 = 9559;
+/// One that has not come up by then has a defect.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Is BMv2 on the PATH? Where it is not, says so.
 #[must_use]
@@ -72,10 +76,22 @@ impl SimpleSwitch {
         arguments.extend(["--", "--cpu-port", CPU_PORT, "--grpc-server-addr"].map(str::to_owned));
         arguments.push(address.to_string());
         arguments.extend_from_slice(target_options);
-        Self { process: spawn(&arguments), arguments, address, device_id }
+        let mut switch = Self { process: spawn(&arguments), arguments, address, device_id };
+        switch.wait_until_up();
+        switch
     }
 
-    /// Where it serves P4Runtime, once it is up.
+    /// It says nothing when it is ready, but takes connections then.
+    fn wait_until_up(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address).is_err() {
+            assert!(Instant::now() < deadline, "BMv2 takes no connections");
+            assert_eq!(self.process.try_wait().unwrap(), None, "BMv2 has ended: {:?}", self.arguments);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Where it serves P4Runtime.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
