@@ -24,6 +24,16 @@ pub enum StartError {
         /// The largest weight that is accepted.
         most: u32,
     },
+    /// The system does not give the memory for the sums.
+    #[error(
+        "all-reduce of \"{tensor}\": there is no memory for {bytes} bytes of sums: reduce in smaller pieces"
+    )]
+    NoMemory {
+        /// The tensor's name.
+        tensor: String,
+        /// What taking part would have needed, besides the elements that are contributed.
+        bytes: u64,
+    },
     /// The server was set up to add up only.
     #[error("all-reduce of \"{tensor}\": this server does not read sums: it must be set up to")]
     ReadsNothing {

@@ -261,6 +261,16 @@ fn a_server_takes_over_only_what_fits_together() {
 }
 
 #[test]
+fn what_there_is_no_memory_for_is_refused_and_changes_nothing() {
+    let config = ServerConfig { reads: true, ..config(&RANKS, WINDOW, 1) };
+    let mut server = Server::new(config).unwrap();
+    let error = server.expect(integers(1 << 60)).unwrap_err();
+    assert!(matches!(&error, StartError::NoMemory { tensor, .. } if *tensor == integers(0).name), "{error}");
+    assert!(error.to_string().contains("smaller pieces"), "{error}");
+    assert_eq!(server.expect(integers(0)), Ok(OperationId(0)));
+}
+
+#[test]
 fn a_server_that_does_not_read_can_expect_nothing() {
     let mut server = server(Downlink::Multicast, 1);
     assert!(matches!(server.expect(integers(3)), Err(StartError::ReadsNothing { .. })));

@@ -169,3 +169,26 @@ fn who_is_no_member_cannot_take_part() {
     let members = vec![Rank::new(0)];
     assert_eq!(Worker::new(WorkerConfig { members, ..config(4) }).unwrap_err(), ConfigError::NotAMember(ME));
 }
+
+#[test]
+fn an_all_reduce_takes_the_memory_that_it_says() {
+    /// The worker's own, and this test's.
+    const BESIDES: u64 = 64 << 10;
+    let mut worker = Worker::new(config(4)).unwrap();
+    let operation = integers(4000);
+    let memory = operation.tensor().memory();
+    let mut operation = Some(operation);
+    let mut reduced = None;
+    let allocated = allocation_counter::measure(|| {
+        worker.start_all_reduce(operation.take().unwrap()).unwrap();
+        while !worker.is_idle() {
+            let slices = sent(&mut worker, Time::ZERO);
+            slices.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
+        }
+        reduced = worker.poll_event();
+    });
+    assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "{reduced:?}");
+    assert!(allocated.bytes_max <= memory + BESIDES, "{allocated:?}, {memory} said");
+    // Room for runs is needed only where members leave.
+    assert!(allocated.bytes_max >= memory / 10 * 9, "{allocated:?}, {memory} said");
+}

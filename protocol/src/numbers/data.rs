@@ -1,5 +1,6 @@
 //! The caller's side of an all-reduce: what goes in and what comes out.
 
+use std::collections::TryReserveError;
 use std::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
@@ -81,16 +82,17 @@ impl GradientData {
         }
     }
 
-    /// The [bound](bound) of each slice.
-    pub(crate) fn bounds(&self, rank: Rank) -> Vec<u32> {
-        fn of<T>(values: &[T], bound: impl Fn(&[T]) -> u32) -> Vec<u32> {
-            values.chunks(VALUES_PER_SLICE).map(bound).collect()
+    /// Writes the [bound](bound) of each slice to `out`.
+    pub(crate) fn write_bounds(&self, rank: Rank, out: &mut [u32]) {
+        fn of<T>(values: &[T], out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
+            let slices = values.chunks(VALUES_PER_SLICE);
+            out.iter_mut().zip(slices).for_each(|(out, slice)| *out = bound(slice));
         }
         match self {
-            Self::F32(values) => of(values, |slice| bound::of_floats(slice, rank)),
-            Self::F16(values) => of(values, |slice| bound::of_halves(slice, rank)),
-            Self::BF16(values) => of(values, |slice| bound::of_upper_halves(slice, rank)),
-            Self::I32(values) => of(values, bound::of_integers),
+            Self::F32(values) => of(values, out, |slice| bound::of_floats(slice, rank)),
+            Self::F16(values) => of(values, out, |slice| bound::of_halves(slice, rank)),
+            Self::BF16(values) => of(values, out, |slice| bound::of_upper_halves(slice, rank)),
+            Self::I32(values) => of(values, out, bound::of_integers),
         }
     }
 
@@ -108,6 +110,14 @@ impl GradientData {
             Self::I32(values) => vectors::weigh_all(part(values, range), weight.cast_signed(), out),
         }
     }
+}
+
+/// A vector of `len` times the same, or an error where the system does not give the memory for it.
+pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut filled = Vec::new();
+    filled.try_reserve_exact(len)?;
+    filled.resize(len, value);
+    Ok(filled)
 }
 
 /// The elements in `range`, or none where it goes beyond the last.
@@ -233,11 +243,17 @@ impl Sums {
         self.len() == 0
     }
 
+    /// Bytes of one element, whatever its type.
+    pub(crate) const ELEMENT_BYTES: u64 = 4;
+
     /// Zeros, to be filled in slice by slice.
-    pub(crate) fn zeros(element_type: ElementType, len: usize) -> Self {
+    ///
+    /// # Errors
+    /// The system does not give the memory for them.
+    pub(crate) fn zeros(element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
         match element_type {
-            ElementType::I32 => Self::I32(vec![0; len]),
-            _ => Self::F32(vec![0.0; len]),
+            ElementType::I32 => filled(0, len).map(Self::I32),
+            _ => filled(0.0, len).map(Self::F32),
         }
     }
 

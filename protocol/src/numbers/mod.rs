@@ -11,4 +11,4 @@ pub(crate) mod fixed_point;
 mod vectors;
 
 pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
-pub(crate) use data::{Refusal, Scaling};
+pub(crate) use data::{Refusal, Scaling, filled};

@@ -5,15 +5,16 @@ mod layout;
 mod queue;
 mod verify;
 
+use std::collections::TryReserveError;
 use std::ops::Range;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Operator, Seq, Tally, ValuesView};
 
 use crate::check::Meaning;
-use crate::error::{CollectiveError, Missing};
+use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor};
+use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor, filled};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
 pub(crate) use layout::Part;
@@ -29,6 +30,50 @@ enum Agreement {
     Reached { weight: u32, contributors: u32 },
     /// Its result is wrong for good.
     GivenUp,
+}
+
+impl Tensor {
+    /// How many bytes an all-reduce of it takes at most, from its start until its result is taken away, besides
+    /// the elements that are contributed.
+    pub fn memory(&self) -> u64 {
+        let layout = Layout { first: 0, len: self.len };
+        // Runs are there thrice while their vector grows.
+        let per_sum_slice = size_of::<u32>() + size_of::<Tally>() + 3 * size_of::<Run>();
+        let slices = (layout.sum_slices() as u64).saturating_mul(per_sum_slice as u64);
+        // What is withheld of an operation that is given up is a bool for each.
+        let per_max_slice = size_of::<Agreement>() + size_of::<bool>();
+        let agreements = (layout.max_slices() as u64).saturating_mul(per_max_slice as u64);
+        let sums = (self.len as u64).saturating_mul(Sums::ELEMENT_BYTES);
+        sums.saturating_add(slices).saturating_add(agreements)
+    }
+}
+
+/// The memory that an all-reduce needs until its result is there.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bounds: Vec<u32>,
+    agreements: Vec<Agreement>,
+    sums: Sums,
+    tallies: Vec<Tally>,
+}
+
+impl Room {
+    /// As much as this takes.
+    ///
+    /// # Errors
+    /// [`StartError::NoMemory`]: the system does not give it.
+    pub(crate) fn take(tensor: &Tensor) -> Result<Self, StartError> {
+        let layout = Layout { first: 0, len: tensor.len };
+        let room = || {
+            Ok::<_, TryReserveError>(Self {
+                bounds: filled(0, layout.sum_slices())?,
+                agreements: filled(Agreement::Awaited, layout.max_slices())?,
+                sums: Sums::zeros(tensor.element_type, tensor.len)?,
+                tallies: filled(Tally::default(), layout.sum_slices())?,
+            })
+        };
+        room().map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory() })
+    }
 }
 
 /// An all-reduce under way. One that has failed goes through the rest of its slices all the same, so that
@@ -59,29 +104,29 @@ pub(crate) struct Operation<C> {
 
 impl<C> Operation<C> {
     /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
-    fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C) -> Self {
+    fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C, room: Room) -> Self {
         let layout = Layout { first, len: tensor.len };
-        let (max_slices, sum_slices) = (layout.max_slices(), layout.sum_slices());
+        let Room { bounds, agreements, sums, tallies } = room;
         Self {
             id,
             layout,
             first_seq,
-            sums: Sums::zeros(tensor.element_type, tensor.len),
             tensor,
             own,
             least_weight: 0,
-            bounds: vec![0; sum_slices],
-            agreements: vec![Agreement::Awaited; max_slices],
-            tallies: vec![Tally::default(); sum_slices],
-            unfinished: max_slices + sum_slices,
+            bounds,
+            agreements,
+            sums,
+            tallies,
+            unfinished: layout.max_slices() + layout.sum_slices(),
             failed: false,
             told: false,
         }
     }
 
-    /// What is contributed here has these bounds, one per SUM slice, and this weight.
-    pub(crate) fn contributes(&mut self, bounds: Vec<u32>, weight: u32) {
-        self.bounds = bounds;
+    /// What is contributed here has this weight, and the bounds that `fill` writes, one per SUM slice.
+    pub(crate) fn contributes(&mut self, weight: u32, fill: impl FnOnce(&C, &mut [u32])) {
+        fill(&self.own, &mut self.bounds);
         self.least_weight = weight;
     }
 

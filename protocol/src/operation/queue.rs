@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tributary_wire::Seq;
 
-use super::{Operation, OperationEvent, OperationId, Tensor};
+use super::{Operation, OperationEvent, OperationId, Room, Tensor};
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
 #[derive(Debug)]
@@ -23,9 +23,10 @@ impl<C> Operations<C> {
         Self { start, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// Puts an operation behind the others.
-    pub(crate) fn begin(&mut self, tensor: Tensor, own: C) -> &mut Operation<C> {
-        let operation = Operation::new(OperationId(self.begun), self.next, self.next_seq(), tensor, own);
+    /// Puts an operation, which there is room for, behind the others.
+    pub(crate) fn begin(&mut self, tensor: Tensor, own: C, room: Room) -> &mut Operation<C> {
+        let (id, first_seq) = (OperationId(self.begun), self.next_seq());
+        let operation = Operation::new(id, self.next, first_seq, tensor, own, room);
         self.begun += 1;
         self.next = operation.layout.end();
         self.under_way.push_back_mut(operation)

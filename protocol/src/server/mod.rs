@@ -258,10 +258,10 @@ impl Server {
     /// than a window ahead of what it knows of, and these are sent again.
     ///
     /// # Errors
-    /// [`StartError::ReadsNothing`].
+    /// [`StartError::ReadsNothing`], [`StartError::NoMemory`].
     pub fn expect(&mut self, tensor: Tensor) -> Result<OperationId, StartError> {
         match &mut self.reader {
-            Some(reader) => Ok(reader.expect(tensor, &self.slots)),
+            Some(reader) => reader.expect(tensor, &self.slots),
             None => Err(StartError::ReadsNothing { tensor: tensor.name }),
         }
     }

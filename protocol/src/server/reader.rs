@@ -7,8 +7,9 @@ use tributary_wire::{Seq, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
+use crate::error::StartError;
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId, Operations};
+use crate::operation::{OperationEvent, OperationId, Operations, Room};
 
 /// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
 #[derive(Debug)]
@@ -32,8 +33,12 @@ impl Reader {
 
     /// Takes note of the next operation, and reads what is finished of it: that is in its slot still, since
     /// [`is_too_early`](Self::is_too_early) has kept the slot's next slice waiting.
-    pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> OperationId {
-        let operation = self.operations.begin(tensor, ());
+    ///
+    /// # Errors
+    /// [`StartError::NoMemory`]
+    pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
+        let room = Room::take(&tensor)?;
+        let operation = self.operations.begin(tensor, (), room);
         let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
         for position in first..end.min(first + u64::from(self.window)) {
             let seq = self.operations.seq(position);
@@ -42,7 +47,7 @@ impl Reader {
                 self.read(seq, sum);
             }
         }
-        id
+        Ok(id)
     }
 
     /// Whether finishing this slice would overwrite one of an operation that is not known yet.

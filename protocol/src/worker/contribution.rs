@@ -21,12 +21,11 @@ impl Contribution {
         Self { data, weight, withheld: Vec::new() }
     }
 
-    /// This member's bound of each SUM slice.
-    pub(super) fn bounds(&self, rank: Rank) -> Vec<u32> {
-        if self.weight == 0 {
-            return vec![0; self.data.len().div_ceil(VALUES_PER_SLICE)];
+    /// Writes this member's bound of each SUM slice to `out`, which holds zeros.
+    pub(super) fn write_bounds(&self, rank: Rank, out: &mut [u32]) {
+        if self.weight > 0 {
+            self.data.write_bounds(rank, out);
         }
-        self.data.bounds(rank)
     }
 
     /// The weight in the MAX slice `index`, and in the SUM slices whose bounds it carries.

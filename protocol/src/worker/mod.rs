@@ -18,7 +18,7 @@ use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::AllReduce;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::operation::{OperationEvent, OperationId, Operations};
+use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::time::Time;
 use contribution::Contribution;
 pub use events::{Outgoing, WorkerStats};
@@ -90,7 +90,7 @@ impl Worker {
     /// allows. An operation of no elements is a barrier.
     ///
     /// # Errors
-    /// [`StartError`] when the weight leaves no room for the other members'.
+    /// [`StartError`] when the weight leaves no room for the other members', or there is no memory for the sums.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.members();
         let most = MAX_TOTAL_WEIGHT / members;
@@ -98,8 +98,9 @@ impl Worker {
             let AllReduce { name: tensor, weight, .. } = operation;
             return Err(StartError::Weight { tensor, weight, members, most });
         }
+        let room = Room::take(&operation.tensor())?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back(Waiting { operation, abandoned: false });
+        self.waiting.push_back(Waiting { operation, room, abandoned: false });
         self.begin_waiting();
         Ok(id)
     }
@@ -126,13 +127,12 @@ impl Worker {
         Some(error)
     }
 
-    fn begin(&mut self, Waiting { operation, abandoned }: Waiting) {
+    fn begin(&mut self, Waiting { operation, room, abandoned }: Waiting) {
         let tensor = operation.tensor();
         let AllReduce { data, weight, .. } = operation;
         let own = Contribution::new(data, weight);
-        let bounds = own.bounds(self.rank);
-        let operation = self.operations.begin(tensor, own);
-        operation.contributes(bounds, weight);
+        let operation = self.operations.begin(tensor, own, room);
+        operation.contributes(weight, |own, bounds| own.write_bounds(self.rank, bounds));
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
@@ -368,6 +368,7 @@ impl Worker {
 #[derive(Debug)]
 struct Waiting {
     operation: AllReduce,
+    room: Room,
     /// Its caller has had an error: there is no more to tell.
     abandoned: bool,
 }
