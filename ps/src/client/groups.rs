@@ -2,16 +2,27 @@
 //! training code is doing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tributary_api::ps::JoinGroup;
 
 use super::fabric::{Contribution, Fabric, FabricError};
 
+/// Reductions that a worker takes part in at the same time: the present group's, and those whose last rounds are under
+/// way. A server that opens more is not believed.
+const GROUPS: usize = 16;
+/// Rounds of one reduction that may wait for each other: each needs another worker's gradient.
+const ROUNDS: usize = 1024;
+/// Gradients besides the present one that may be on their way into sums: those of groups that have failed.
+const GRADIENTS: usize = 2;
+/// Bytes of a fabric job's name and token.
+const JOIN_BYTES: usize = 1024;
+
 /// A round and what to give to it.
-type Rounds = mpsc::UnboundedSender<(u64, Contribution)>;
+type Rounds = mpsc::Sender<(u64, Contribution)>;
 
 /// One session's reductions. Dropping this is leaving them.
 pub(super) struct Groups {
@@ -19,23 +30,38 @@ pub(super) struct Groups {
     /// Values that are added up.
     length: usize,
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
+    /// Those that were given to a sum, and may still be there.
+    gradients: Vec<Weak<[f32]>>,
     /// A task's output says why it cannot go on.
     tasks: JoinSet<FabricError>,
 }
 
 impl Groups {
     pub(super) fn new(fabric: Option<Arc<dyn Fabric>>, length: usize) -> Self {
-        Self { fabric, length, members: BTreeMap::new(), tasks: JoinSet::new() }
+        Self { fabric, length, members: BTreeMap::new(), gradients: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// Begins to take part.
-    pub(super) fn join(&mut self, join: JoinGroup) {
+    ///
+    /// # Errors
+    /// What the server asks for is more than it can mean.
+    pub(super) fn join(&mut self, join: JoinGroup) -> Result<(), &'static str> {
         // Without a fabric the server has no host to ask for.
-        let Some(fabric) = self.fabric.clone() else { return };
+        let Some(fabric) = self.fabric.clone() else { return Ok(()) };
+        if self.members.len() >= GROUPS {
+            return Err("this worker takes part in too many groups already");
+        }
+        if join.job.len() + join.token.len() > JOIN_BYTES {
+            return Err("the group's job has too long a name or token");
+        }
         let (group, length) = (join.group, self.length);
-        let (rounds, receiver) = mpsc::unbounded_channel();
+        let (rounds, receiver) = mpsc::channel(ROUNDS);
         let part = async move { take_part(&*fabric, &join, length, receiver).await };
-        self.members.insert(group, (rounds, self.tasks.spawn(part)));
+        let joined = (rounds, self.tasks.spawn(part));
+        if let Some((_, task)) = self.members.insert(group, joined) {
+            task.abort();
+        }
+        Ok(())
     }
 
     /// Whether the host takes part, as far as is known.
@@ -44,11 +70,29 @@ impl Groups {
     }
 
     /// Contributes to a round. To one of a group that has failed here nothing needs to be given.
-    pub(super) fn contribute(&self, group: u64, round: u64, contribution: Contribution) {
-        if let Some((rounds, _)) = self.members.get(&group) {
-            // The task has ended: its failure is about to be told.
-            let _ = rounds.send((round, contribution));
+    ///
+    /// # Errors
+    /// What the server asks for is more than it can mean: the group is left.
+    pub(super) fn contribute(
+        &mut self,
+        group: u64,
+        round: u64,
+        contribution: Contribution,
+    ) -> Result<(), &'static str> {
+        let Some((rounds, _)) = self.members.get(&group) else { return Ok(()) };
+        let given = match &contribution {
+            Contribution::Gradient { values, .. } => note(&mut self.gradients, values),
+            Contribution::Zeros => Ok(()),
+        };
+        let sent = given.and_then(|()| match rounds.try_send((round, contribution)) {
+            // A task that has ended is about to tell its failure.
+            Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err("too many rounds of the group wait for each other"),
+        });
+        if sent.is_err() {
+            self.leave(group);
         }
+        sent
     }
 
     /// Stops, whatever is under way.
@@ -88,12 +132,23 @@ impl Groups {
     }
 }
 
+/// Takes note of a gradient that is given to a sum, unless too many are there already.
+fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'static str> {
+    let given = Arc::downgrade(values);
+    gradients.retain(|there| there.strong_count() > 0 && !there.ptr_eq(&given));
+    if gradients.len() >= GRADIENTS {
+        return Err("too many gradients wait for their sums");
+    }
+    gradients.push(given);
+    Ok(())
+}
+
 /// Takes part until it is stopped or cannot go on.
 async fn take_part(
     fabric: &dyn Fabric,
     join: &JoinGroup,
     length: usize,
-    mut rounds: mpsc::UnboundedReceiver<(u64, Contribution)>,
+    mut rounds: mpsc::Receiver<(u64, Contribution)>,
 ) -> FabricError {
     let mut contributor = match fabric.join(&join.job, &join.token, length).await {
         Ok(contributor) => contributor,
@@ -142,8 +197,8 @@ mod tests {
     async fn a_part_that_panics_has_failed_unless_it_was_left() {
         let mut groups = Groups::new(Some(Arc::new(Flawed)), 1);
         for group in [1, 2] {
-            groups.join(JoinGroup { group, ..JoinGroup::default() });
-            groups.contribute(group, 7, Contribution::Zeros);
+            groups.join(JoinGroup { group, ..JoinGroup::default() }).unwrap();
+            groups.contribute(group, 7, Contribution::Zeros).unwrap();
         }
         groups.leave(1);
         let (group, reason) = timeout(Duration::from_secs(60), groups.failure()).await.unwrap();

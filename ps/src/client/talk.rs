@@ -186,7 +186,11 @@ impl Talk {
                 waiting.code.insert(code).clone()
             }
         };
-        let push = Push { iteration: waiting.iteration, updates: self.updates, code };
+        let iteration = waiting.iteration;
+        if let Some(session) = &mut self.session {
+            session.pushed = Some(iteration);
+        }
+        let push = Push { iteration, updates: self.updates, code };
         self.send(Message::Push(push)).await;
         Ok(())
     }
@@ -205,7 +209,7 @@ impl Talk {
         let (messages, receiver) = mpsc::channel(MESSAGES);
         let opened = client.train(ReceiverStream::new(receiver)).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
-        self.session = Some(Session { messages, told, good: false });
+        self.session = Some(Session { messages, told, good: false, pushed: None });
         self.send(Message::Hello(self.hello.clone())).await;
         self.step(None).await
     }

@@ -21,8 +21,7 @@ impl Talk {
         let told = match heard {
             Heard::Told(told) => told.map_err(|status| self.judge(status))?,
             Heard::Failure(group, reason) => {
-                tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
-                self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
+                self.fabric_failed(group, reason).await;
                 return Ok(None);
             }
             Heard::Released => {
@@ -33,10 +32,18 @@ impl Talk {
         let told = told.ok_or_else(|| Trouble::Passing("the server has ended the session".to_owned()))?;
         match told.message {
             Some(Told::Step(step)) => return self.accept(&step).map(Some),
-            Some(Told::JoinGroup(join)) => self.groups.join(join),
+            Some(Told::JoinGroup(join)) => {
+                let group = join.group;
+                if let Err(reason) = self.groups.join(join) {
+                    self.fabric_failed(group, reason.to_owned()).await;
+                }
+            }
             Some(Told::Contribute(contribute)) => self.contribute(&contribute).await,
             Some(Told::PushPlain(plain)) => {
-                if self.waiting.as_ref().is_some_and(|waiting| waiting.iteration == plain.iteration) {
+                let wanted =
+                    self.waiting.as_ref().is_some_and(|waiting| waiting.iteration == plain.iteration);
+                // What was pushed in this session is at the server.
+                if wanted && self.session.as_ref().is_some_and(|it| it.pushed != Some(plain.iteration)) {
                     self.push().await?;
                 }
             }
@@ -55,11 +62,20 @@ impl Talk {
             }
             (Some(_), None) => {
                 self.groups.leave(group);
-                let reason = "a gradient was asked for where none waits".to_owned();
-                return self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
+                return self
+                    .fabric_failed(group, "a gradient was asked for where none waits".to_owned())
+                    .await;
             }
         };
-        self.groups.contribute(group, round, contribution);
+        if let Err(reason) = self.groups.contribute(group, round, contribution) {
+            self.fabric_failed(group, reason.to_owned()).await;
+        }
+    }
+
+    /// Tells the server that its group has to do without this host's fabric.
+    async fn fabric_failed(&mut self, group: u64, reason: String) {
+        tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
+        self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
     }
 
     fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
