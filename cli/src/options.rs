@@ -50,6 +50,34 @@ pub fn size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
+/// Sizes in settings files: a number of bytes, or a text as an option has it.
+pub mod byte_size {
+    use bytesize::ByteSize;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Bytes(u64),
+        Text(String),
+    }
+
+    /// As a number of bytes.
+    pub fn serialize<S: Serializer>(size: &Option<ByteSize>, to: S) -> Result<S::Ok, S::Error> {
+        size.map(|size| size.as_u64()).serialize(to)
+    }
+
+    /// What [`size`](super::size) takes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
+        let text = match Written::deserialize(from)? {
+            Written::Bytes(bytes) => bytes.to_string(),
+            Written::Text(text) => text,
+        };
+        super::size(&text).map(Some).map_err(D::Error::custom)
+    }
+}
+
 /// Parses a job's window.
 pub fn window(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {

@@ -101,6 +101,16 @@ pub enum ClientError {
 impl ClientError {
     #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
     pub(crate) fn refused(status: tonic::Status) -> Self {
-        Self::Refused { code: status.code(), message: status.message().into() }
+        let message = match innermost(&status) {
+            Some(cause) => format!("the connection to the agent broke: {cause}"),
+            None => status.message().into(),
+        };
+        Self::Refused { code: status.code(), message }
     }
+}
+
+/// What has broken a call's connection: tonic's own words say no more than that. `None`: it is the agent's answer.
+fn innermost(status: &tonic::Status) -> Option<String> {
+    let first = std::error::Error::source(status);
+    std::iter::successors(first, |cause| cause.source()).last().map(ToString::to_string)
 }

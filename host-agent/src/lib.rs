@@ -24,7 +24,9 @@ mod server;
 mod worker;
 
 pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
-pub use daemon::{AgentConfig, AgentDaemon, AgentObserver, JobStats, RunningAgent, SocketError};
+pub use daemon::{
+    AgentConfig, AgentDaemon, AgentObserver, JobStats, Limits, MAX_SESSIONS, RunningAgent, SocketError,
+};
 pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;
 pub use link::Traffic;

@@ -7,70 +7,24 @@
 mod directory;
 mod hosts;
 mod job;
+mod pair;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
 use std::io;
-use std::path::PathBuf;
 
 use directory::{Directory, TOKEN};
-use hosts::{code, once, reduce, start_agent};
+use hosts::{code, once, start_agent};
 use job::configs;
-use star::Hub;
-use tempfile::TempDir;
+use pair::{Hosts, sum};
+use star::Meddle;
 use tonic::Code;
 use tributary_api::Downlink;
 use tributary_client::{Agent, ClientError, Job, Operation, Quantised, Sent};
 use tributary_codec::Lanes;
-use tributary_host_agent::{RunningAgent, ServerAgent};
+use tributary_host_agent::Limits;
 use tributary_link::FramePort;
-
-const WORKERS: u8 = 2;
-
-/// The agents of two hosts, the server of their job, and a controller.
-struct Hosts {
-    folder: TempDir,
-    directory: Directory,
-    agents: Vec<RunningAgent>,
-    _server: ServerAgent,
-    _hub: Hub,
-}
-
-impl Hosts {
-    async fn start() -> Self {
-        let (mut ports, hub) = Hub::with_ports(WORKERS, 0.0, Box::new(|_, _| {}));
-        let (worker_configs, server_config) = configs(WORKERS, Downlink::Multicast);
-        let server = ServerAgent::start(&server_config, Box::new(ports.pop().unwrap())).unwrap();
-        let directory = Directory::start(worker_configs).await;
-        let folder = tempfile::tempdir().unwrap();
-        let mut agents = Vec::new();
-        for (rank, port) in ports.into_iter().enumerate() {
-            agents.push(start_agent(directory.remote(), &folder, rank, once(port)));
-        }
-        Self { folder, directory, agents, _server: server, _hub: hub }
-    }
-
-    fn socket(&self, rank: usize) -> PathBuf {
-        hosts::socket(&self.folder, rank)
-    }
-
-    async fn join(&self, rank: usize, token: &[u8]) -> Result<Job, ClientError> {
-        Agent::connect(self.socket(rank)).await?.join("star", token.into()).await
-    }
-
-    async fn join_both(&self) -> [Job; 2] {
-        let (first, second) = tokio::join!(self.join(0, TOKEN), self.join(1, TOKEN));
-        [first.unwrap(), second.unwrap()]
-    }
-}
-
-/// Sums `values` and as many of the other rank.
-async fn sum(job: &mut Job, values: &[f32]) -> Result<Vec<f32>, ClientError> {
-    let mut sums = values.to_vec();
-    let runs = reduce(job, &mut sums, Operation::whole::<f32>()).await?;
-    assert_eq!((runs.len(), runs[0].contributors, runs[0].elements), (1, 2, values.len() as u64));
-    Ok(sums)
-}
+use tributary_wire::{FrameView, Kind, Operator};
 
 #[tokio::test]
 async fn processes_reduce_in_shared_memory_one_after_another() {
@@ -134,6 +88,32 @@ async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
     hosts.directory.wait_for("w0 leaves: its agent was shut down").await;
     assert!(!hosts.socket(0).exists() && hosts.socket(1).exists());
     assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
+}
+
+/// Spoils the sums that this rank is sent.
+fn spoil_for(rank: u8) -> Meddle {
+    Box::new(move |_, frame| {
+        let Ok(view) = FrameView::parse(frame) else { return };
+        let header = view.message().header();
+        let spoils = (header.kind, header.operator) == (Kind::Result, Operator::Sum);
+        if spoils && frame.starts_with(&[2, 0, 0, 0, 1, rank]) {
+            *frame.last_mut().unwrap() ^= 1;
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_wrong_sum_is_reported_though_nobody_waits_for_it_any_more() {
+    let limits = Limits::of_this_machine();
+    let mut hosts = Hosts::start_with(&limits, Downlink::Unicast, spoil_for(0)).await;
+    let [mut first, mut second] = hosts.join_both().await;
+    let mut segment = first.segment(4).await.unwrap();
+    tokio::select! {
+        over = first.all_reduce(&mut segment, Operation::whole::<f32>()) => panic!("{over:?}"),
+        () = hosts.has_sent(0) => {}
+    }
+    assert_eq!(sum(&mut second, &[1.0]).await.unwrap(), [1.0]);
+    hosts.directory.wait_for("w0 reports").await;
 }
 
 /// A port that breaks as soon as it is used.

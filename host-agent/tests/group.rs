@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tributary_api::Downlink;
 use tributary_client::{Agent, TrainingOptions};
 use tributary_host_agent::{
-    AgentConfig, AgentDaemon, JobEvent, JobMember, Membership, OpenPort, RunningAgent, ServerAgent,
+    AgentConfig, AgentDaemon, JobEvent, JobMember, Limits, Membership, OpenPort, RunningAgent, ServerAgent,
     WorkerAgent,
 };
 use tributary_link::FramePort;
@@ -157,6 +157,7 @@ impl Group {
                 open_port: once(port),
                 socket: folder.path().join(rank.to_string()),
                 timers: Timers::default(),
+                limits: Limits::of_this_machine(),
             };
             agents.push(AgentDaemon::start(config).unwrap());
         }

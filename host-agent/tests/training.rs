@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::Code;
 use tributary_client::{Agent, ClientError, Training, TrainingOptions};
-use tributary_host_agent::{AgentConfig, AgentDaemon, AgentError, RunningAgent};
+use tributary_host_agent::{AgentConfig, AgentDaemon, AgentError, Limits, RunningAgent};
 use tributary_protocol::Timers;
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
 use tributary_transport::Remote;
@@ -80,6 +80,7 @@ fn start_agent(folder: &TempDir, host: u16) -> RunningAgent {
         open_port: Arc::new(no_port),
         socket: socket(folder, host),
         timers: Timers::default(),
+        limits: Limits::of_this_machine(),
     };
     AgentDaemon::start(config).unwrap()
 }

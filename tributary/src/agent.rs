@@ -1,5 +1,7 @@
 //! `tributary agent`.
 
+mod limits;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,19 +11,37 @@ use serde::{Deserialize, Serialize};
 use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats, Servers};
 use tributary_protocol::Timers;
 
-use crate::daemon::{self, DaemonArgs, Stop};
+use crate::daemon::{self, DaemonArgs, SettingsFile, Stop};
 use crate::member::{Member, MemberSettings, Trade, be_welcomed};
 use crate::metrics::{self, Page, labels};
 use crate::server;
+use limits::LimitArgs;
 use tributary_cli::options::DEFAULT_SOCKET;
 
 /// The agent's options.
 pub(crate) type Settings = MemberSettings<AgentArgs>;
 
 /// The agent's own options.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    ends: EndArgs,
+
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+impl daemon::Settings for AgentArgs {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (limits, ends) = file.split::<LimitArgs>();
+        Ok(Self { ends: ends.merge(&self.ends)?, limits: limits.merge(&self.limits)? })
+    }
+}
+
+/// Where others reach the agent.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct AgentArgs {
+struct EndArgs {
     /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -44,14 +64,17 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let member = settings.member.member()?;
     let attends = member.attends(Trade::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
-    let socket = settings.own.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
-    let timers = Timers::default();
-    let config = AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers };
+    let AgentArgs { ends, limits } = settings.own;
+    let socket = ends.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
+    let (timers, limits) = (Timers::default(), limits.limits()?);
+    tracing::info!(?limits, "what training processes may make the agent hold");
+    let config =
+        AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers, limits };
     let agent = AgentDaemon::start(config)?;
     tracing::info!(host, interface, socket = %socket.display(), "agent is up");
     let (observer, servers) = (agent.observer(), agent.servers().clone());
     let collect = move || collect(observer.clone(), servers.clone());
-    let _metrics = metrics::serve(settings.own.metrics, collect).await?;
+    let _metrics = metrics::serve(ends.metrics, collect).await?;
     let attendance = agent.attend(attends);
     if !be_welcomed(&attendance, &mut stop).await? {
         agent.shutdown().await;

@@ -1,30 +1,36 @@
 //! The fabric, as the workers of parameter servers use it: each group's reduction is a job of this host.
 
+use std::collections::TryReserveError;
 use std::fmt;
 use std::sync::Arc;
 
 use tonic::Status;
-use tributary_protocol::{AllReduce, GradientData};
+use tributary_protocol::{AllReduce, ElementType, GradientData, Tensor};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError};
 
+use super::account::Account;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
 use super::running::Running;
-use crate::worker::Terms;
+use crate::worker::{Held, Terms};
 
-/// This host's access to the fabric.
-pub(crate) struct HostFabric(pub(crate) Arc<Jobs>);
+/// This host's access to the fabric, for a process.
+pub(crate) struct HostFabric {
+    pub(crate) jobs: Arc<Jobs>,
+    /// What the process's session holds.
+    pub(crate) account: Arc<Account>,
+}
 
 impl fmt::Debug for HostFabric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HostFabric").field(&self.0.host).finish()
+        f.debug_struct("HostFabric").field("host", &self.jobs.host).finish_non_exhaustive()
     }
 }
 
 #[tonic::async_trait]
 impl Fabric for HostFabric {
     fn host(&self) -> &str {
-        &self.0.host
+        &self.jobs.host
     }
 
     async fn join(
@@ -33,8 +39,16 @@ impl Fabric for HostFabric {
         token: &[u8],
         length: usize,
     ) -> Result<Box<dyn Contributor>, FabricError> {
-        let member = self.0.attach(job, token, false).await.map_err(|status| words(&status))?;
-        Ok(Box::new(GroupMember { member, length }))
+        let (jobs, account) = (Arc::clone(&self.jobs), Arc::clone(&self.account));
+        let (job, token) = (job.to_owned(), token.to_vec());
+        // Who is given up while it joins is left like any other, once it has joined: to break that off would fail the
+        // job, which the group's server is about to end.
+        let joining = async move {
+            let joined = jobs.attach(&job, &token, false, account.user()).await;
+            let member = joined.map_err(|status| words(&status))?;
+            Ok(Box::new(GroupMember { member, length, account }) as Box<dyn Contributor>)
+        };
+        tokio::spawn(joining).await?
     }
 }
 
@@ -42,21 +56,27 @@ impl Fabric for HostFabric {
 struct GroupMember {
     member: Arc<Member>,
     length: usize,
+    account: Arc<Account>,
 }
 
 #[tonic::async_trait]
 impl Contributor for GroupMember {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
         let running = self.started().await?;
-        let operation = operation(round, self.length, contribution);
-        let agent = Arc::clone(&running);
-        // The sum comes back to everyone, and is the server's alone to use.
-        let reduced =
-            tokio::task::spawn_blocking(move || agent.reduce(operation, Terms::default()).map(drop)).await?;
-        if let Err(error) = &reduced {
-            running.report_wrong_sum(error).await;
-        }
-        Ok(reduced?)
+        let held: Held = Box::new(self.account.take(memory(self.length))?);
+        let operation = operation(round, self.length, &contribution)?;
+        // It goes on when the group is left, and so does what follows: a wrong sum is reported all the same.
+        let work = async move {
+            let agent = Arc::clone(&running);
+            // The sum comes back to everyone, and is the server's alone to use.
+            let reduce = move || agent.reduce(operation, Terms::default(), held).map(drop);
+            let reduced = tokio::task::spawn_blocking(reduce).await?;
+            if let Err(error) = &reduced {
+                running.report_wrong_sum(error).await;
+            }
+            Ok(reduced?)
+        };
+        tokio::spawn(work).await?
     }
 }
 
@@ -77,12 +97,28 @@ impl Drop for GroupMember {
     }
 }
 
-fn operation(round: u64, length: usize, contribution: Contribution) -> AllReduce {
-    let (values, weight) = match contribution {
-        Contribution::Gradient { values, weight } => (values.to_vec(), weight.get()),
-        Contribution::Zeros => (vec![0.0; length], 0),
+/// Bytes that it takes to reduce so many values.
+fn memory(length: usize) -> u64 {
+    let tensor = Tensor { name: String::new(), element_type: ElementType::F32, len: length };
+    tensor.memory().saturating_add((length as u64).saturating_mul(size_of::<f32>() as u64))
+}
+
+/// The all-reduce that a contribution goes into; an error where there is no memory for it.
+fn operation(round: u64, length: usize, contribution: &Contribution) -> Result<AllReduce, TryReserveError> {
+    let mut data = Vec::new();
+    let weight = match contribution {
+        Contribution::Gradient { values, weight } => {
+            data.try_reserve_exact(values.len())?;
+            data.extend_from_slice(values);
+            weight.get()
+        }
+        Contribution::Zeros => {
+            data.try_reserve_exact(length)?;
+            data.resize(length, 0.0);
+            0
+        }
     };
-    AllReduce { name: format!("gradient of round {round}"), data: GradientData::F32(values), weight }
+    Ok(AllReduce { name: format!("gradient of round {round}"), data: GradientData::F32(data), weight })
 }
 
 fn words(status: &Status) -> FabricError {

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
+use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::member::Member;
 use super::running::Running;
 use super::session::shutting_down;
@@ -16,8 +17,15 @@ use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
 
+/// What a job takes of the agent's memory, as long as nothing is reduced in it: most of it is for the frames that come
+/// in.
+const JOB_BYTES: u64 = 8 << 20;
+/// Its connection to the controller, its two sockets, and what its thread waits with.
+const JOB_DESCRIPTORS: u64 = 6;
+
 /// Everything that the agent takes part in.
 pub(crate) struct Jobs {
+    budget: Arc<Budget>,
     pub(crate) host: String,
     pub(crate) controller: Remote,
     pub(crate) open_port: OpenPort,
@@ -37,8 +45,15 @@ struct State {
 }
 
 impl Jobs {
-    pub(crate) fn new(host: String, controller: Remote, open_port: OpenPort, timers: Timers) -> Self {
+    pub(crate) fn new(
+        host: String,
+        controller: Remote,
+        open_port: OpenPort,
+        timers: Timers,
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
+            budget,
             host,
             controller,
             open_port,
@@ -48,8 +63,14 @@ impl Jobs {
         }
     }
 
-    /// The member of that job, for one process, elastic or not: the one that is there, or a new one.
-    pub(crate) async fn attach(&self, job: &str, token: &[u8], elastic: bool) -> Result<Arc<Member>, Status> {
+    /// The member of that job, for one process of this user, elastic or not: the one that is there, or a new one.
+    pub(crate) async fn attach(
+        &self,
+        job: &str,
+        token: &[u8],
+        elastic: bool,
+        user: User,
+    ) -> Result<Arc<Member>, Status> {
         let present = self.state().members.get(job).cloned();
         if let Some(member) = present {
             // A process may come again as soon as it has died.
@@ -59,12 +80,29 @@ impl Jobs {
                 return Ok(member);
             }
         }
+        let held = self.take(user)?;
         let member = JobMember { elastic, ..JobMember::worker(job, token, &self.host) };
         let membership = Membership::join(&self.controller, member).await.map_err(|e| join_status(&e))?;
-        self.admit(job, token, membership)
+        self.admit(job, token, membership, held)
     }
 
-    fn admit(&self, job: &str, token: &[u8], membership: Membership) -> Result<Arc<Member>, Status> {
+    /// What one more job takes.
+    fn take(&self, user: User) -> Result<[Permit; 3], LimitError> {
+        let take = |resource, amount| self.budget.take(user, resource, amount);
+        Ok([
+            take(Resource::Jobs, 1)?,
+            take(Resource::Memory, JOB_BYTES)?,
+            take(Resource::Descriptors, JOB_DESCRIPTORS)?,
+        ])
+    }
+
+    fn admit(
+        &self,
+        job: &str,
+        token: &[u8],
+        membership: Membership,
+        held: [Permit; 3],
+    ) -> Result<Arc<Member>, Status> {
         let mut state = self.state();
         if state.closed {
             return Err(shutting_down());
@@ -76,7 +114,10 @@ impl Jobs {
             Member::new(membership, token.to_vec(), Arc::clone(&self.open_port), self.timers);
         let member = Arc::new(member);
         member.attach(token)?;
-        state.work.spawn(work);
+        state.work.spawn(async move {
+            work.await;
+            drop(held);
+        });
         state.members.insert(job.to_owned(), Arc::clone(&member));
         Ok(member)
     }

@@ -4,10 +4,13 @@
 //! Processes reach it over a Unix socket ([`tributary_api::agent`]) and give it their tensors in shared
 //! memory. It alone needs the right to send and receive frames.
 
+mod account;
+mod budget;
+mod connections;
 mod fabric;
 mod jobs;
+mod limits;
 mod member;
-mod memory;
 mod messages;
 mod reducing;
 mod running;
@@ -25,7 +28,6 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tributary_api::agent::v1::agent_server::AgentServer;
 use tributary_api::v1;
@@ -36,7 +38,9 @@ use tributary_wire::Rank;
 use crate::AgentStats;
 use crate::attend::{AttendConfig, Attendance, Duties};
 use crate::part::{OpenPort, Servers};
+use budget::Budget;
 use jobs::Jobs;
+pub use limits::{Limits, MAX_SESSIONS};
 use service::Service;
 use session::Sessions;
 pub use socket::SocketError;
@@ -57,6 +61,8 @@ pub struct AgentConfig {
     pub socket: PathBuf,
     /// When a worker asks again.
     pub timers: Timers,
+    /// What the agent may hold for training processes.
+    pub limits: Limits,
 }
 
 /// Starts agents.
@@ -81,20 +87,26 @@ impl AgentDaemon {
     /// # Errors
     /// [`SocketError`]: another agent has the socket, or it cannot be made.
     pub fn start(config: AgentConfig) -> Result<RunningAgent, SocketError> {
-        let (listener, socket) = socket::listen(&config.socket)?;
-        let AgentConfig { host, controller, open_port, timers, .. } = config;
+        let AgentConfig { host, controller, open_port, socket, timers, limits } = config;
+        let (listener, socket) = socket::listen(&socket)?;
         let servers = Servers::new(host.clone(), controller.clone(), Arc::clone(&open_port));
-        let jobs = Arc::new(Jobs::new(host, controller, open_port, timers));
+        let budget = Budget::new(limits);
+        let jobs = Arc::new(Jobs::new(host, controller, open_port, timers, Arc::clone(&budget)));
         let (stop, stopped) = oneshot::channel::<()>();
         let sessions = Arc::new(Sessions::default());
-        let service = Service { jobs: Arc::clone(&jobs), sessions: Arc::clone(&sessions) };
-        let serving = Server::builder().add_service(AgentServer::new(service)).serve_with_incoming_shutdown(
-            UnixListenerStream::new(listener),
-            async move {
+        let incoming = connections::incoming(listener, Arc::clone(&budget));
+        let service = Service { budget, jobs: Arc::clone(&jobs), sessions: Arc::clone(&sessions) };
+        let service = AgentServer::new(service).max_decoding_message_size(connections::MESSAGE_BYTES);
+        let serving = Server::builder()
+            .max_concurrent_streams(connections::STREAMS)
+            .http2_max_header_list_size(connections::HEADER_BYTES)
+            .initial_stream_window_size(connections::WINDOW_BYTES)
+            .initial_connection_window_size(connections::WINDOW_BYTES)
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming, async move {
                 // It is dropped, too, when the agent is to stop.
                 let _ = stopped.await;
-            },
-        );
+            });
         let (failed, failure) = watch::channel(None);
         let server = tokio::spawn(async move {
             if let Err(error) = serving.await {

@@ -6,16 +6,19 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, Reduced};
+use tributary_protocol::{AllReduce, Reduced, StartError};
 
+use super::account::Account;
 use super::member::Member;
-use super::memory;
 use super::messages;
 use super::running::Running;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
 use crate::error::AgentError;
-use crate::worker::{Outcome, Reduction, Terms};
+use crate::worker::{Held, Outcome, Reduction, Terms};
+
+/// Bytes of the longest name of a tensor.
+const MAX_TENSOR_NAME: usize = 1024;
 
 /// One process's use of one job.
 #[derive(Debug)]
@@ -37,6 +40,7 @@ impl Reducing {
 
     pub(crate) async fn all_reduce(
         &self,
+        account: &Arc<Account>,
         segments: &Segments,
         request: v1::AllReduceRequest,
     ) -> Result<v1::AllReduceResponse, Status> {
@@ -44,28 +48,40 @@ impl Reducing {
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
+        check_name(&request.name)?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
         let terms = Terms { deadline, regroup: request.regroup_generation };
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let held = memory::hold(place.bytes())?;
-        let agent = Arc::clone(&running);
-        // The turn ends with the work, not with the caller's patience.
-        let work = move || {
-            let reduced = reduce(&agent, &segment, place, (request.name, request.weight), terms);
-            drop((held, turn));
-            reduced
-        };
-        let reduced = tokio::task::spawn_blocking(work).await;
-        match reduced.map_err(|error| Status::internal(error.to_string()))? {
-            Ok(reduction) => Ok(messages::all_reduced(&reduction)),
-            Err(ReduceError::Segment(error)) => Err(segments::unusable(error)),
-            Err(ReduceError::Agent(error)) => {
-                running.report_wrong_sum(&error).await;
-                Err(agent_status(&error, running.away()))
+        let held: Held = Box::new(account.take(place.memory_to_reduce())?);
+        // The turn ends with the work, not with the caller's patience; and a wrong sum is reported whether or not the
+        // caller still waits.
+        let work = async move {
+            let agent = Arc::clone(&running);
+            let operation = (request.name, request.weight);
+            let reduce = move || reduce(&agent, &segment, place, operation, terms, held);
+            let reduced = tokio::task::spawn_blocking(reduce).await;
+            drop(turn);
+            match reduced.map_err(|error| Status::internal(error.to_string()))? {
+                Ok(reduction) => Ok(messages::all_reduced(&reduction)),
+                Err(ReduceError::Segment(error)) => Err(segments::unusable(error)),
+                Err(ReduceError::Agent(error)) => {
+                    running.report_wrong_sum(&error).await;
+                    Err(agent_status(&error, running.away()))
+                }
             }
-        }
+        };
+        tokio::spawn(work).await.map_err(|error| Status::internal(error.to_string()))?
     }
+}
+
+/// The tensor's name is for errors, which have to fit into a message.
+fn check_name(name: &str) -> Result<(), Status> {
+    if name.len() > MAX_TENSOR_NAME {
+        let problem = format!("a tensor's name of {} bytes: up to {MAX_TENSOR_NAME} are taken", name.len());
+        return Err(Status::invalid_argument(problem));
+    }
+    Ok(())
 }
 
 /// Why an all-reduce has no result.
@@ -84,9 +100,10 @@ fn reduce(
     place: Place,
     (name, weight): (String, u32),
     terms: Terms,
+    held: Held,
 ) -> Result<Reduction, ReduceError> {
     let data = segment.read(place)?;
-    let reduction = running.reduce(AllReduce { name, data, weight }, terms)?;
+    let reduction = running.reduce(AllReduce { name, data, weight }, terms, held)?;
     if let Outcome::Reduced(Reduced { sums, .. }) = &reduction.outcome {
         segment.write(place, sums)?;
     }
@@ -109,6 +126,7 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
     let message = error.to_string();
     match error {
         AgentError::Collective(_) => Status::failed_precondition(message),
+        AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
         AgentError::Deadline { .. } => Status::deadline_exceeded(match away {
             Some(time) => format!("{message}; the controller has been away for {time:.1?}"),

@@ -12,7 +12,7 @@ use tributary_wire::Rank;
 
 use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
-use crate::worker::{Outcome, Reduction, Terms, WorkerAgent};
+use crate::worker::{Held, Outcome, Reduction, Terms, WorkerAgent};
 
 /// A started member.
 pub(crate) struct Running {
@@ -68,10 +68,15 @@ impl Running {
         })
     }
 
-    /// Reduces, and blocks until that is done.
-    pub(crate) fn reduce(&self, operation: AllReduce, terms: Terms) -> Result<Reduction, AgentError> {
+    /// Reduces, and blocks until that is done. `held` is dropped with the operation's data.
+    pub(crate) fn reduce(
+        &self,
+        operation: AllReduce,
+        terms: Terms,
+        held: Held,
+    ) -> Result<Reduction, AgentError> {
         self.course().begin(Instant::now());
-        let reduction = self.agent.reduce(operation, terms);
+        let reduction = self.agent.reduce(operation, terms, held);
         let well = matches!(&reduction, Ok(Reduction { outcome: Outcome::Reduced(_), .. }));
         self.course().end(Instant::now(), well);
         reduction

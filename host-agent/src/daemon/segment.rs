@@ -2,6 +2,9 @@
 //!
 //! The agent reads and writes it as the file that it is, and maps nothing: a process that made its segment
 //! shorter would end an agent that has it mapped by SIGBUS, and so the jobs of everyone else on the host.
+//!
+//! A file may claim a size that it has no memory for. The agent takes memory of its own for what is in a segment, so it
+//! opens only those that their process has paid for.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,7 +13,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use rustix::fs::OFlags;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
-use tributary_protocol::{GradientData, Sums, bf16, f16};
+use tributary_protocol::{self as protocol, GradientData, Sums, Tensor, bf16, f16};
+
+/// In this unit a file's blocks are counted, whatever the file system's.
+const BLOCK_BYTES: u64 = 512;
+/// Elements that are rounded at once, before they are written.
+const ROUNDED_AT_ONCE: usize = 16 << 10;
 
 /// An open segment.
 #[derive(Debug)]
@@ -35,6 +43,15 @@ impl ElementType {
             Self::F16 | Self::BF16 => 2,
         }
     }
+
+    fn of_protocol(self) -> protocol::ElementType {
+        match self {
+            Self::F32 => protocol::ElementType::F32,
+            Self::F16 => protocol::ElementType::F16,
+            Self::BF16 => protocol::ElementType::BF16,
+            Self::I32 => protocol::ElementType::I32,
+        }
+    }
 }
 
 /// Elements inside a segment: [`Segment::place`] has checked that they are.
@@ -46,14 +63,22 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// How many bytes.
-    pub(crate) fn bytes(self) -> u64 {
-        self.element_type.bytes().saturating_mul(self.count as u64)
-    }
-
     /// How many elements.
     pub(crate) fn count(self) -> usize {
         self.count
+    }
+
+    /// How many bytes they are.
+    pub(crate) fn bytes(self) -> u64 {
+        self.count as u64 * self.element_type.bytes()
+    }
+
+    /// How many bytes it takes to reduce them.
+    pub(crate) fn memory_to_reduce(self) -> u64 {
+        let element_type = self.element_type.of_protocol();
+        let sums = Tensor { name: String::new(), element_type, len: self.count }.memory();
+        let rounded = ROUNDED_AT_ONCE as u64 * self.element_type.bytes();
+        self.bytes().saturating_add(sums).saturating_add(rounded)
     }
 }
 
@@ -76,6 +101,12 @@ impl Segment {
             let problem = format!("segment {name} has {} bytes, not {bytes}", metadata.len());
             return Err(Status::invalid_argument(problem));
         }
+        let there = metadata.blocks().saturating_mul(BLOCK_BYTES);
+        if there < bytes {
+            return Err(Status::invalid_argument(format!(
+                "segment {name} has memory for {there} of its {bytes} bytes only: reserve all of it, with fallocate()"
+            )));
+        }
         Ok(Self { file, bytes })
     }
 
@@ -94,7 +125,7 @@ impl Segment {
     /// A copy of the elements there.
     ///
     /// # Errors
-    /// The segment has become shorter.
+    /// The segment has become shorter, or there is no memory for the copy.
     pub(crate) fn read(&self, place: Place) -> io::Result<GradientData> {
         Ok(match place.element_type {
             ElementType::F32 => GradientData::F32(self.read_elements(place)?),
@@ -107,9 +138,7 @@ impl Segment {
     /// As [`read`](Self::read), for a type that is known to be the place's.
     pub(crate) fn read_elements<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<T>> {
         let mut elements = Vec::new();
-        elements
-            .try_reserve_exact(place.count)
-            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+        elements.try_reserve_exact(place.count)?;
         elements.resize(place.count, T::zeroed());
         self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place.offset)?;
         Ok(elements)
@@ -118,26 +147,44 @@ impl Segment {
     /// Puts sums of as many elements there, rounded to the elements' type.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// As [`write_elements`](Self::write_elements).
     pub(crate) fn write(&self, place: Place, sums: &Sums) -> io::Result<()> {
         match (sums, place.element_type) {
-            (Sums::F32(sums), ElementType::F16) => {
-                self.write_elements(place, &sums.iter().map(|sum| f16::from_f32(*sum)).collect::<Vec<_>>())
-            }
-            (Sums::F32(sums), ElementType::BF16) => {
-                self.write_elements(place, &sums.iter().map(|sum| bf16::from_f32(*sum)).collect::<Vec<_>>())
-            }
+            (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
+            (Sums::F32(sums), ElementType::BF16) => self.write_rounded(place, sums, bf16::from_f32),
             (Sums::F32(sums), ElementType::F32 | ElementType::I32) => self.write_elements(place, sums),
             (Sums::I32(sums), _) => self.write_elements(place, sums),
         }
     }
 
+    fn write_rounded<T: bytemuck::Pod>(
+        &self,
+        place: Place,
+        sums: &[f32],
+        round: impl Fn(f32) -> T,
+    ) -> io::Result<()> {
+        let mut rounded = Vec::with_capacity(ROUNDED_AT_ONCE);
+        let mut offset = place.offset;
+        for sums in sums.chunks(ROUNDED_AT_ONCE) {
+            rounded.clear();
+            rounded.extend(sums.iter().map(|sum| round(*sum)));
+            self.write_elements(Place { offset, ..place }, &rounded)?;
+            offset += size_of_val(rounded.as_slice()) as u64;
+        }
+        Ok(())
+    }
+
     /// Puts as many elements of the place's type there.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// The segment has become shorter, or there is no memory for it.
     pub(crate) fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
-        self.file.write_all_at(bytemuck::cast_slice(elements), place.offset)
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        // Writing would make it longer again, with memory that its process did not pay for.
+        if self.file.metadata()?.len() < place.offset.saturating_add(bytes.len() as u64) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its process has made it shorter"));
+        }
+        self.file.write_all_at(bytes, place.offset)
     }
 }
 
@@ -241,5 +288,29 @@ mod tests {
         let place = segment.place(0, ElementType::I32, 4).unwrap();
         fs::write(made.0.path(), [0; 8]).unwrap();
         assert_eq!(segment.read(place).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let sums = Sums::I32(vec![1; 4]);
+        assert_eq!(segment.write(place, &sums).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(fs::read(made.0.path()).unwrap(), [0; 8]);
+    }
+
+    #[test]
+    fn a_size_without_memory_behind_it_is_refused() {
+        let made = Made::new(&[]);
+        File::options().write(true).open(made.0.path()).unwrap().set_len(1 << 48).unwrap();
+        let refused = Segment::open(&made.0, own_uid(), 1 << 48).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        assert!(refused.message().contains("fallocate"), "{refused}");
+    }
+
+    #[test]
+    fn sums_of_any_number_are_rounded() {
+        let count = 2 * ROUNDED_AT_ONCE + 3;
+        let made = Made::new(&vec![0; 2 + 2 * count]);
+        let segment = Segment::open(&made.0, own_uid(), 2 + 2 * count as u64).unwrap();
+        let place = segment.place(2, ElementType::BF16, count as u64).unwrap();
+        let sums: Vec<f32> = (0..count).map(|at| at as f32).collect();
+        segment.write(place, &Sums::F32(sums.clone())).unwrap();
+        let rounded = sums.into_iter().map(bf16::from_f32).collect();
+        assert_eq!(segment.read(place).unwrap(), GradientData::BF16(rounded));
     }
 }

@@ -6,43 +6,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tonic::Status;
 use tributary_api::agent::SegmentName;
 
+use super::account::Account;
+use super::budget::{LimitError, Permit};
 use super::segment::{ElementType, Place, Segment};
-
-/// Segments that one process may have open: each holds a file descriptor of the agent.
-const MAX_SEGMENTS: usize = 256;
 
 /// The segments of one session.
 #[derive(Debug)]
 pub(crate) struct Segments {
-    /// The user that the process belongs to.
-    owner: u32,
+    account: Arc<Account>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    open: BTreeMap<u32, Arc<Segment>>,
+    /// Each with the file descriptor that it takes.
+    open: BTreeMap<u32, (Arc<Segment>, Permit)>,
     opened: u32,
 }
 
 impl Segments {
-    pub(crate) fn new(owner: u32) -> Self {
-        Self { owner, state: Mutex::default() }
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self { account, state: Mutex::default() }
     }
 
     pub(crate) fn open(&self, name: &str, bytes: u64) -> Result<u32, Status> {
         let name: SegmentName = name.parse().map_err(|error| Status::invalid_argument(format!("{error}")))?;
+        let limits = self.account.limits();
+        if bytes > limits.segment_bytes {
+            return Err(LimitError::SegmentBytes { bytes, limit: limits.segment_bytes }.into());
+        }
         // Each change is one call that leaves it sound.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.open.len() >= MAX_SEGMENTS {
-            let problem =
-                format!("a process may have {MAX_SEGMENTS} segments: close one, or put more into one");
-            return Err(Status::resource_exhausted(problem));
+        if state.open.len() >= limits.segments as usize {
+            return Err(LimitError::Segments { limit: limits.segments }.into());
         }
-        let segment = Arc::new(Segment::open(&name, self.owner, bytes)?);
+        let descriptor = self.account.descriptors(1)?;
+        let segment = Arc::new(Segment::open(&name, self.account.user(), bytes)?);
         let id = state.opened;
         state.opened = id.checked_add(1).ok_or_else(|| Status::resource_exhausted("no numbers are left"))?;
-        state.open.insert(id, segment);
+        state.open.insert(id, (segment, descriptor));
         Ok(id)
     }
 
@@ -60,9 +62,9 @@ impl Segments {
         count: u64,
     ) -> Result<(Arc<Segment>, Place), Status> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let segment = state.open.get(&id).cloned().ok_or_else(|| no_segment(id))?;
+        let (segment, _) = state.open.get(&id).ok_or_else(|| no_segment(id))?;
         let place = segment.place(offset, element_type, count)?;
-        Ok((segment, place))
+        Ok((Arc::clone(segment), place))
     }
 }
 
@@ -73,5 +75,8 @@ fn no_segment(id: u32) -> Status {
 /// A process has made its segment shorter, or there is no memory for it.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn unusable(error: std::io::Error) -> Status {
+    if error.kind() == std::io::ErrorKind::OutOfMemory {
+        return Status::resource_exhausted(format!("the system gives the agent no memory: {error}"));
+    }
     Status::failed_precondition(format!("the segment cannot be used any more: {error}"))
 }

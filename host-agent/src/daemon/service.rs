@@ -17,6 +17,8 @@ use tributary_ps::client::ClientOptions;
 use tributary_ps::policy::Worker;
 use tributary_transport::{ClientTls, Remote};
 
+use super::account::Account;
+use super::budget::{Budget, User};
 use super::fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::Phase;
@@ -29,7 +31,13 @@ use super::waiting;
 /// Events that the process has not taken yet: Started, Failed or Ended, and some that say what it waits for.
 const EVENTS: usize = 4;
 
+/// Servers that one training may have: each keeps a connection of the agent's.
+const MAX_SERVERS: usize = 64;
+/// Bytes of the longest name of a job, or of a server.
+const MAX_NAME: usize = 255;
+
 pub(crate) struct Service {
+    pub(crate) budget: Arc<Budget>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -40,11 +48,12 @@ impl Agent for Service {
     type OpenTrainingStream = TrainingEvents;
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
-        let owner = owner(&request)?;
+        let account = Account::open(&self.budget, owner(&request)?)?;
         let v1::OpenJobRequest { job, token, elastic } = request.into_inner();
-        let member = self.jobs.attach(&job, &token, elastic).await?;
+        check_name("job", &job)?;
+        let member = self.jobs.attach(&job, &token, elastic, account.user()).await?;
         let reducing = Reducing::new(Arc::clone(&member));
-        let session = self.sessions.open(Session::new(Part::Job(reducing), owner));
+        let session = self.sessions.open(Session::new(Part::Job(reducing), account));
         let (sender, events) = mpsc::channel(EVENTS);
         let (jobs, id) = (Arc::clone(&self.jobs), session.id);
         tokio::spawn(async move {
@@ -63,10 +72,12 @@ impl Agent for Service {
         &self,
         request: Request<v1::OpenTrainingRequest>,
     ) -> Result<Response<TrainingEvents>, Status> {
-        let owner = owner(&request)?;
-        let fabric = HostFabric(Arc::clone(&self.jobs));
+        let account = Account::open(&self.budget, owner(&request)?)?;
+        let fabric = HostFabric { jobs: Arc::clone(&self.jobs), account: Arc::clone(&account) };
         let options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
-        let session = self.sessions.open(Session::new(Part::Training(Training::new(options)), owner));
+        let descriptors = account.descriptors(options.servers.len() as u64)?;
+        let training = Training::new(options, Arc::clone(&account), descriptors);
+        let session = self.sessions.open(Session::new(Part::Training(training), account));
         let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
         let (sender, events) = mpsc::channel(1);
         let jobs = Arc::clone(&self.jobs);
@@ -84,7 +95,7 @@ impl Agent for Service {
         request: Request<v1::BeginTrainingRequest>,
     ) -> Result<Response<v1::Step>, Status> {
         let request = request.into_inner();
-        let session = self.sessions.find(&request.session)?;
+        let (session, _call) = self.sessions.call(&request.session)?;
         session.training()?.begin(&session.segments, request).await.map(Response::new)
     }
 
@@ -93,7 +104,7 @@ impl Agent for Service {
         request: Request<v1::PushGradientRequest>,
     ) -> Result<Response<v1::Step>, Status> {
         let request = request.into_inner();
-        let session = self.sessions.find(&request.session)?;
+        let (session, _call) = self.sessions.call(&request.session)?;
         session.training()?.push(&session.segments, request).await.map(Response::new)
     }
 
@@ -102,7 +113,8 @@ impl Agent for Service {
         request: Request<v1::OpenSegmentRequest>,
     ) -> Result<Response<v1::OpenSegmentResponse>, Status> {
         let v1::OpenSegmentRequest { session, name, bytes } = request.into_inner();
-        let segment = self.sessions.find(&session)?.segments.open(&name, bytes)?;
+        let (session, _call) = self.sessions.call(&session)?;
+        let segment = session.segments.open(&name, bytes)?;
         Ok(Response::new(v1::OpenSegmentResponse { segment }))
     }
 
@@ -111,7 +123,8 @@ impl Agent for Service {
         request: Request<v1::CloseSegmentRequest>,
     ) -> Result<Response<v1::CloseSegmentResponse>, Status> {
         let v1::CloseSegmentRequest { session, segment } = request.into_inner();
-        self.sessions.find(&session)?.segments.close(segment)?;
+        let (session, _call) = self.sessions.call(&session)?;
+        session.segments.close(segment)?;
         Ok(Response::new(v1::CloseSegmentResponse {}))
     }
 
@@ -120,8 +133,9 @@ impl Agent for Service {
         request: Request<v1::AllReduceRequest>,
     ) -> Result<Response<v1::AllReduceResponse>, Status> {
         let request = request.into_inner();
-        let session = self.sessions.find(&request.session)?;
-        session.job()?.all_reduce(&session.segments, request).await.map(Response::new)
+        let (session, _call) = self.sessions.call(&request.session)?;
+        let reduced = session.job()?.all_reduce(&session.account, &session.segments, request).await?;
+        Ok(Response::new(reduced))
     }
 
     async fn close_job(
@@ -133,7 +147,8 @@ impl Agent for Service {
     }
 
     async fn stats(&self, request: Request<v1::StatsRequest>) -> Result<Response<v1::StatsResponse>, Status> {
-        let running = self.sessions.find(&request.into_inner().session)?.job()?.member.running()?;
+        let (session, _call) = self.sessions.call(&request.into_inner().session)?;
+        let running = session.job()?.member.running()?;
         let stats = tokio::task::spawn_blocking(move || running.agent.stats()).await;
         let stats = stats.map_err(|error| Status::internal(error.to_string()))?;
         let stats = stats.map_err(|error| agent_status(&error, None))?;
@@ -152,7 +167,7 @@ impl Agent for Service {
 }
 
 /// The user that the calling process belongs to, as the kernel says.
-fn owner<T>(request: &Request<T>) -> Result<u32, Status> {
+fn owner<T>(request: &Request<T>) -> Result<User, Status> {
     let info = request.extensions().get::<UdsConnectInfo>();
     let credentials = info.and_then(|info| info.peer_cred);
     let unknown = || Status::unauthenticated("the kernel does not tell who is calling");
@@ -167,6 +182,13 @@ fn training_options(
 ) -> Result<ClientOptions, Status> {
     let invalid = |error: &dyn std::error::Error| Status::invalid_argument(error.to_string());
     let v1::OpenTrainingRequest { job, token, worker, servers, codec, patience_milliseconds } = request;
+    check_name("job", &job)?;
+    check_name("codec", &codec)?;
+    servers.iter().try_for_each(|server| check_name("server", server))?;
+    if servers.len() > MAX_SERVERS {
+        let problem = format!("{} servers: a training has {MAX_SERVERS} at most", servers.len());
+        return Err(Status::invalid_argument(problem));
+    }
     let no_worker = || Status::invalid_argument(format!("worker {worker}: ranks are below 65536"));
     let worker = Worker::try_from(worker).map_err(|_| no_worker())?;
     let servers = servers.iter().map(|address| Remote::parameter_server(address, tls.cloned()));
@@ -179,6 +201,15 @@ fn training_options(
         options.patience = Duration::from_millis(patience_milliseconds);
     }
     Ok(ClientOptions { token, fabric: Some(Arc::new(fabric)), ..options })
+}
+
+/// A name is for errors, which have to fit into a message.
+fn check_name(whose: &str, name: &str) -> Result<(), Status> {
+    if name.len() > MAX_NAME {
+        let problem = format!("a {whose}'s name of {} bytes: {MAX_NAME} are the most", name.len());
+        return Err(Status::invalid_argument(problem));
+    }
+    Ok(())
 }
 
 /// Turns a membership's phases into events until the job is over or nobody listens.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tonic::Status;
 
+use super::account::{Account, Call};
 use super::reducing::Reducing;
 use super::segments::Segments;
 use super::training::Training;
@@ -15,6 +16,7 @@ pub(crate) type SessionId = [u8; 16];
 /// What one process does, with its shared memory.
 #[derive(Debug)]
 pub(crate) struct Session {
+    pub(crate) account: Arc<Account>,
     pub(crate) segments: Segments,
     part: Part,
 }
@@ -29,9 +31,9 @@ pub(crate) enum Part {
 }
 
 impl Session {
-    /// A session of a process of the user `owner`.
-    pub(crate) fn new(part: Part, owner: u32) -> Self {
-        Self { segments: Segments::new(owner), part }
+    /// A session that holds what is in the account.
+    pub(crate) fn new(part: Part, account: Arc<Account>) -> Self {
+        Self { segments: Segments::new(Arc::clone(&account)), account, part }
     }
 
     /// Its job.
@@ -81,10 +83,13 @@ impl Sessions {
         OpenSession { sessions: Arc::clone(self), id }
     }
 
-    pub(crate) fn find(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
+    /// The session, for a call that begins.
+    pub(crate) fn call(&self, id: &[u8]) -> Result<(Arc<Session>, Call), Status> {
         let state = self.state();
         let session = SessionId::try_from(id).ok().and_then(|id| state.open.get(&id).cloned());
-        session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
+        let session = session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })?;
+        let call = session.account.begin_call()?;
+        Ok((session, call))
     }
 
     /// The process has no use for its job any more; the host stays a member.

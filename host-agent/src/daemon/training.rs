@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tonic::{Code, Status};
 use tributary_api::agent::v1;
 use tributary_ps::client::{Client, ClientError, ClientOptions, Step};
 
-use super::memory;
+use super::account::{Account, InUse};
+use super::budget::Permit;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
+
+/// How many times the size of the parameters a step takes at most, whatever the servers do (see [`memory`]).
+const COPIES: u64 = 14;
 
 /// One process's part: a worker of the job, from the first step on.
 #[derive(Debug)]
 pub(crate) struct Training {
+    account: Arc<Account>,
     commands: mpsc::Sender<Command>,
+    /// Held by the step that is under way; those that wait get it in the order of their calls.
+    turn: Arc<AsyncMutex<()>>,
     work: AbortHandle,
 }
 
@@ -23,6 +30,8 @@ struct Command {
     values: Vec<f32>,
     what: What,
     reply: oneshot::Sender<Result<Step, Status>>,
+    /// The turn ends with the work, and not with the caller's patience.
+    _held: (OwnedMutexGuard<()>, InUse),
 }
 
 /// What a command's values are.
@@ -32,10 +41,16 @@ enum What {
 }
 
 impl Training {
-    /// Nobody joins before [`begin`](Self::begin). Must be called in a tokio runtime.
-    pub(crate) fn new(options: ClientOptions) -> Self {
+    /// Nobody joins before [`begin`](Self::begin). `descriptors` are those of its connections. Must be called in a
+    /// tokio runtime.
+    pub(crate) fn new(options: ClientOptions, account: Arc<Account>, descriptors: Permit) -> Self {
         let (commands, receiver) = mpsc::channel(1);
-        Self { commands, work: tokio::spawn(work(options, receiver)).abort_handle() }
+        let held = (Arc::clone(&account), descriptors);
+        let work = async move {
+            work(options, receiver).await;
+            drop(held);
+        };
+        Self { account, commands, turn: Arc::default(), work: tokio::spawn(work).abort_handle() }
     }
 
     /// Joins with the parameters in shared memory, and puts those of the first step in their place.
@@ -45,8 +60,7 @@ impl Training {
         request: v1::BeginTrainingRequest,
     ) -> Result<v1::Step, Status> {
         let parameters = find(segments, request.parameters)?;
-        let initial = parameters.read().await?;
-        self.step(What::Initial, initial, &parameters).await
+        self.step(What::Initial, &parameters, &parameters).await
     }
 
     /// Hands a gradient in, and puts the next step's parameters into shared memory.
@@ -61,8 +75,7 @@ impl Training {
             let problem = format!("a gradient of {given} values, and room for {taken} parameters");
             return Err(Status::invalid_argument(problem));
         }
-        let gradient = gradient.read().await?;
-        self.step(What::Gradient, gradient, &parameters).await
+        self.step(What::Gradient, &gradient, &parameters).await
     }
 
     /// Leaves the job; whoever waits for a step is told so.
@@ -70,10 +83,14 @@ impl Training {
         self.work.abort();
     }
 
-    async fn step(&self, what: What, values: Vec<f32>, to: &Values) -> Result<v1::Step, Status> {
+    async fn step(&self, what: What, from: &Values, to: &Values) -> Result<v1::Step, Status> {
         let over = || Status::aborted("the training is over: its process or its agent has ended it");
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let in_use = self.account.take(memory(from.place))?;
+        let values = from.read().await?;
         let (reply, answer) = oneshot::channel();
-        self.commands.send(Command { values, what, reply }).await.map_err(|_| over())?;
+        let command = Command { values, what, reply, _held: (turn, in_use) };
+        self.commands.send(command).await.map_err(|_| over())?;
         let Step { iteration, updates, parameters, released_by, in_group } =
             answer.await.map_err(|_| over())??;
         to.write(parameters).await?;
@@ -85,7 +102,7 @@ impl Training {
 /// dropped is the worker's leaving.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
-    while let Some(Command { values, what, reply }) = commands.recv().await {
+    while let Some(Command { values, what, reply, _held }) = commands.recv().await {
         let step = match (what, &mut client) {
             (What::Gradient, Some(client)) => {
                 Client::push(client, &values).await.map_err(|error| status(&error))
@@ -105,6 +122,17 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     }
 }
 
+/// Bytes that a step of a training of so many parameters takes at most. Between steps it is less.
+///
+/// What stays: the initial parameters as they are sent, in case that a server has lost them, and what error feedback
+/// owes. For a step: the gradient as it was read, as its server's part of it, and two older ones, which the fabric may
+/// still be adding up; its code, twice, and twice as it is sent; the parameters as they come, decoded, for the server's
+/// range, and for the process. Ten times their size was measured, with servers that mean well. What the fabric takes of
+/// it is counted when it does.
+fn memory(values: Place) -> u64 {
+    values.bytes().saturating_mul(COPIES)
+}
+
 /// Values in shared memory.
 struct Values {
     segment: Arc<Segment>,
@@ -121,13 +149,7 @@ fn find(segments: &Segments, values: Option<v1::Values>) -> Result<Values, Statu
 impl Values {
     async fn read(&self) -> Result<Vec<f32>, Status> {
         let (segment, place) = (Arc::clone(&self.segment), self.place);
-        let held = memory::hold(place.bytes())?;
-        blocking(move || {
-            let read = segment.read_elements(place);
-            drop(held);
-            read
-        })
-        .await
+        blocking(move || segment.read_elements(place)).await
     }
 
     async fn write(&self, values: Vec<f32>) -> Result<(), Status> {

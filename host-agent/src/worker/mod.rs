@@ -23,6 +23,10 @@ use role::{Command, WorkerRole};
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
+/// Something that is kept as long as the worker has an all-reduce's data: one that was given up, or that has failed, goes
+/// on in the background after its caller has its answer.
+pub(crate) type Held = Box<dyn Send>;
+
 /// How an all-reduce is to be done.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terms {
@@ -114,19 +118,24 @@ impl WorkerAgent {
     /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Ended`] when the agent has ended, or ends
     /// meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
-        match self.reduce(operation, Terms::default())?.outcome {
+        match self.reduce(operation, Terms::default(), Box::new(()))?.outcome {
             Outcome::Reduced(reduced) => Ok(reduced),
             Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),
         }
     }
 
-    /// As [`all_reduce`](Self::all_reduce), on these terms.
+    /// As [`all_reduce`](Self::all_reduce), on these terms. `held` is dropped with the operation's data.
     ///
     /// # Errors
     /// Also [`AgentError::Deadline`].
-    pub(crate) fn reduce(&self, operation: AllReduce, terms: Terms) -> Result<Reduction, AgentError> {
+    pub(crate) fn reduce(
+        &self,
+        operation: AllReduce,
+        terms: Terms,
+        held: Held,
+    ) -> Result<Reduction, AgentError> {
         let (reply, result) = bounded(1);
-        self.0.submit(Command::Reduce { operation, terms, reply })?;
+        self.0.submit(Command::Reduce { operation, terms, held, reply })?;
         self.0.wait_for(&result)?
     }
 

@@ -14,7 +14,7 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq};
 
 use super::regroup::{self, Joined};
-use super::{Members, Outcome, Reduction, Situation, Terms, Wait};
+use super::{Held, Members, Outcome, Reduction, Situation, Terms, Wait};
 use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
@@ -24,7 +24,7 @@ type Reply = Sender<Result<Reduction, AgentError>>;
 /// What a worker is asked for.
 pub(crate) enum Command {
     /// Start an operation, and tell how it ends.
-    Reduce { operation: AllReduce, terms: Terms, reply: Reply },
+    Reduce { operation: AllReduce, terms: Terms, held: Held, reply: Reply },
     /// Freeze, and tell where it stands.
     Freeze { reply: oneshot::Sender<Standing> },
     /// Go on as far as this, and tell when it is there.
@@ -58,6 +58,8 @@ pub(crate) struct WorkerRole {
     /// For whom the process has to synchronise.
     joined: Option<Joined>,
     pending: BTreeMap<OperationId, Pending>,
+    /// What goes with the data of each operation that the worker is not done with, whether or not it is pending.
+    held: BTreeMap<OperationId, Held>,
     /// Who wants to know when the worker is where it proceeds to.
     proceeding: Option<oneshot::Sender<Standing>>,
     /// When it was frozen, if it is.
@@ -91,13 +93,14 @@ impl WorkerRole {
             members: members(config),
             joined: Joined::new(config.generation, &config.joined),
             pending: BTreeMap::new(),
+            held: BTreeMap::new(),
             proceeding: None,
             frozen: None,
             moved: (Time::ZERO, 0),
         })
     }
 
-    fn reduce(&mut self, now: Time, operation: AllReduce, terms: Terms, reply: Reply) {
+    fn reduce(&mut self, now: Time, operation: AllReduce, terms: Terms, held: Held, reply: Reply) {
         if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != terms.regroup) {
             let regroup = Outcome::Regroup(joined.regroup(&self.members));
             return self.answer(&reply, Ok(regroup));
@@ -106,6 +109,7 @@ impl WorkerRole {
             Ok(id) => {
                 let deadline = terms.deadline.map(|limit| (now + limit, limit));
                 let synchronises = self.joined.take();
+                self.held.insert(id, held);
                 self.pending.insert(id, Pending { reply, since: now, deadline, synchronises });
             }
             Err(error) => self.answer(&reply, Err(error.into())),
@@ -154,6 +158,7 @@ impl WorkerRole {
         self.joined = joined.or(self.joined.take());
         self.moved.0 = now;
         for operation in withdrawn {
+            self.held.remove(&operation);
             if let (Some(pending), Some(joined)) = (self.pending.remove(&operation), &self.joined) {
                 self.answer(&pending.reply, Ok(Outcome::Regroup(joined.regroup(&self.members))));
             }
@@ -225,7 +230,9 @@ impl Role for WorkerRole {
     fn handle_command(&mut self, now: Time, command: Command) {
         // Nobody waits for an answer any more: then nobody misses it.
         match command {
-            Command::Reduce { operation, terms, reply } => self.reduce(now, operation, terms, reply),
+            Command::Reduce { operation, terms, held, reply } => {
+                self.reduce(now, operation, terms, held, reply);
+            }
             Command::Freeze { reply } => {
                 self.worker.freeze();
                 self.stop_proceeding();
@@ -286,6 +293,10 @@ impl Role for WorkerRole {
                 OperationEvent::Completed { reduced, .. } => self.completed(pending, reduced),
                 OperationEvent::Failed { error, .. } => self.failed(now, &pending, error),
             }
+        }
+        // They are done in the order in which they were started.
+        while self.held.len() > self.worker.unfinished() {
+            self.held.pop_first();
         }
         if self.worker.is_frozen() {
             self.frozen.get_or_insert(now);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tonic::Code;
 use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Run};
-use tributary_host_agent::{AgentConfig, AgentDaemon, OpenPort, RunningAgent};
+use tributary_host_agent::{AgentConfig, AgentDaemon, Limits, OpenPort, RunningAgent};
 use tributary_link::FramePort;
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
@@ -19,12 +19,24 @@ pub(crate) fn start_agent(
     rank: usize,
     open_port: OpenPort,
 ) -> RunningAgent {
+    start_limited_agent(controller, folder, rank, open_port, Limits::of_this_machine())
+}
+
+/// One that may hold so much.
+pub(crate) fn start_limited_agent(
+    controller: Remote,
+    folder: &TempDir,
+    rank: usize,
+    open_port: OpenPort,
+    limits: Limits,
+) -> RunningAgent {
     let config = AgentConfig {
         host: format!("w{rank}"),
         controller,
         open_port,
         socket: socket(folder, rank),
         timers: Timers::default(),
+        limits,
     };
     AgentDaemon::start(config).unwrap()
 }

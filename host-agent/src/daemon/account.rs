@@ -1,0 +1,119 @@
+//! What one session makes the agent hold.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::budget::{Budget, LimitError, Permit, Resource, User};
+use super::limits::Limits;
+
+/// One session's part of the [`Budget`]. It is given back once the session is over and nothing of it is under way any
+/// more.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    user: User,
+    memory: Mutex<Memory>,
+    calls: Arc<Semaphore>,
+    _session: Permit,
+}
+
+#[derive(Debug)]
+struct Memory {
+    /// The most that was in use at once.
+    reserved: Permit,
+    in_use: u64,
+}
+
+/// Memory that a session uses, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.account.memory().in_use -= self.bytes;
+    }
+}
+
+/// A call under way, until it is dropped.
+pub(crate) type Call = OwnedSemaphorePermit;
+
+impl Account {
+    /// For one more session of a process of this user.
+    pub(crate) fn open(budget: &Arc<Budget>, user: User) -> Result<Arc<Self>, LimitError> {
+        let calls = Semaphore::new(budget.limits().calls as usize);
+        Ok(Arc::new(Self {
+            budget: Arc::clone(budget),
+            user,
+            memory: Mutex::new(Memory { reserved: budget.take(user, Resource::Memory, 0)?, in_use: 0 }),
+            calls: Arc::new(calls),
+            _session: budget.take(user, Resource::Sessions, 1)?,
+        }))
+    }
+
+    pub(crate) fn user(&self) -> User {
+        self.user
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.budget.limits()
+    }
+
+    /// One more call is under way, or waits for others.
+    pub(crate) fn begin_call(&self) -> Result<Call, LimitError> {
+        let limit = self.limits().calls;
+        Arc::clone(&self.calls).try_acquire_owned().map_err(|_| LimitError::Calls { limit })
+    }
+
+    /// Before the session takes so many bytes more. As much as it has used at once stays its own until it is over: an
+    /// operation under way never waits for another session's, which on another host could wait for this one's.
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
+        let limit = self.limits().session_memory;
+        let mut memory = self.memory();
+        let needed = memory.in_use.saturating_add(bytes);
+        if needed > limit {
+            return Err(LimitError::SessionMemory { needed: bytes, in_use: memory.in_use, limit });
+        }
+        memory.reserved.grow_to(needed)?;
+        memory.in_use = needed;
+        Ok(InUse { account: Arc::clone(self), bytes })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Each change is one call that leaves it sound.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before something is opened that takes so many file descriptors.
+    pub(crate) fn descriptors(&self, count: u64) -> Result<Permit, LimitError> {
+        self.budget.take(self.user, Resource::Descriptors, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_in_use_once_stays_reserved_until_the_session_is_over() {
+        let limits = Limits { session_memory: 600, ..Limits::of_this_machine().with_memory(1000) };
+        let budget = Budget::new(limits);
+        let first = Account::open(&budget, 1).unwrap();
+        drop(first.take(500).unwrap());
+        let other = Account::open(&budget, 1).unwrap();
+        assert!(matches!(other.take(300), Err(LimitError::Full { taken: 500, limit: 750, .. })));
+        // Two of its own at once count both.
+        let half = first.take(250).unwrap();
+        let error = first.take(351).unwrap_err();
+        assert_eq!(error, LimitError::SessionMemory { needed: 351, in_use: 250, limit: 600 });
+        drop(first.take(250).unwrap());
+        drop(first);
+        // It lasts as long as something is in use.
+        assert!(other.take(300).is_err());
+        drop(half);
+        drop(other.take(300).unwrap());
+    }
+}

@@ -1,0 +1,179 @@
+//! The connections of training processes: only as many as the agent can hold.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+use super::budget::{Budget, LimitError, Permit, Resource};
+
+/// Calls of one connection that may be under way.
+pub(super) const STREAMS: u32 = 128;
+/// Bytes of a call's headers ...
+pub(super) const HEADER_BYTES: u32 = 8 << 10;
+/// ... and of requests that nobody has read yet, of one call and of all of a connection.
+pub(super) const WINDOW_BYTES: u32 = 64 << 10;
+/// The longest request: they hold names, tokens and numbers, but no tensors.
+pub(super) const MESSAGE_BYTES: usize = 32 << 10;
+/// What a connection takes of the agent's memory, whatever its process does.
+const CONNECTION_BYTES: u64 = STREAMS as u64 * HEADER_BYTES as u64 + WINDOW_BYTES as u64 + (64 << 10);
+
+/// Accepted connections that nobody has taken yet.
+const BACKLOG: usize = 16;
+/// After an error in accepting, such as having no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A process that was turned away has this long until it has read why.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
+/// So many are told why they are turned away at the same time; others find their connection closed.
+const FAREWELLS: usize = 16;
+
+/// The connections that processes open, as long as the budget has room for them. Others are told why they are turned
+/// away. Ends when it is dropped. Must be called in a tokio runtime.
+pub(super) fn incoming(
+    listener: UnixListener,
+    budget: Arc<Budget>,
+) -> ReceiverStream<Result<Connection, io::Error>> {
+    let (sender, accepted) = mpsc::channel(BACKLOG);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = accept(&listener, &budget, &sender) => {}
+            () = sender.closed() => {}
+        }
+    });
+    ReceiverStream::new(accepted)
+}
+
+async fn accept(
+    listener: &UnixListener,
+    budget: &Arc<Budget>,
+    accepted: &mpsc::Sender<Result<Connection, io::Error>>,
+) {
+    let farewells = Arc::new(tokio::sync::Semaphore::new(FAREWELLS));
+    // One line tells of many: a process in a loop must not fill the log.
+    let mut refusing = false;
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        match Connection::new(stream, budget) {
+            Ok(connection) => {
+                refusing = false;
+                // An error means that the server stops.
+                let _ = accepted.send(Ok(connection)).await;
+            }
+            Err((stream, error)) => {
+                if !std::mem::replace(&mut refusing, true) {
+                    tracing::warn!(%error, "turned a process away, and more perhaps until one gets in again");
+                }
+                if let Ok(permit) = Arc::clone(&farewells).try_acquire_owned() {
+                    tokio::spawn(async move {
+                        let _permit = permit;
+                        let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with unread bytes
+/// left the system would reset it, and what was said be lost.
+async fn farewell(mut stream: UnixStream, reason: &str) -> io::Result<()> {
+    /// Length, type SETTINGS, no flags, stream 0.
+    const NO_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    /// Type GOAWAY, no flags, stream 0; then the last stream that was served, none, and ENHANCE_YOUR_CALM.
+    const GO_AWAY: [u8; 14] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xb];
+    const CODE_BYTES: usize = 8;
+    let length = (CODE_BYTES + reason.len()) as u32;
+    stream.write_all(&NO_SETTINGS).await?;
+    stream.write_all(&length.to_be_bytes()[1..]).await?;
+    stream.write_all(&GO_AWAY).await?;
+    stream.write_all(reason.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut unread = [0; 1 << 10];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+/// A process's connection, with what the budget has given for it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    _held: [Permit; 2],
+}
+
+impl Connection {
+    /// If there is room for it; otherwise it is given back, and why.
+    fn new(stream: UnixStream, budget: &Arc<Budget>) -> Result<Self, (UnixStream, LimitError)> {
+        // Without a user it belongs to nobody, and its calls are refused.
+        let user = stream.peer_cred().map_or(u32::MAX, |credentials| credentials.uid());
+        let held = budget
+            .take(user, Resource::Descriptors, 1)
+            .and_then(|descriptor| Ok([descriptor, budget.take(user, Resource::Memory, CONNECTION_BYTES)?]));
+        match held {
+            Ok(held) => Ok(Self { stream, _held: held }),
+            Err(error) => Err((stream, error)),
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

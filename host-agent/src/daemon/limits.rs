@@ -1,0 +1,137 @@
+//! What an agent may hold for training processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+use rustix::process::{Resource, getrlimit};
+use rustix::system::sysinfo;
+use tributary_api::agent::SegmentName;
+
+/// The share of the machine's memory that an agent takes at most: one part in so many. The processes themselves, and
+/// what they share with the agent, need the rest.
+const MEMORY_SHARE: u64 = 4;
+/// How many sessions there may be unless somebody says otherwise.
+const SESSIONS: u32 = 64;
+/// How many segments a session may have unless somebody says otherwise.
+const SEGMENTS: u32 = 256;
+/// How many calls of a session may be under way unless somebody says otherwise.
+const CALLS: u32 = 256;
+/// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
+const OWN_DESCRIPTORS: u64 = 64;
+
+/// What an agent may hold for training processes: whoever may connect to its socket must be able neither to take the
+/// machine's memory nor to keep others from their work.
+///
+/// No user's processes together, and no session, get more than three quarters of what all may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory that the agent takes for all processes: for copies of their tensors, sums, ports and
+    /// connections. What processes share with it is theirs, and not in here.
+    pub memory: u64,
+    /// As much of it as one session may have.
+    pub session_memory: u64,
+    /// Bytes of one segment.
+    pub segment_bytes: u64,
+    /// Segments of one session.
+    pub segments: u32,
+    /// Sessions, and jobs that this host is a member of, of all processes: at most [`MAX_SESSIONS`].
+    pub sessions: u32,
+    /// Calls of one session that are under way, or wait for one another.
+    pub calls: u32,
+    /// File descriptors for all processes: each connection, segment, job and server of a training takes some.
+    pub descriptors: u64,
+}
+
+/// The most sessions that an agent can be told to serve: each may keep one of its threads busy.
+pub const MAX_SESSIONS: u32 = 256;
+
+impl Limits {
+    /// What suits this machine: a quarter of its memory, or of what this process's control group may have; segments as
+    /// large as /dev/shm is; as many file descriptors as the system lets this process have.
+    pub fn of_this_machine() -> Self {
+        let limits = Self {
+            memory: 0,
+            session_memory: 0,
+            segment_bytes: shared_memory().unwrap_or_else(usable_memory),
+            segments: SEGMENTS,
+            sessions: SESSIONS,
+            calls: CALLS,
+            descriptors: descriptors(),
+        };
+        limits.with_memory(usable_memory() / MEMORY_SHARE)
+    }
+
+    /// The same with so much memory in all, and as much of it for a session as suits.
+    #[must_use]
+    pub fn with_memory(self, memory: u64) -> Self {
+        Self { memory, session_memory: most_of(memory), ..self }
+    }
+}
+
+/// As much as one of many may have: the others must not find nothing left.
+pub(super) fn most_of(limit: u64) -> u64 {
+    limit - limit / 4
+}
+
+/// Bytes of memory that there are for this process at the most.
+fn usable_memory() -> u64 {
+    let group = group_memory(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
+    group.unwrap_or(u64::MAX).min(machine_memory())
+}
+
+fn machine_memory() -> u64 {
+    let info = sysinfo();
+    info.totalram.saturating_mul(info.mem_unit.into())
+}
+
+/// The least of what this process's control group, and those around it, may have; `None`: there is no such limit.
+fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(membership).ok()?;
+    // Version 2 has one hierarchy, with the number 0 and no name.
+    let group = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let own: PathBuf = root.join(group);
+    let limits = own.ancestors().take_while(|folder| folder.starts_with(root));
+    let limits = limits.filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok());
+    // "max" is no number, and no limit.
+    limits.filter_map(|limit| limit.trim().parse().ok()).min()
+}
+
+/// Bytes that fit into all segments.
+fn shared_memory() -> Option<u64> {
+    let space = statvfs(SegmentName::FOLDER).ok()?;
+    Some(space.f_blocks.saturating_mul(space.f_frsize)).filter(|bytes| *bytes > 0)
+}
+
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(OWN_DESCRIPTORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_has_more_than_its_agent_takes() {
+        let limits = Limits::of_this_machine();
+        let machine = machine_memory();
+        assert!(limits.memory > 0 && limits.memory <= machine / MEMORY_SHARE);
+        assert!(limits.session_memory < limits.memory);
+        assert!(limits.segment_bytes < 1 << 48 && limits.descriptors > 0);
+    }
+
+    #[test]
+    fn the_tightest_control_group_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("system.slice/tributary-agent.service");
+        fs::create_dir_all(&own).unwrap();
+        let membership = folder.path().join("membership");
+        fs::write(&membership, "1:cpu:/old\n0::/system.slice/tributary-agent.service\n").unwrap();
+        assert_eq!(group_memory(&membership, folder.path()), None);
+        fs::write(own.join("memory.max"), "max\n").unwrap();
+        assert_eq!(group_memory(&membership, folder.path()), None);
+        fs::write(folder.path().join("system.slice/memory.max"), "1000\n").unwrap();
+        fs::write(own.join("memory.max"), "4000\n").unwrap();
+        assert_eq!(group_memory(&membership, folder.path()), Some(1000));
+    }
+}

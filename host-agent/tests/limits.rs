@@ -1,0 +1,272 @@
+//! Processes that try to make an agent hold too much: the agent lives, says what the limit is, and another process's job
+//! goes on meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[allow(dead_code, reason = "a regular end is of other tests")]
+mod directory;
+#[allow(dead_code, reason = "each test uses its part")]
+mod hosts;
+mod job;
+#[allow(dead_code, reason = "what is told to the controller is of other tests")]
+mod pair;
+mod raw;
+#[allow(dead_code, reason = "only the hub is used here")]
+mod star;
+
+use directory::TOKEN;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pair::{Hosts, sum};
+use raw::{File, Process, refused};
+use tonic::Code;
+use tributary_api::agent::v1;
+use tributary_client::Job;
+use tributary_host_agent::Limits;
+
+/// More than any machine has.
+const HUGE: u64 = 1 << 48;
+const MIB: u64 = 1 << 20;
+
+/// Both ranks of the job get a sum, whatever others do to their agents.
+async fn works([first, second]: &mut [Job; 2]) {
+    let values = vec![1.5; 10_000];
+    let (a, b) = tokio::join!(sum(first, &values), sum(second, &values));
+    assert_eq!(a.unwrap(), vec![3.0; 10_000]);
+    assert_eq!(b.unwrap(), vec![3.0; 10_000]);
+}
+
+fn usual() -> Limits {
+    Limits::of_this_machine()
+}
+
+#[tokio::test]
+async fn a_size_without_memory_behind_it_is_not_believed() {
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    let mut process = Process::train(&hosts.socket(0)).await.unwrap();
+    let sparse = File::sparse(HUGE);
+    refused(process.open(&sparse, HUGE).await, Code::ResourceExhausted, "--max-segment");
+    let sparse = File::sparse(1 << 30);
+    refused(process.open(&sparse, 1 << 30).await, Code::InvalidArgument, "fallocate");
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn without_a_limit_of_segments_memory_has_one() {
+    let limits = Limits { segment_bytes: u64::MAX, ..usual().with_memory(64 * MIB) };
+    let hosts = Hosts::limited(&limits).await;
+    let mut jobs = hosts.join_both().await;
+    let mut process = Process::train(&hosts.socket(0)).await.unwrap();
+    refused(process.open(&File::sparse(HUGE), HUGE).await, Code::InvalidArgument, "fallocate");
+    // All of this is there, and a training would take several times as much.
+    let file = File::of(16 * MIB);
+    let segment = process.open(&file, 16 * MIB).await.unwrap();
+    refused(process.begin(segment, 4 * MIB).await, Code::ResourceExhausted, "--max-session-memory");
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn an_all_reduce_that_needs_too_much_is_refused_and_a_smaller_one_is_not() {
+    let limits = Limits { session_memory: MIB, ..usual() };
+    let hosts = Hosts::limited(&limits).await;
+    let open = async |rank| Process::join(&hosts.socket(rank), TOKEN).await.unwrap();
+    let (mut first, mut second) = tokio::join!(open(0), open(1));
+    let files = [File::of(MIB), File::of(MIB)];
+    let segment = first.open(&files[0], MIB).await.unwrap();
+    assert_eq!(second.open(&files[1], MIB).await.unwrap(), segment);
+    let all = MIB / 4;
+    refused(first.reduce(segment, all).await, Code::ResourceExhausted, "--max-session-memory");
+    refused(first.reduce(segment, HUGE).await, Code::OutOfRange, "not all inside");
+    refused(first.reduce(segment, u64::MAX).await, Code::OutOfRange, "not all inside");
+    let (a, b) = tokio::join!(first.reduce(segment, all / 4), second.reduce(segment, all / 4));
+    assert_eq!(a.unwrap().runs, b.unwrap().runs);
+}
+
+#[tokio::test]
+async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
+    let hosts = Hosts::limited(&usual().with_memory(128 * MIB)).await;
+    let mut jobs = hosts.join_both().await;
+    works(&mut jobs).await;
+    // Steps that wait for a server which is away, and hold their memory as long as their process likes.
+    let file = File::of(MIB);
+    let (first, mut waiting) = (Process::train(&hosts.socket(0)).await.unwrap(), Vec::new());
+    let refusal = loop {
+        let mut process = first.another().await.unwrap();
+        let segment = process.open(&file, MIB).await.unwrap();
+        match process.begin_and_wait(segment, MIB / 4).await {
+            None => waiting.push(process),
+            Some(refusal) => break refusal,
+        }
+        assert!(waiting.len() < 100, "nothing is refused");
+    };
+    refused::<()>(Err(refusal), Code::ResourceExhausted, "--max-memory");
+    assert!(!waiting.is_empty());
+    works(&mut jobs).await;
+    // With a process goes what it held.
+    drop(waiting);
+    let mut process = first.another().await.unwrap();
+    let segment = process.open(&file, MIB).await.unwrap();
+    while process.begin_and_wait(segment, MIB / 4).await.is_some() {}
+}
+
+#[tokio::test]
+async fn sessions_are_as_many_as_there_may_be() {
+    // Of eight a single user's processes may have six, and the job has one of them.
+    let hosts = Hosts::limited(&Limits { sessions: 8, ..usual() }).await;
+    let mut jobs = hosts.join_both().await;
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(Process::train(&hosts.socket(0)).await.unwrap());
+    }
+    for _ in 0..20 {
+        refused(Process::train(&hosts.socket(0)).await, Code::ResourceExhausted, "--max-sessions");
+        refused(Process::join(&hosts.socket(0), TOKEN).await, Code::ResourceExhausted, "--max-sessions");
+    }
+    works(&mut jobs).await;
+    drop(open.pop());
+    while Process::train(&hosts.socket(0)).await.is_err() {}
+}
+
+#[tokio::test]
+async fn segments_are_as_many_as_there_may_be() {
+    let hosts = Hosts::limited(&Limits { segments: 4, descriptors: 40, ..usual() }).await;
+    let mut jobs = hosts.join_both().await;
+    let file = File::of(64);
+    let mut full = Process::train(&hosts.socket(0)).await.unwrap();
+    for _ in 0..4 {
+        full.open(&file, 64).await.unwrap();
+    }
+    refused(full.open(&file, 64).await, Code::ResourceExhausted, "--max-segments");
+    full.close(2).await.unwrap();
+    full.open(&file, 64).await.unwrap();
+    // Many sessions on one connection run out of file descriptors in the end, and the agent does not.
+    let mut others = Vec::new();
+    let refusal = 'full: loop {
+        let mut process = full.another().await.unwrap();
+        for _ in 0..4 {
+            if let Err(refusal) = process.open(&file, 64).await {
+                break 'full refusal;
+            }
+        }
+        others.push(process);
+    };
+    refused::<()>(Err(refusal), Code::ResourceExhausted, "LimitNOFILE");
+    drop(others);
+    // The job needs one of its own for each sum.
+    full.close(1).await.unwrap();
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_as_many_as_there_may_be() {
+    let hosts = Hosts::limited(&Limits { calls: 3, ..usual() }).await;
+    let open = async |rank| Process::join(&hosts.socket(rank), TOKEN).await.unwrap();
+    let (mut first, mut second) = tokio::join!(open(0), open(1));
+    let files = [File::of(64), File::of(64)];
+    let segment = first.open(&files[0], 64).await.unwrap();
+    second.open(&files[1], 64).await.unwrap();
+    // None of them ends before the other rank's: three have a place, and the others are refused.
+    let mut calls = FuturesUnordered::from_iter((0..10).map(|_| first.spawn_reduce(segment, 16)));
+    for _ in 0..7 {
+        refused(calls.next().await.unwrap().unwrap(), Code::ResourceExhausted, "--max-calls");
+    }
+    for _ in 0..3 {
+        second.reduce(segment, 16).await.unwrap();
+        calls.next().await.unwrap().unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn connections_are_as_many_as_there_may_be() {
+    // Of 40 file descriptors a single user's processes may have 30; the job has 6, and its process 2 in a sum.
+    let hosts = Hosts::limited(&Limits { descriptors: 40, ..usual() }).await;
+    let mut jobs = hosts.join_both().await;
+    let mut open = Vec::new();
+    let refusal = loop {
+        match Process::train(&hosts.socket(0)).await {
+            Ok(process) => open.push(process),
+            Err(refusal) => break refusal,
+        }
+        assert!(open.len() < 100, "nothing is refused");
+    };
+    // Said in HTTP/2, since there is no room for a session.
+    assert!(format!("{refusal:?}").contains("LimitNOFILE"), "{refusal:?}");
+    let words = hosts.join(0, TOKEN).await.unwrap_err().to_string();
+    assert!(words.contains("broke") && words.contains("LimitNOFILE"), "{words}");
+    drop(open.pop());
+    while Process::train(&hosts.socket(0)).await.is_err() {}
+    drop(open);
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn a_segment_that_shrinks_under_way_harms_its_own_process_only() {
+    let hosts = Hosts::start().await;
+    let socket = hosts.socket(0);
+    let (process, second) = tokio::join!(Process::join(&socket, TOKEN), hosts.join(1, TOKEN));
+    let (mut process, mut second) = (process.unwrap(), second.unwrap());
+    let file = File::of(4096);
+    let segment = process.open(&file, 4096).await.unwrap();
+    let call = process.spawn_reduce(segment, 1024);
+    hosts.has_sent(0).await;
+    file.shrink_to(100);
+    assert_eq!(sum(&mut second, &[1.0; 1024]).await.unwrap(), [1.0; 1024]);
+    refused(call.await.unwrap(), Code::FailedPrecondition, "shorter");
+    assert_eq!(file.len(), 100, "the agent has not made it longer again");
+    // Before it is read it is noticed, too; and other segments are as good as before.
+    refused(process.reduce(segment, 1024).await, Code::FailedPrecondition, "cannot be used");
+    let file = File::of(4096);
+    let segment = process.open(&file, 4096).await.unwrap();
+    let (a, b) = tokio::join!(process.reduce(segment, 1024), sum(&mut second, &[1.0; 1024]));
+    a.unwrap();
+    b.unwrap();
+}
+
+#[tokio::test]
+async fn names_and_lists_have_a_length() {
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    let socket = hosts.socket(0);
+    let long = "x".repeat(300);
+    let join = |job: &str, token: Vec<u8>| v1::OpenJobRequest { job: job.to_owned(), token, elastic: false };
+    refused(Process::join_as(&socket, join(&long, Vec::new())).await, Code::InvalidArgument, "300 bytes");
+    refused(Process::join_as(&socket, join("star", vec![0; 1 << 20])).await, Code::OutOfRange, "limit");
+    let train = |job: &str, servers: Vec<String>| v1::OpenTrainingRequest {
+        job: job.to_owned(),
+        servers,
+        patience_milliseconds: u64::MAX,
+        ..v1::OpenTrainingRequest::default()
+    };
+    let away = || vec!["127.0.0.1:1".to_owned()];
+    refused(Process::train_as(&socket, train(&long, away())).await, Code::InvalidArgument, "300 bytes");
+    let many = vec!["127.0.0.1:1".to_owned(); 65];
+    refused(Process::train_as(&socket, train("job", many)).await, Code::InvalidArgument, "65 servers");
+    let names = vec![long.clone()];
+    refused(Process::train_as(&socket, train("job", names)).await, Code::InvalidArgument, "300 bytes");
+    // A patience without an end is a process's own affair: it holds what a session may hold.
+    let mut patient = Process::train_as(&socket, train("job", Vec::new())).await.unwrap();
+    let file = File::of(64);
+    let segment = patient.open(&file, 64).await.unwrap();
+    assert!(patient.begin_and_wait(segment, 16).await.is_none());
+    let mut process = Process::train(&socket).await.unwrap();
+    let segment = process.open(&file, 64).await.unwrap();
+    refused(process.reduce(segment, 16).await, Code::FailedPrecondition, "open a job");
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn a_tensors_name_has_a_length() {
+    let hosts = Hosts::start().await;
+    let open = async |rank| Process::join(&hosts.socket(rank), TOKEN).await.unwrap();
+    let (mut first, mut second) = tokio::join!(open(0), open(1));
+    let files = [File::of(64), File::of(64)];
+    let segment = first.open(&files[0], 64).await.unwrap();
+    second.open(&files[1], 64).await.unwrap();
+    let refusal = first.reduce_as(segment, 16, &"x".repeat(1025)).await;
+    refused(refusal, Code::InvalidArgument, "1025 bytes");
+    let longest = "x".repeat(1024);
+    let (a, b) = tokio::join!(first.reduce_as(segment, 16, &longest), second.reduce(segment, 16));
+    a.unwrap();
+    b.unwrap();
+}

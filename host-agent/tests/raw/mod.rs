@@ -1,0 +1,202 @@
+//! A process that talks to its agent without the client's manners.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tributary_api::agent::{SegmentName, v1};
+use v1::agent_client::AgentClient;
+use v1::job_event::Event;
+
+/// A file in shared memory, which goes with the value.
+pub(crate) struct File {
+    name: SegmentName,
+    file: fs::File,
+}
+
+impl File {
+    /// With memory for all of its bytes.
+    pub(crate) fn of(bytes: u64) -> Self {
+        let made = Self::sparse(0);
+        fs::write(made.name.path(), vec![0; usize::try_from(bytes).unwrap()]).unwrap();
+        made
+    }
+
+    /// That has no memory at all.
+    pub(crate) fn sparse(bytes: u64) -> Self {
+        let name = SegmentName::new(rand::random());
+        let file = fs::File::create_new(name.path()).unwrap();
+        file.set_len(bytes).unwrap();
+        Self { name, file }
+    }
+
+    pub(crate) fn shrink_to(&self, bytes: u64) {
+        self.file.set_len(bytes).unwrap();
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.file.metadata().unwrap().size()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        fs::remove_file(self.name.path()).unwrap();
+    }
+}
+
+/// One session, and the connection that it came by.
+pub(crate) struct Process {
+    client: AgentClient<Channel>,
+    session: Vec<u8>,
+    /// Where a training's server should be, and what has connected there.
+    server: TcpListener,
+    connected: Vec<TcpStream>,
+    _events: Events,
+}
+
+/// Its sign of life.
+#[allow(dead_code, reason = "to be held")]
+enum Events {
+    Job(Streaming<v1::JobEvent>),
+    Training(Streaming<v1::TrainingEvent>),
+}
+
+async fn connect(socket: &Path) -> Result<AgentClient<Channel>, Status> {
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+    let channel = endpoint.connect().await.map_err(|error| Status::from_error(Box::new(error)))?;
+    Ok(AgentClient::new(channel))
+}
+
+impl Process {
+    /// Takes part in the job "star".
+    pub(crate) async fn join(socket: &Path, token: &[u8]) -> Result<Self, Status> {
+        let request = v1::OpenJobRequest { job: "star".into(), token: token.into(), elastic: false };
+        Self::join_as(socket, request).await
+    }
+
+    pub(crate) async fn join_as(socket: &Path, request: v1::OpenJobRequest) -> Result<Self, Status> {
+        let mut client = connect(socket).await?;
+        let mut events = client.open_job(request).await?.into_inner();
+        let Some(Event::Started(started)) = events.message().await?.unwrap().event else {
+            panic!("no start")
+        };
+        Ok(Self::new(client, started.session, server().await, Events::Job(events)))
+    }
+
+    /// A training with a server that takes connections and says nothing.
+    pub(crate) async fn train(socket: &Path) -> Result<Self, Status> {
+        Self::train_on(connect(socket).await?, server().await, v1::OpenTrainingRequest::default()).await
+    }
+
+    pub(crate) async fn train_as(socket: &Path, request: v1::OpenTrainingRequest) -> Result<Self, Status> {
+        Self::train_on(connect(socket).await?, server().await, request).await
+    }
+
+    /// Another training over the same connection.
+    pub(crate) async fn another(&self) -> Result<Self, Status> {
+        Self::train_on(self.client.clone(), server().await, v1::OpenTrainingRequest::default()).await
+    }
+
+    /// The servers are the silent one, unless others are given.
+    async fn train_on(
+        mut client: AgentClient<Channel>,
+        server: TcpListener,
+        mut request: v1::OpenTrainingRequest,
+    ) -> Result<Self, Status> {
+        if request.servers.is_empty() {
+            request.servers = vec![server.local_addr().unwrap().to_string()];
+        }
+        let mut events = client.open_training(request).await?.into_inner();
+        let v1::training_event::Event::Opened(opened) = events.message().await?.unwrap().event.unwrap();
+        Ok(Self::new(client, opened.session, server, Events::Training(events)))
+    }
+
+    fn new(client: AgentClient<Channel>, session: Vec<u8>, server: TcpListener, events: Events) -> Self {
+        Self { client, session, server, connected: Vec::new(), _events: events }
+    }
+
+    pub(crate) async fn open(&mut self, file: &File, bytes: u64) -> Result<u32, Status> {
+        let (session, name) = (self.session.clone(), file.name.to_string());
+        let request = v1::OpenSegmentRequest { session, name, bytes };
+        Ok(self.client.open_segment(request).await?.into_inner().segment)
+    }
+
+    pub(crate) async fn close(&mut self, segment: u32) -> Result<(), Status> {
+        let request = v1::CloseSegmentRequest { session: self.session.clone(), segment };
+        self.client.close_segment(request).await.map(drop)
+    }
+
+    /// Reduces so many f32 from the segment's beginning on.
+    pub(crate) async fn reduce(&mut self, segment: u32, count: u64) -> Result<v1::AllReduceResponse, Status> {
+        self.reduce_as(segment, count, "unnamed").await
+    }
+
+    pub(crate) async fn reduce_as(
+        &mut self,
+        segment: u32,
+        count: u64,
+        name: &str,
+    ) -> Result<v1::AllReduceResponse, Status> {
+        let request = self.reduction(segment, count, name);
+        Ok(self.client.all_reduce(request).await?.into_inner())
+    }
+
+    /// The same while this process does something else.
+    pub(crate) fn spawn_reduce(
+        &self,
+        segment: u32,
+        count: u64,
+    ) -> JoinHandle<Result<v1::AllReduceResponse, Status>> {
+        let (mut client, request) = (self.client.clone(), self.reduction(segment, count, "unnamed"));
+        tokio::spawn(async move { Ok(client.all_reduce(request).await?.into_inner()) })
+    }
+
+    fn reduction(&self, segment: u32, count: u64, name: &str) -> v1::AllReduceRequest {
+        v1::AllReduceRequest {
+            session: self.session.clone(),
+            segment,
+            offset: 0,
+            element_type: v1::ElementType::F32.into(),
+            count,
+            weight: 1,
+            name: name.to_owned(),
+            ..v1::AllReduceRequest::default()
+        }
+    }
+
+    /// Begins the training with so many parameters.
+    pub(crate) async fn begin(&mut self, segment: u32, count: u64) -> Result<v1::Step, Status> {
+        let parameters = Some(v1::Values { segment, offset: 0, count });
+        let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
+        Ok(self.client.begin_training(request).await?.into_inner())
+    }
+
+    /// The same until the agent waits for the silent server; or why it does not.
+    pub(crate) async fn begin_and_wait(&mut self, segment: u32, count: u64) -> Option<Status> {
+        let parameters = Some(v1::Values { segment, offset: 0, count });
+        let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
+        tokio::select! {
+            refused = self.client.begin_training(request) => Some(refused.unwrap_err()),
+            connected = self.server.accept() => {
+                self.connected.push(connected.unwrap().0);
+                None
+            }
+        }
+    }
+}
+
+async fn server() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
+/// It was refused for this.
+pub(crate) fn refused<T>(outcome: Result<T, Status>, code: Code, word: &str) {
+    let Err(status) = outcome else { panic!("it was not refused for {word}") };
+    assert_eq!(status.code(), code, "{status}");
+    assert!(status.message().contains(word), "{status}");
+}
