@@ -10,6 +10,9 @@ use tributary_link::{
     Carried, FramePort, InProcessPort, LinkConfig, LinkError, MAX_FRAME_BYTES, MIN_FRAME_BYTES, link,
 };
 
+/// Far longer than anything here takes on any machine: whoever sleeps so long was not woken up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 const LOSSLESS: LinkConfig = LinkConfig { loss: 0.0, seed: 1, queue_frames: 8 };
 
 /// A frame that carries a number.
@@ -134,7 +137,7 @@ impl Sleeper {
     /// Panics where a wake-up is lost: with 10 seconds for what takes microseconds.
     fn wait(&mut self) -> Vec<u32> {
         loop {
-            self.poll.poll(&mut self.events, Some(Duration::from_secs(10))).unwrap();
+            self.poll.poll(&mut self.events, Some(PATIENCE)).unwrap();
             assert!(!self.events.is_empty(), "a wake-up was lost");
             let numbers = receive_all(&mut self.port);
             if !numbers.is_empty() {
@@ -180,7 +183,7 @@ fn echo(mut b: Sleeper, count: u32) {
             next += 1;
         }
         if next < count {
-            b.poll.poll(&mut b.events, Some(Duration::from_secs(10))).unwrap();
+            b.poll.poll(&mut b.events, Some(PATIENCE)).unwrap();
             assert!(!b.events.is_empty(), "a wake-up was lost");
         }
     }

@@ -41,11 +41,12 @@ impl Drop for Sweeper {
     }
 }
 
-/// Frames that an interface has received and sent.
+/// Frames that an interface has received and sent, and those that it was to send and had no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frames {
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    pub(crate) unsent: u64,
 }
 
 /// The kernel's counters of all interfaces at a station, by name.
@@ -54,7 +55,7 @@ pub(crate) fn counters(lab: &Lab, station: &str) -> HashMap<String, Frames> {
     let line = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let numbers: Vec<u64> = numbers.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        Some((name.trim().to_owned(), Frames { received: numbers[1], sent: numbers[9] }))
+        Some((name.trim().to_owned(), Frames { received: numbers[1], sent: numbers[9], unsent: numbers[11] }))
     };
     text.lines().filter_map(line).collect()
 }
