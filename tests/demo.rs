@@ -26,10 +26,6 @@ fn assert_every_slot_is_released(report: &Value) {
     assert_eq!(report["slots"]["released"], report["slots"]["used"], "{report}");
 }
 
-fn assert_near(value: f64, expected: f64, tolerance: f64) {
-    assert!((value / expected - 1.0).abs() <= tolerance, "{value} is not within {tolerance} of {expected}");
-}
-
 #[test]
 fn training_over_the_tree_is_training_on_one_machine() {
     let report = json(&["demo", "--json"]);
@@ -50,11 +46,18 @@ fn every_level_of_the_tree_divides_what_reaches_the_server() {
         assert_every_slot_is_released(&report);
         report
     });
-    let into_server = |report| number(report, "/bytes/into_server");
-    assert_near(into_server(&none) / into_server(&tree), 8.0, 0.03);
-    assert_near(into_server(&leaf) / into_server(&tree), 4.0, 0.03);
-    let overhead = into_server(&tree) / number(&tree, "/bound/into_server");
-    assert!((1.0..1.12).contains(&overhead), "{overhead} times the bare gradients");
+    // Bytes would tell the same where nothing is sent again, but on a busy machine a timeout may be too short.
+    let added_up = |report| number(report, "/server/contributions");
+    assert_eq!(added_up(&none), 8.0 * added_up(&tree));
+    assert_eq!(added_up(&leaf), 4.0 * added_up(&tree));
+    assert_eq!(added_up(&tree), number(&tree, "/server/results"), "one for each slice");
+    let at_least = |report, factor| {
+        let (bytes, bound) = (number(report, "/bytes/into_server"), number(report, "/bound/into_server"));
+        assert!(bytes >= factor * bound, "{report}");
+    };
+    at_least(&tree, 1.0);
+    at_least(&leaf, 4.0);
+    at_least(&none, 8.0);
     assert!(number(&tree, "/bytes/all_links") >= number(&tree, "/bound/all_links"));
 }
 
@@ -64,10 +67,11 @@ fn unicast_results_cost_the_server_one_copy_a_worker() {
         let report = demo(&["--downlink", downlink]);
         assert_sums_are_right(&report);
         assert_every_slot_is_released(&report);
-        number(&report, "/bytes/out_of_server")
+        let (results, bytes) = (number(&report, "/server/results"), number(&report, "/bytes/out_of_server"));
+        assert!(bytes >= 1024.0 * results, "a result has 256 values: {report}");
+        results
     });
-    // Unicast results leave with a stack of three hops, 18 bytes in 1,090, and multicast ones with none.
-    assert_near(unicast / multicast, 8.0, 0.03);
+    assert_eq!(unicast, 8.0 * multicast);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let Outcome { model, verdict } = outcome?;
-    let Measured { bytes, retransmissions, slots, counters, expected } =
+    let Measured { bytes, retransmissions, slots, server, counters, expected } =
         runtime.block_on(session.finish())?;
 
     let alone = train_on_one_machine(&training, &digits)?;
@@ -65,6 +65,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         bound: expected.bound.times(args.rounds),
         retransmissions,
         slots,
+        server,
         seconds,
     };
     if args.json {

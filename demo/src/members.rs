@@ -13,6 +13,8 @@ use tributary_link::InProcessPort;
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
+use crate::report::AtServer;
+
 /// A worker's agent and its voice at the controller.
 #[derive(Clone)]
 pub(crate) struct Worker {
@@ -95,6 +97,12 @@ impl Members {
     pub(crate) fn slices(&self) -> Result<u64> {
         let worker = self.workers.first().context("the job has no workers")?;
         Ok(worker.agent.stats()?.protocol.sent)
+    }
+
+    /// What the server has done so far.
+    pub(crate) fn at_server(&self) -> Result<AtServer> {
+        let stats = self.server.stats()?.protocol;
+        Ok(AtServer { contributions: stats.contributions, results: stats.results })
     }
 
     /// Waits until every member has heard that the job is over, and stops the agents.

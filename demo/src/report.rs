@@ -28,6 +28,8 @@ pub(crate) struct Report {
     pub(crate) retransmissions: u64,
     /// Slots of the switches over all rounds.
     pub(crate) slots: Slots,
+    /// What the server did. Unlike bytes, this does not depend on what was sent again.
+    pub(crate) server: AtServer,
     /// Wall time of the training.
     pub(crate) seconds: f64,
 }
@@ -54,6 +56,15 @@ pub(crate) struct Slots {
     /// Slices of the job, times the switches that add it up.
     pub(crate) used: u64,
     pub(crate) released: u64,
+}
+
+/// What the server did over all rounds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct AtServer {
+    /// Contributions that it added up: of a worker each, or of a switch that had added up several.
+    pub(crate) contributions: u64,
+    /// Results that it sent, those that it sent again left out.
+    pub(crate) results: u64,
 }
 
 impl Bound {

@@ -17,7 +17,7 @@ use tributary_transport::Remote;
 use crate::DemoArgs;
 use crate::fabric::Fabric;
 use crate::members::Members;
-use crate::report::{Bound, Bytes, Slots};
+use crate::report::{AtServer, Bound, Bytes, Slots};
 use tributary_cli::{controller as remote, switches};
 
 const JOB: &str = "demo";
@@ -41,6 +41,7 @@ pub(crate) struct Measured {
     pub(crate) bytes: Bytes,
     pub(crate) retransmissions: u64,
     pub(crate) slots: Slots,
+    pub(crate) server: AtServer,
     pub(crate) counters: Vec<v1::SwitchCounters>,
     /// What was expected of one round.
     pub(crate) expected: Expectation,
@@ -124,6 +125,7 @@ impl Session {
                     * self.plan.switches.iter().filter(|s| s.aggregate).count() as u64,
                 released: released(&counters),
             },
+            server: self.members.at_server()?,
             counters,
             expected: self.expectation()?,
         };
