@@ -15,7 +15,7 @@ use serde_json::Value;
 use support::{refused, stderr};
 
 /// Whatever takes longer has a defect.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The embedded switch alone: there is BMv2 on few machines.
 fn start(options: &[&str]) -> Child {
@@ -37,26 +37,35 @@ fn end(bench: Child) -> (String, Output) {
     (lab(&bench), bench.wait_with_output().unwrap())
 }
 
+/// What a bench of two runs of so many seconds reports. Nothing of it stays.
+fn measured(seconds: f64) -> Value {
+    let (lab, output) = end(start(&["--runs", "2", "--seconds", &seconds.to_string()]));
+    // It fails at the first sum that is wrong.
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(labs::traces(&lab), Vec::<String>::new());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 #[test]
 fn every_sum_of_the_embedded_switch_is_right_and_nothing_of_the_bench_stays() {
     if !labs::can_be_made() {
         return;
     }
-    let (lab, output) = end(start(&["--runs", "2", "--seconds", "0.3"]));
-    // It fails at the first sum that is wrong.
-    assert!(output.status.success(), "{}", stderr(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // On a machine that is busy enough, nothing comes of the shortest runs.
+    let report = [0.3, 3.0, 30.0, 300.0].into_iter().map(measured).find(|report| {
+        let mut runs = report["runs"].as_array().unwrap().iter();
+        runs.all(|run| run["slices"].as_u64().unwrap() > 0)
+    });
+    let report = report.expect("sums, in five minutes");
     let runs = report["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for run in runs {
-        assert!(run["slices"].as_u64().unwrap() > 0, "{run}");
         assert!(run["generator_cpu_seconds"].as_f64().unwrap() > 0.0, "{run}");
     }
     let rates: Vec<f64> = runs.iter().map(|run| run["slices_per_second"].as_f64().unwrap()).collect();
     let median = report["candidates"][0]["slices_per_second"]["median"].as_f64().unwrap();
     assert!((median - (rates[0] + rates[1]) / 2.0).abs() < 1e-6 * median, "{report}");
     assert!(report["ratio"].is_null() && report["passed"].is_null(), "{report}");
-    assert_eq!(labs::traces(&lab), Vec::<String>::new());
 }
 
 #[test]

@@ -179,10 +179,12 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
     let counters = network.ask(&["counters", "--switch", "root"]);
     let root = &counters["switches"][0];
     let bytes = |kind: &str| root["ports"]["1"][kind]["bytes"].as_f64().unwrap() / f64::from(2 << 20);
-    // Headers, and what was sent again because a slow machine took too long.
-    assert!((1.0..1.5).contains(&bytes("egress")), "{counters}");
-    assert!((1.0..1.5).contains(&bytes("ingress")), "{counters}");
-    assert!(root["jobs"]["tree"]["completed"]["packets"].as_u64().unwrap() >= 2 * 1024, "{counters}");
+    // At least, since a machine that is slow sends some again. Each of its two children counts once for each slice
+    // all the same.
+    assert!(bytes("egress") >= 1.0 && bytes("ingress") >= 1.0, "{counters}");
+    let packets = |reason: &str| root["jobs"]["tree"][reason]["packets"].as_u64().unwrap();
+    assert!(packets("completed") >= 2 * 1024, "{counters}");
+    assert_eq!(packets("contributed"), 2 * packets("completed"), "{counters}");
 }
 
 #[test]

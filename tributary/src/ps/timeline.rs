@@ -193,3 +193,33 @@ fn legend() -> Group {
     group.append(text(x + 28.0, 64.0, "leads to the worker whose gradient ended the wait", INK));
     group
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::record::Event;
+    use super::*;
+
+    #[test]
+    fn a_wait_says_until_whom_and_a_line_leads_there() {
+        let start = Instant::now();
+        let mut record = Record::new(2, start);
+        let mut event = |worker, ms, released| {
+            record.add(&Event { worker, at: start + Duration::from_millis(ms), released });
+        };
+        event(0, 0, Some((0, false)));
+        event(1, 0, Some((1, false)));
+        event(0, 20, None);
+        event(1, 40, None);
+        event(0, 41, Some((1, false)));
+        event(1, 41, Some((1, false)));
+        record.close(start + Duration::from_millis(100));
+        let outcome = Outcome { accuracy: 0.5, staleness: 0.0, iterations: 2, updates: 1, record };
+        let drawing = picture(&[("bsp".to_owned(), &outcome)]).to_string();
+        assert!(drawing.contains("waits for 21 ms, until worker 1"), "{drawing}");
+        assert!(drawing.contains("bsp: accuracy 50.0 %, staleness 0.00"), "{drawing}");
+        // One of them is the legend's; a wait of a millisecond, for itself at that, has none.
+        assert_eq!(drawing.matches(FOR_WHOM).count(), 2, "{drawing}");
+    }
+}
