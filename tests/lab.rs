@@ -16,7 +16,7 @@ use support::{json, left_shared_memory, refused, root, stderr, tributary};
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
 /// Whatever takes longer has a defect.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A lab's name; what a failed test leaves of it goes with this.
 struct Name(String);

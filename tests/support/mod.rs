@@ -72,7 +72,7 @@ pub(crate) fn left_shared_memory() -> Vec<String> {
             .collect()
     };
     let mut left = now();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !left.is_empty() && Instant::now() < deadline {
         left = left.intersection(&now()).cloned().collect();
     }

@@ -18,7 +18,7 @@ use tributary_topology::Topology;
 use crate::support::{root, stderr};
 
 /// A daemon that takes longer for anything has a defect.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const PARAMETER_SERVER_PORT: u16 = 29812;
 const METRICS_PORT: u16 = 9100;

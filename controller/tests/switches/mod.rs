@@ -25,7 +25,7 @@ use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
 use tributary_topology::Topology;
 
 const PROGRAM: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[allow(unused_imports, reason = "each test uses its part")]
 pub use crate::common::eventually;

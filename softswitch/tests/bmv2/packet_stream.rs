@@ -16,7 +16,7 @@ use tonic::{Request, client::Grpc};
 use tonic_prost::ProstCodec;
 
 const METHOD: &str = "/p4.bm.DataplaneInterface/PacketStream";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 const KEPT: usize = 1024;
 
 /// A packet in either direction: `PacketStreamRequest` and `PacketStreamResponse` have the same fields.

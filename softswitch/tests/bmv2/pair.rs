@@ -14,7 +14,7 @@ use crate::simple_switch::SimpleSwitch;
 
 /// The device id of both.
 pub(crate) const DEVICE: u64 = 3;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// p4c's JSON of the real program.
 pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));

@@ -19,7 +19,7 @@ pub(crate) const DEVICE: u64 = 3;
 /// Where its only link is.
 pub(crate) const PORT: u16 = 2;
 /// Long enough for anything that happens at all, on any machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// p4c's JSON of the real program.
 pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
