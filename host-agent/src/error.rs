@@ -155,7 +155,7 @@ pub enum JobError {
         /// The job's name.
         job: String,
     },
-    /// This host left before the job had started.
+    /// This host has left.
     #[error("this host left job \"{job}\": {reason}")]
     Left {
         /// The job's name.

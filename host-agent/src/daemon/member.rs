@@ -68,6 +68,9 @@ impl Member {
             let end = take_part(membership, &open_port, timers, &phases, leaving).await;
             match &end {
                 Ok(()) => tracing::info!(job, "the job is over"),
+                Err(JobError::Left { reason, .. }) => {
+                    tracing::info!(job, reason, "this host has left the job");
+                }
                 Err(error) => tracing::warn!(job, %error, "the job is over"),
             }
             // The agent, and with it the port, ends with the last one who knows of it.

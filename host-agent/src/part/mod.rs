@@ -83,7 +83,7 @@ pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobErr
 /// Stays a member until the job is over, the agent has ended, or `leave` gives a reason to go.
 ///
 /// # Errors
-/// [`JobError`] when the job is over before its end; leaving is none.
+/// [`JobError`] when the job is over before its end; [`JobError::Left`], when this host has left it.
 pub(crate) async fn see_through(
     mut membership: Membership,
     agent: &JobAgent,
@@ -98,7 +98,7 @@ pub(crate) async fn see_through(
             if let Err(error) = membership.leave(&reason).await {
                 tracing::debug!(job, %error, "the job is over already, or the controller does not hear");
             }
-            return Ok(());
+            return Err(JobError::Left { job, reason });
         }
     };
     match over {

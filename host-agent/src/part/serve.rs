@@ -46,5 +46,8 @@ pub async fn serve_job(
     tracing::info!(job, generation, workers, "the job has started");
     let end = see_through(membership, &server, generation, leave).await;
     server.end(&reason(&end));
-    end
+    match end {
+        Err(JobError::Left { .. }) => Ok(()),
+        end => end,
+    }
 }
