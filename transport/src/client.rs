@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, version};
 use tonic::codegen::http::Uri;
@@ -15,6 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use crate::connection::{HTTP2, Stream};
+use crate::current::{self, Current, Loaded};
 use crate::error::{ConnectError, TlsError};
 use crate::files::{TlsFiles, provider};
 use crate::first_words::{DemandsTls, FirstWords};
@@ -22,9 +24,11 @@ use crate::service::Service;
 use crate::words;
 
 /// With what a client shows who it is, and knows the server.
+///
+/// Clones share what was read from the files: all of them show what was read last.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
-    config: Arc<ClientConfig>,
+    current: Current<ClientConfig>,
     files: TlsFiles,
 }
 
@@ -34,16 +38,40 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`].
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let credentials = files.load()?;
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|error| files.unusable(error))?
-            .with_root_certificates(credentials.roots)
-            .with_client_auth_cert(credentials.chain, credentials.key);
-        let mut config = config.map_err(|error| files.unusable(error))?;
-        config.alpn_protocols.push(HTTP2.to_vec());
-        Ok(Self { config: Arc::new(config), files })
+        Ok(Self { current: Current::new(read(&files)?), files })
     }
+
+    /// Reads the files again, for connections from now on; those that there are stay as they are.
+    ///
+    /// # Errors
+    /// [`TlsError`]: nothing has changed.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.replace(read(&self.files)?);
+        Ok(())
+    }
+
+    /// The certificate's last moment, in seconds since 1970; `None` where it cannot be read.
+    pub fn expires(&self) -> Option<u64> {
+        self.current.get().expires
+    }
+
+    /// The files.
+    pub fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Loaded<ClientConfig>, TlsError> {
+    let credentials = files.load()?;
+    let expires = current::expires(&credentials.chain);
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(|error| files.unusable(error))?
+        .with_root_certificates(credentials.roots)
+        .with_client_auth_cert(credentials.chain, credentials.key);
+    let mut config = config.map_err(|error| files.unusable(error))?;
+    config.alpn_protocols.push(HTTP2.to_vec());
+    Ok(Loaded { config: Arc::new(config), expires })
 }
 
 /// A server somewhere, as its clients reach it.
@@ -131,11 +159,31 @@ impl Remote {
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Box::new(stream),
-            Some(tls) => {
-                let connector = TlsConnector::from(tls.config.clone());
-                Box::new(connector.connect(self.name.clone(), stream).await?)
-            }
+            Some(tls) => Box::new(self.handshake(tls, stream).await?),
         })
+    }
+
+    async fn handshake(&self, tls: &ClientTls, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        TlsConnector::from(tls.current.get().config).connect(self.name.clone(), stream).await
+    }
+
+    /// The last moment of the certificate that the server shows now, in seconds since 1970; `None` in plain text. It
+    /// takes a connection of its own.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: nobody there, or the server cannot be trusted.
+    pub async fn served_certificate_expires(&self) -> Result<Option<u64>, ConnectError> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let patience = self.service.patience().connect;
+        let shown = async {
+            let stream = TcpStream::connect(&self.address).await?;
+            let stream = self.handshake(tls, stream).await?;
+            io::Result::Ok(stream.get_ref().1.peer_certificates().and_then(current::expires))
+        };
+        match timeout(patience, shown).await {
+            Ok(shown) => shown.map_err(|error| self.explain(&error)),
+            Err(_) => Err(self.unreachable(format!("it has said nothing for {patience:?}"))),
+        }
     }
 
     fn explain(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {

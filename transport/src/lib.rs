@@ -9,6 +9,7 @@
 
 mod client;
 mod connection;
+mod current;
 mod error;
 mod files;
 mod first_words;

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::{ServerConfig, version};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connection::{Connection, HTTP2, Peer};
+use crate::current::{self, Current, Loaded};
 use crate::error::TlsError;
 use crate::files::{TlsFiles, provider};
 use crate::words;
@@ -30,9 +31,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BACKLOG: usize = 16;
 
 /// With what a server shows who it is, and knows its clients.
+///
+/// Clones share what was read from the files: all of them show what was read last.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    config: Arc<ServerConfig>,
+    current: Current<ServerConfig>,
     files: TlsFiles,
 }
 
@@ -42,22 +45,36 @@ impl ServerTls {
     /// # Errors
     /// [`TlsError`].
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let credentials = files.load()?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(credentials.roots, provider())
-            .build()
-            .map_err(|error| TlsError::Verifier { path: files.ca.clone(), problem: error.to_string() })?;
-        let config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|error| files.unusable(error))?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(credentials.chain, credentials.key);
-        let mut config = config.map_err(|error| files.unusable(error))?;
-        config.alpn_protocols.push(HTTP2.to_vec());
-        // A resumed connection would outlive a certificate that has expired.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), files })
+        Ok(Self { current: Current::new(read(&files)?), files })
     }
+
+    /// Reads the files again, for connections from now on; those that there are stay as they are.
+    ///
+    /// # Errors
+    /// [`TlsError`]: nothing has changed.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.replace(read(&self.files)?);
+        Ok(())
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
+    let credentials = files.load()?;
+    let expires = current::expires(&credentials.chain);
+    let verifier = WebPkiClientVerifier::builder_with_provider(credentials.roots, provider())
+        .build()
+        .map_err(|error| TlsError::Verifier { path: files.ca.clone(), problem: error.to_string() })?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(|error| files.unusable(error))?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(credentials.chain, credentials.key);
+    let mut config = config.map_err(|error| files.unusable(error))?;
+    config.alpn_protocols.push(HTTP2.to_vec());
+    // A resumed connection would outlive a certificate that has expired.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Loaded { config: Arc::new(config), expires })
 }
 
 /// The connections that clients open; with `tls` those on which both have accepted each other. Why one is turned
@@ -113,7 +130,7 @@ async fn accept(
 
 impl ServerTls {
     async fn handshake(self, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
-        let handshake = TlsAcceptor::from(self.config).accept(stream).into_fallible();
+        let handshake = TlsAcceptor::from(self.current.get().config).accept(stream).into_fallible();
         let refused = |reason: &str| tracing::warn!(%address, reason, "turned a client away");
         match timeout(HANDSHAKE_PATIENCE, handshake).await {
             Ok(Ok(stream)) => {
