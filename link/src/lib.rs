@@ -17,7 +17,7 @@ mod meter;
 
 pub use error::LinkError;
 pub use in_process::{InProcessPort, LinkConfig, link};
-pub use interface::{EtherTypePort, InterfacePort};
+pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 
 /// The shortest frame that a port takes, in bytes: an Ethernet header.

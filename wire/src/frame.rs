@@ -9,7 +9,7 @@ use pnet_packet::udp::{MutableUdpPacket, UdpPacket};
 
 pub use pnet_base::MacAddr;
 
-use crate::constants::INA_UDP_PORT;
+use crate::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, MAX_HOPS, VALUES_BYTES};
 use crate::error::WireError;
 use crate::message::{Message, MessageView};
 
@@ -18,6 +18,10 @@ const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
 const UDP_BYTES: usize = UdpPacket::minimum_packet_size();
 /// Bytes in front of the INA message.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+/// The longest IPv4 packet around an INA message: what every link has to carry, in bytes. It is that of a GRADIENT with a
+/// whole hop stack.
+pub const LONGEST_PACKET_BYTES: usize =
+    IPV4_BYTES + UDP_BYTES + INA_HEADER_BYTES + MAX_HOPS as usize * HOP_BYTES + VALUES_BYTES;
 /// Time to live that hosts send with; each switch takes one off.
 pub const TTL: u8 = 64;
 const IPV4_WORDS: u8 = (IPV4_BYTES / 4) as u8;

@@ -16,6 +16,7 @@
 //! dropped, but one that only its VLAN tags make longer comes in with two of them; on the way out the kernel
 //! grants that to one tag, and only if it is an 802.1Q one.
 
+mod condition;
 mod ether_type;
 mod ring;
 mod send;
@@ -30,6 +31,7 @@ use mio::{Interest, Registry, Token};
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
 use crate::{FramePort, check_length};
+pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
 use ring::Ring;
 use send::Outgoing;

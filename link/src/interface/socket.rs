@@ -61,7 +61,7 @@ fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     Ok((socket, index))
 }
 
-fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError {
+pub(super) fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError {
     match errno {
         Errno::PERM | Errno::ACCESS => LinkError::NotPermitted { name: name.into() },
         Errno::NODEV => LinkError::NoInterface { name: name.into() },
@@ -136,7 +136,7 @@ fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<()
 
 /// The most bytes behind an Ethernet header that the interface sends.
 #[allow(unsafe_code)]
-fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
+pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFMTU)?;
     // SAFETY: this is the union's field that the kernel answers this question in.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
@@ -153,15 +153,38 @@ fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {
     Ok(bytes.map(libc::c_char::cast_unsigned))
 }
 
-/// Asks the kernel something about an interface.
+/// Asks an interface's driver something (`SIOCETHTOOL`): the first word is the question's number, and the answer comes
+/// in the same words. There have to be as many as that question's structure in `linux/ethtool.h` has.
 #[allow(unsafe_code)]
-fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, Errno> {
+pub(super) fn ask_driver<const WORDS: usize>(
+    socket: &OwnedFd,
+    name: &str,
+    mut words: [u32; WORDS],
+) -> Result<[u32; WORDS], Errno> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the call reads the name of `request`, and reads and writes the structure that it points to, which `words`
+    // has room for and is plain numbers; it lives no longer than either.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    os_result(answer).map(|()| words)
+}
+
+/// A question about an interface.
+#[allow(unsafe_code)]
+fn request(name: &str) -> libc::ifreq {
     // SAFETY: the request is a name and numbers, for all of which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The name was found, so it is short enough to leave a zero behind it.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
+    request
+}
+
+/// Asks the kernel something about an interface.
+#[allow(unsafe_code)]
+fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, Errno> {
+    let mut request = request(name);
     // SAFETY: the call reads the name of `request` and writes its answer there, and lives no longer than it.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
     os_result(answer)?;

@@ -1,0 +1,75 @@
+//! How the system has set up an interface, as far as the fabric's frames, or others in it, can suffer from it.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::socket::{ask_driver, failed, mtu};
+use crate::error::LinkError;
+
+/// Questions to the driver, as `linux/ethtool.h` numbers them.
+const DRIVER_INFO: u32 = 0x03;
+const TX_CHECKSUM: u32 = 0x16;
+const TCP_SEGMENTATION: u32 = 0x1e;
+const SEGMENTATION: u32 = 0x23;
+const FLAGS: u32 = 0x25;
+/// The flag of large receive offload.
+const LARGE_RECEIVE: u32 = 1 << 15;
+
+/// Words of `struct ethtool_drvinfo`, and where in it the driver's name is.
+const DRIVER_INFO_WORDS: usize = 49;
+const DRIVER_NAME: std::ops::Range<usize> = 1..9;
+
+/// How the system has set up an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceCondition {
+    /// The longest packet that it carries, without its Ethernet header, in bytes.
+    pub mtu: u32,
+    /// The kernel's driver: "veth", say; empty where the kernel does not tell.
+    pub driver: String,
+    /// The offloads that are on, as ethtool calls them, of "tso", "gso", "tx" and "lro".
+    pub offloads: Vec<&'static str>,
+}
+
+impl InterfaceCondition {
+    /// That of the interface `name` in the calling thread's network namespace. Needs no right.
+    ///
+    /// # Errors
+    /// [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
+    pub fn of(name: &str) -> Result<Self, LinkError> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
+            .map_err(|errno| failed(name, "open a socket", errno))?;
+        // Longer ones are no interface's, and would not fit into the question.
+        rustix::net::netdevice::name_to_index(&socket, name)
+            .map_err(|errno| failed(name, "find the index", errno))?;
+        let mtu = mtu(&socket, name).map_err(|errno| failed(name, "find the longest frame", errno))?;
+        let is_on = |question, mask| is_on(&socket, name, question, mask);
+        let all = [
+            ("tso", is_on(TCP_SEGMENTATION, 1)),
+            ("gso", is_on(SEGMENTATION, 1)),
+            ("tx", is_on(TX_CHECKSUM, 1)),
+            ("lro", is_on(FLAGS, LARGE_RECEIVE)),
+        ];
+        Ok(Self {
+            mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+            driver: driver(&socket, name).unwrap_or_default(),
+            offloads: all.into_iter().filter_map(|(offload, on)| on.then_some(offload)).collect(),
+        })
+    }
+}
+
+/// A driver that does not know the question has no such offload.
+fn is_on(socket: &OwnedFd, name: &str, question: u32, mask: u32) -> bool {
+    ask_driver(socket, name, [question, 0]).is_ok_and(|[_, answer]| answer & mask != 0)
+}
+
+fn driver(socket: &OwnedFd, name: &str) -> Result<String, Errno> {
+    let mut question = [0; DRIVER_INFO_WORDS];
+    question[0] = DRIVER_INFO;
+    let answer = ask_driver(socket, name, question)?;
+    let bytes = answer[DRIVER_NAME].iter().flat_map(|word| word.to_ne_bytes());
+    let text: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

@@ -1,0 +1,48 @@
+//! What the system says of an interface. Needs root, `ip` and `ethtool`; says so and passes where they are missing.
+
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+mod netns;
+
+use std::process::Command;
+
+use tributary_link::{InterfaceCondition, LinkError};
+
+/// `false` where there is no ethtool.
+fn ethtool(arguments: &[&str]) -> bool {
+    match Command::new("ethtool").args(arguments).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            eprintln!("skipped: there is no ethtool ({error})");
+            false
+        }
+    }
+}
+
+#[test]
+fn an_interface_is_as_it_was_set_up() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    netns::ip("link set left mtu 1000");
+    if !ethtool(&["-K", "left", "tx", "off", "tso", "off", "gso", "off"]) {
+        return;
+    }
+    let is = |mtu, offloads: &[&'static str]| InterfaceCondition {
+        mtu,
+        driver: "veth".into(),
+        offloads: offloads.to_vec(),
+    };
+    assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &[]));
+    assert!(ethtool(&["-K", "left", "gso", "on"]));
+    assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["gso"]));
+    assert!(ethtool(&["-K", "left", "tx", "on", "tso", "on"]));
+    assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["tso", "gso", "tx"]));
+    for name in ["nowhere", "longer than any interface may be called", ""] {
+        let refused = InterfaceCondition::of(name).unwrap_err();
+        assert!(matches!(&refused, LinkError::NoInterface { name: of } if of == name), "{refused}");
+    }
+}
