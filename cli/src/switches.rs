@@ -21,7 +21,8 @@ pub async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Swit
 
 /// One line for each switch that is not there, and for each fault of a cable; nothing when all is well.
 pub fn remarks(switches: &[v1::Switch]) -> Vec<String> {
-    let cables = switches.iter().flat_map(|switch| switch.cable_faults.iter().cloned());
+    let cables = switches.iter().flat_map(|switch| &switch.cable_faults);
+    let cables = cables.map(|fault| fault.description.clone());
     let mut remarks: Vec<_> = switches.iter().filter_map(remark).chain(cables).collect();
     // A cable between two switches is told of by both.
     remarks.dedup();
@@ -61,7 +62,7 @@ pub fn switch_json(switch: &v1::Switch) -> Value {
         "reason": switch.reason,
         "runs_our_program": switch.runs_our_program,
         "wanted_entries": switch.wanted_entries,
-        "cable_faults": switch.cable_faults,
+        "cable_faults": switch.cable_faults.iter().map(|fault| &fault.description).collect::<Vec<_>>(),
     })
 }
 
@@ -86,9 +87,11 @@ mod tests {
         let switches = [switch("leaf0", v1::SwitchState::Up), switch("leaf1", v1::SwitchState::Away)];
         let away = "switch leaf1 has been away for 12.3 s: no answer".to_owned();
         assert_eq!(remarks(&switches), std::slice::from_ref(&away));
-        let cut = || vec!["no frames get through the cable between leaf0 and leaf1".to_owned()];
-        let cut_off = switches.clone().map(|switch| v1::Switch { cable_faults: cut(), ..switch });
-        assert_eq!(remarks(&cut_off), [away, cut().remove(0)]);
+        let cut = "no frames get through the cable between leaf0 and leaf1";
+        let fault = v1::CableFault { kind: v1::CableFaultKind::Dead.into(), description: cut.into() };
+        let cut_off =
+            switches.clone().map(|switch| v1::Switch { cable_faults: vec![fault.clone()], ..switch });
+        assert_eq!(remarks(&cut_off), [away, cut.to_owned()]);
         assert_eq!(switch_json(&switches[1])["state_seconds"], 12.34);
     }
 }

@@ -14,6 +14,7 @@ use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_topology::NodeKey;
 
+use crate::clock;
 use crate::hosts::AttendanceId;
 use crate::liveness;
 use crate::manager::Manager;
@@ -33,8 +34,8 @@ pub(crate) async fn enter(
     let Some(Report::Hello(hello)) = first.and_then(|report| report.report) else {
         return Err(Status::invalid_argument("the first report has to be a Hello"));
     };
-    check(&hello.host)?;
-    let host = check_host(manager, &hello)?;
+    let host = check(&hello.host).and_then(|()| check_host(manager, &hello));
+    let host = host.inspect_err(|status| turn_away(manager, &hello.host, status))?;
     let (id, orders) = {
         let mut book = manager.book();
         let (id, orders) = book.hosts.enter(&hello);
@@ -56,12 +57,24 @@ pub(crate) async fn enter(
         // An error means that the daemon has hung up, which its stream of orders says, too.
         while let Ok(Some(report)) = reports.message().await {
             let Some(manager) = listener.upgrade() else { return };
-            if let Some(Report::Heartbeat(heartbeat)) = report.report {
+            if let Some(Report::Heartbeat(mut heartbeat)) = report.report {
+                if let Some(condition) = heartbeat.condition.take() {
+                    manager.book().hosts.note_condition(id, condition, clock::unix_milliseconds());
+                }
                 manager.hear(host, &heartbeat);
             }
         }
     });
     Ok(attendance)
+}
+
+/// Remembers it, where there is such a host: its owner may look for it.
+fn turn_away(manager: &Manager, host: &str, status: &Status) {
+    let reason = status.message();
+    tracing::warn!(host, reason, "turned a daemon away");
+    if manager.topology.find(host).is_some_and(|key| manager.topology[key].host().is_some()) {
+        manager.book().hosts.turn_away(host, reason);
+    }
 }
 
 fn welcome(node: u32) -> v1::HostOrder {

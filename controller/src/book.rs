@@ -11,6 +11,7 @@ use tributary_planner::{self as planner, Aggregation, JobRequest, Plan, PlanErro
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::JobId;
 
+use crate::fallback::{self, Fallback};
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
@@ -120,6 +121,7 @@ impl Book {
     ) -> Result<JobKey, CreateError> {
         self.jobs.check_name_free(name)?;
         let plan = self.plan_new(name, request)?;
+        let fallbacks = self.fallbacks(&plan, request);
         let switches = self.allocate(name, &plan)?;
         let (Some(job), Some(job_index)) = (self.next_id(), self.indices.take()) else {
             self.release(&switches);
@@ -132,6 +134,7 @@ impl Book {
             joined: Vec::new(),
             beginning: Beginning::OF_JOB,
             switches,
+            fallbacks,
             stage: Stage::Reserved,
         };
         let record = JobRecord {
@@ -166,6 +169,7 @@ impl Book {
                 return Err(format!("its slots on {} are not there any more", self.topology[*switch].name));
             }
         }
+        fallback::warn(&record);
         self.jobs.take_up(kept.key, record, (kept.has_started, kept.elastic), now);
         Ok(())
     }
@@ -222,6 +226,7 @@ impl Book {
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
         // One that finds no slots goes on without aggregation: slower, and alive.
         let plan = planner::plan(&self.topology, &self.fabric(SlotMap::largest_block), &request)?;
+        let fallbacks = self.fallbacks(&plan, &request);
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
             self.release(&switches);
@@ -230,12 +235,17 @@ impl Book {
         let joined = target.joined.clone();
         let beginning = Beginning::OF_JOB;
         let stage = Stage::Reserved;
-        let generation = Generation { number, job, plan, joined, beginning, switches, stage };
+        let generation = Generation { number, job, plan, joined, beginning, switches, fallbacks, stage };
         if let Some(job) = self.jobs.get_mut(key) {
             job.record.issued = number;
             job.record.generations.push(generation);
         }
         Ok(number)
+    }
+
+    /// Where less of the job is added up than could be: to be asked before it gets its slots.
+    fn fallbacks(&self, plan: &Plan, request: &JobRequest) -> Vec<Fallback> {
+        fallback::fallbacks(plan, request.aggregation, &self.fabric(SlotMap::largest_block))
     }
 
     fn allocate(
@@ -292,14 +302,27 @@ impl Book {
 
     /// The tables of these generations, all of them over, are gone from `switch`: their slots there are free.
     pub(crate) fn withdrawn(&mut self, switch: NodeKey, generations: &[GenerationKey]) {
+        let mut freed = false;
         for (key, number) in generations {
             let Some(job) = self.jobs.get_mut(*key) else { continue };
             let over = job.record.numbered(*number).filter(|one| one.stage == Stage::Retired);
             let block = over.and_then(|generation| generation.switches.remove(&switch)).flatten();
             if let (Some(map), Some(block)) = (self.slots.get_mut(&switch), block) {
                 map.release(block.base);
+                freed = true;
             }
             self.settle(*key);
+        }
+        if freed {
+            self.look_at_fallen_back();
+        }
+    }
+
+    /// Slots have come free: jobs that had not got enough of them may be better off now.
+    fn look_at_fallen_back(&self) {
+        let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
+        for (_, job) in alive.filter(|(_, job)| !job.record.generation().fallbacks.is_empty()) {
+            job.look.send_replace(());
         }
     }
 

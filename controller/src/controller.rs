@@ -129,7 +129,7 @@ impl Controller {
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_service(
-                ControllerServer::new(Service { manager: manager.clone(), access })
+                ControllerServer::new(Service { manager: manager.clone(), access, since: Instant::now() })
                     .max_decoding_message_size(MAX_MESSAGE_BYTES),
             )
             .serve_with_incoming_shutdown(incoming(listener, tls), async move {

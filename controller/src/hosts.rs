@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tributary_api::v1;
 use tributary_api::v1::host_order::Order;
+
+use crate::clock::ClockOffset;
 
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
@@ -17,14 +20,22 @@ pub(crate) type AttendanceId = u64;
 pub(crate) struct Hosts {
     daemons: BTreeMap<AttendanceId, Daemon>,
     count: AttendanceId,
+    /// Hosts whose daemons were turned away since one has been welcomed: when it was the last time, and why.
+    turned_away: BTreeMap<String, (Instant, String)>,
 }
 
 /// A daemon that attends.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) host: String,
+    pub(crate) version: String,
     pub(crate) serves: bool,
     pub(crate) works: bool,
+    /// Since when it has been attending.
+    pub(crate) since: Instant,
+    /// How it finds its host, as it has told last.
+    pub(crate) condition: Option<v1::HostCondition>,
+    pub(crate) clock: ClockOffset,
     orders: mpsc::Sender<v1::HostOrder>,
 }
 
@@ -33,8 +44,18 @@ impl Hosts {
     pub(crate) fn enter(&mut self, hello: &v1::Hello) -> (AttendanceId, mpsc::Receiver<v1::HostOrder>) {
         let (orders, receiver) = mpsc::channel(ORDERS_PER_DAEMON);
         self.count += 1;
-        let v1::Hello { host, serves, works, .. } = hello;
-        let daemon = Daemon { host: host.clone(), serves: *serves, works: *works, orders };
+        let v1::Hello { host, version, serves, works, .. } = hello;
+        let daemon = Daemon {
+            host: host.clone(),
+            version: version.clone(),
+            serves: *serves,
+            works: *works,
+            since: Instant::now(),
+            condition: None,
+            clock: ClockOffset::default(),
+            orders,
+        };
+        self.turned_away.remove(host);
         self.daemons.insert(self.count, daemon);
         (self.count, receiver)
     }
@@ -42,6 +63,24 @@ impl Hosts {
     /// A daemon's stream has ended.
     pub(crate) fn leave(&mut self, id: AttendanceId) -> Option<Daemon> {
         self.daemons.remove(&id)
+    }
+
+    /// A daemon was turned away that said it was this host's. `host`: one of the topology's, so that there are no more.
+    pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
+        self.turned_away.insert(host.to_owned(), (Instant::now(), reason.to_owned()));
+    }
+
+    /// When a host's daemon was turned away the last time, and why, if none has been welcomed since.
+    pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
+        self.turned_away.get(host)
+    }
+
+    /// A daemon tells how its host is. `now`: the controller's clock, in milliseconds since 1970.
+    pub(crate) fn note_condition(&mut self, id: AttendanceId, condition: v1::HostCondition, now: u64) {
+        if let Some(daemon) = self.daemons.get_mut(&id) {
+            daemon.clock.note(condition.clock_unix_milliseconds, now);
+            daemon.condition = Some(condition);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Daemon> {
@@ -96,6 +135,17 @@ mod tests {
         hosts.leave(server);
         assert!(hosts.order_to_serve("w0", "digits", vec![7]));
         assert!(agent.try_recv().is_ok());
+    }
+
+    #[test]
+    fn who_was_turned_away_is_remembered_until_a_daemon_of_that_host_is_welcome() {
+        let mut hosts = Hosts::default();
+        hosts.turn_away("w0", "its MAC address is another one");
+        assert_eq!(hosts.turned_away("w0").unwrap().1, "its MAC address is another one");
+        hosts.enter(&hello("w1", true, true));
+        assert!(hosts.turned_away("w0").is_some());
+        hosts.enter(&hello("w0", true, true));
+        assert!(hosts.turned_away("w0").is_none());
     }
 
     #[test]

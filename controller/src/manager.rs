@@ -16,6 +16,7 @@ use tributary_topology::{NodeKey, Topology};
 
 use crate::book::{Book, CreateError};
 use crate::error::SwitchError;
+use crate::fallback;
 use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
@@ -241,6 +242,21 @@ impl Manager {
         let (name, token) = (job.record.name.clone(), job.record.token.to_bytes());
         let told = book.hosts.order_to_serve(host, &name, token);
         tracing::info!(job = name, host, told, "asked to serve");
+    }
+
+    /// The job is in the structure that it was to change over to.
+    pub(crate) fn note_success(&self, key: JobKey) {
+        self.note_setback(key, String::new());
+        if let Some(job) = self.book().jobs.get(key) {
+            fallback::warn(&job.record);
+        }
+    }
+
+    /// Why a job has not changed over; empty where nothing is in the way.
+    pub(crate) fn note_setback(&self, key: JobKey, setback: String) {
+        if let Some(job) = self.book().jobs.get_mut(key) {
+            job.setback = setback;
+        }
     }
 
     /// What wakes the one who looks after a job.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
@@ -13,6 +14,7 @@ use crate::access::Access;
 use crate::answer;
 use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
+use crate::clock;
 use crate::error::SwitchError;
 use crate::jobs::{JobError, Joining, Place};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
@@ -23,6 +25,8 @@ use crate::request;
 pub(crate) struct Service {
     pub(crate) manager: Arc<Manager>,
     pub(crate) access: Access,
+    /// When the controller was started.
+    pub(crate) since: Instant,
 }
 
 #[tonic::async_trait]
@@ -137,7 +141,7 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let book = self.manager.book();
-        let jobs = book.jobs.iter().map(|(_, job)| answer::job(job, &book.progress)).collect();
+        let jobs = book.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology, &book, job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
     }
 
@@ -145,11 +149,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::GetCountersRequest>,
     ) -> Result<Response<v1::GetCountersResponse>, Status> {
-        let wanted = request.into_inner().switches;
-        if let Some(unknown) = wanted.iter().find(|name| !self.manager.manages(name)) {
-            return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
-        }
-        let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+        let wanted = self.wanted(request.into_inner().switches)?;
         let switches = answer::all_counters(&self.manager, wanted).await;
         Ok(Response::new(v1::GetCountersResponse { switches }))
     }
@@ -160,9 +160,45 @@ impl Controller for Service {
     ) -> Result<Response<v1::ListSwitchesResponse>, Status> {
         Ok(Response::new(v1::ListSwitchesResponse { switches: answer::switches(&self.manager) }))
     }
+
+    async fn compare_tables(
+        &self,
+        request: Request<v1::CompareTablesRequest>,
+    ) -> Result<Response<v1::CompareTablesResponse>, Status> {
+        let wanted = self.wanted(request.into_inner().switches)?;
+        let switches = answer::comparisons(&self.manager, wanted).await;
+        Ok(Response::new(v1::CompareTablesResponse { switches }))
+    }
+
+    async fn list_hosts(
+        &self,
+        _: Request<v1::ListHostsRequest>,
+    ) -> Result<Response<v1::ListHostsResponse>, Status> {
+        Ok(Response::new(v1::ListHostsResponse { hosts: answer::hosts(&self.manager) }))
+    }
+
+    async fn get_controller(
+        &self,
+        _: Request<v1::GetControllerRequest>,
+    ) -> Result<Response<v1::GetControllerResponse>, Status> {
+        Ok(Response::new(v1::GetControllerResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            topology: self.manager.topology.name().to_owned(),
+            clock_unix_milliseconds: clock::unix_milliseconds(),
+            runs_milliseconds: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }))
+    }
 }
 
 impl Service {
+    /// The switches that are meant by these names; all, where there are none.
+    fn wanted(&self, names: Vec<String>) -> Result<impl Fn(&str) -> bool + use<>, Status> {
+        if let Some(unknown) = names.iter().find(|name| !self.manager.manages(name)) {
+            return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
+        }
+        Ok(move |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name))
+    }
+
     fn losses(&self) -> Option<String> {
         self.manager.book().health.losses(&self.manager.topology)
     }

@@ -37,6 +37,7 @@ fn config(host: &str, controller: &Remote) -> AttendConfig {
         version: "1.2.3".into(),
         serves: true,
         works: false,
+        interface: None,
         cable: None,
     }
 }

@@ -13,7 +13,7 @@ use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSourc
 use tributary_topology::Topology;
 
 use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, required};
-use crate::metrics::{self, Page, labels};
+use crate::metrics::{self, Labels, Page, labels};
 use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
 use crate::tls::ControllerTlsArgs;
@@ -28,6 +28,14 @@ const JOB_STATES: [(v1::JobState, &str); 5] = [
     (v1::JobState::Running, "running"),
     (v1::JobState::Ended, "ended"),
     (v1::JobState::Failed, "failed"),
+];
+
+/// Why switches pass gradients on without adding them up, as metrics call it.
+const FALLBACK_CAUSES: [(v1::FallbackCause, &str); 4] = [
+    (v1::FallbackCause::AskedFor, "asked-for"),
+    (v1::FallbackCause::PlainSwitch, "plain-switch"),
+    (v1::FallbackCause::NoSlots, "no-slots"),
+    (v1::FallbackCause::TooManyChildren, "too-many-children"),
 ];
 
 /// The controller's options.
@@ -121,6 +129,11 @@ async fn collect(observer: Observer) -> Page {
         (labels([("state", name)]), jobs.iter().filter(|job| job.state() == state).count() as f64)
     });
     page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
+    page.gauge(
+        "tributary_job_fallback",
+        "Switches where streams of a running job meet and are not added up, by why",
+        fallbacks(&jobs),
+    );
     let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for counters in observer.counters().await {
         let switch = &counters.name;
@@ -143,6 +156,17 @@ async fn collect(observer: Observer) -> Page {
     page.counter("tributary_port_frames", "Frames of a switch's port", frames);
     page.counter("tributary_port_bytes", "Bytes of a switch's port", bytes);
     page
+}
+
+/// How many switches pass a running job's gradients on without adding them up, by job and cause. A job without
+/// fallbacks has samples, too: 0.
+fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
+    let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
+    let of_job = |job: &v1::Job| {
+        let count = |cause| job.fallbacks.iter().filter(|fallback| fallback.cause() == cause).count() as f64;
+        FALLBACK_CAUSES.map(|(cause, name)| (labels([("job", &job.name), ("cause", name)]), count(cause)))
+    };
+    running.flat_map(of_job).collect()
 }
 
 /// By the switch's name; each may be given once.

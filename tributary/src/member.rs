@@ -99,6 +99,7 @@ impl Member {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             serves: true,
             works: trade == Trade::Agent,
+            interface: Some(self.interface.clone()),
             cable: Some(self.cable.clone()),
         }
     }

@@ -6,6 +6,7 @@ use tributary_planner::Plan;
 use tributary_topology::NodeKey;
 use tributary_wire::{JobId, Rank, Seq};
 
+use crate::fallback::Fallback;
 use crate::tables::admission::SlotBlock;
 
 /// A generation of a job.
@@ -24,6 +25,8 @@ pub(crate) struct Generation {
     /// The switches that may have tables of it, with its slots on those that add up. Shrinks when it is retired, switch
     /// by switch, as its tables are withdrawn.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
+    /// Where less is added up in the network than could be.
+    pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) stage: Stage,
 }
 

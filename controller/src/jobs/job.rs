@@ -60,6 +60,8 @@ pub(crate) struct Job {
     pub(crate) since: Instant,
     /// Its steward is to look at it again.
     pub(crate) look: watch::Sender<()>,
+    /// Why it has not changed over, the last time that this was tried; empty when nothing is in the way.
+    pub(crate) setback: String,
     /// Who takes answers, while the job changes over.
     answers: Option<mpsc::UnboundedSender<Answered>>,
 }
@@ -93,6 +95,7 @@ impl Job {
             sessions: 0,
             since: now,
             look: watch::Sender::new(()),
+            setback: String::new(),
             answers: None,
         }
     }

@@ -9,6 +9,7 @@ use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, S
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{JobId, Rank, Seq};
 
+use crate::fallback::Fallback;
 use crate::jobs::{Beginning, Generation, Job, JobRecord, Stage, State, Terms};
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
@@ -61,6 +62,9 @@ struct StoredGeneration {
     begun: u64,
     /// First slot and number of slots, by switch.
     slots: BTreeMap<String, Option<(u32, u32)>>,
+    /// None in records of earlier versions.
+    #[serde(default)]
+    fallbacks: Vec<Fallback>,
 }
 
 impl StoredJob {
@@ -96,6 +100,7 @@ impl StoredJob {
                     .iter()
                     .map(|(switch, block)| (name(*switch), block.map(|block| (block.base, block.size))))
                     .collect(),
+                fallbacks: generation.fallbacks.clone(),
             },
         }
     }
@@ -153,6 +158,7 @@ impl StoredGeneration {
             joined: self.joined.into_iter().map(Rank::new).collect(),
             beginning: Beginning { seq: Seq(self.first_seq), begun: self.begun },
             switches,
+            fallbacks: self.fallbacks,
             stage,
         })
     }

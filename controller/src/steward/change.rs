@@ -78,6 +78,7 @@ impl<'a> Change<'a> {
                     ?took,
                     "the job has changed over"
                 );
+                manager.note_success(key);
             }
             Err(_) => manager.call_off(key, number),
         }

@@ -30,6 +30,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
         match step {
             Step::Over => return,
             Step::Rest(until) => {
+                manager.note_setback(key, String::new());
                 drop(manager);
                 if !rest(&mut look, until).await {
                     return;
@@ -40,6 +41,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
             Step::Change(target) => {
                 if let Err(setback) = Change::carry_out(&manager, key, look.clone(), &target).await {
                     tracing::warn!(key, reason = target.reason, %setback, "the job does not change over yet");
+                    manager.note_setback(key, setback.to_string());
                     if setback.is_final() {
                         manager.fail(key, &setback.to_string());
                     }

@@ -34,6 +34,37 @@ impl Ready {
     }
 }
 
+/// What is known of the program that a switch runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Program {
+    /// Whether it was ours when the switch was last asked; `None` while it never has been.
+    pub(crate) ours: Option<bool>,
+    /// The last time that the switch had lost it.
+    pub(crate) reset: Option<Reset>,
+}
+
+/// A switch that had our program came back without: it was rebooted, or somebody gave it another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reset {
+    /// How often that has happened.
+    pub(crate) count: u32,
+    pub(crate) at: Instant,
+    /// It had another one then.
+    pub(crate) other_program: bool,
+}
+
+impl Program {
+    /// A switch was asked for its program's cookie.
+    fn found(&mut self, cookie: Option<u64>, ours: u64) {
+        let is_ours = cookie == Some(ours);
+        if !is_ours && self.ours == Some(true) {
+            let count = self.reset.map_or(0, |reset| reset.count) + 1;
+            self.reset = Some(Reset { count, at: Instant::now(), other_program: cookie.is_some() });
+        }
+        self.ours = Some(is_ours);
+    }
+}
+
 /// All that it takes to connect.
 pub(super) struct Connector {
     pub(super) target: Target,
@@ -43,8 +74,7 @@ pub(super) struct Connector {
     pub(super) tried: watch::Sender<Option<Tried>>,
     /// The newest state that the switch is known to hold, or to have held when it was last heard of.
     pub(super) held: watch::Sender<Option<Arc<Desired>>>,
-    /// Whether the switch ran our program when it was last asked.
-    pub(super) program: watch::Sender<Option<bool>>,
+    pub(super) program: watch::Sender<Program>,
     pub(super) health: Reporter,
 }
 
@@ -88,14 +118,19 @@ impl Connector {
     /// again.
     async fn install_pipeline(&self, session: &Session) -> Result<(), SwitchError> {
         let pipeline = &self.pipeline;
-        let ours = session.pipeline_cookie().await? == Some(pipeline.cookie);
-        self.program.send_replace(Some(ours));
-        if !ours {
+        if !self.check_program(session).await? {
             tracing::info!(switch = self.target.name, "installing the pipeline");
             session.set_pipeline(pipeline.json.as_bytes(), &pipeline.info, pipeline.cookie).await?;
-            self.program.send_replace(Some(true));
+            self.program.send_modify(|program| program.ours = Some(true));
         }
         Ok(())
+    }
+
+    /// Asks the switch whether it runs our program.
+    pub(super) async fn check_program(&self, session: &Session) -> Result<bool, SwitchError> {
+        let (cookie, ours) = (session.pipeline_cookie().await?, self.pipeline.cookie);
+        self.program.send_modify(|program| program.found(cookie, ours));
+        Ok(cookie == Some(ours))
     }
 
     /// Brings the switch into its newest desired state, and tells those who wait for it. Is an error where the

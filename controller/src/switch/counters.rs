@@ -136,8 +136,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_switch_that_is_away_is_not_waited_for() {
-        let since = Instant::now();
-        let (readings, health) = channels(SwitchHealth::Away { since, reason: "refused".into() });
+        let (since, cause) = (Instant::now(), crate::switch::AwayCause::NoAnswer);
+        let (readings, health) = channels(SwitchHealth::Away { since, reason: "refused".into(), cause });
         let counters = Asked::new(1, readings.subscribe(), health.subscribe()).latest().await;
         assert_eq!((counters.stale.as_deref(), since.elapsed()), (Some("refused"), Duration::ZERO));
         assert!(counters.last.is_none());

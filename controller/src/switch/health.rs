@@ -4,6 +4,7 @@ use std::fmt;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tributary_p4runtime::SessionError;
 
 use crate::error::SwitchError;
 
@@ -27,7 +28,41 @@ pub(crate) enum SwitchHealth {
         since: Instant,
         /// Why, as the last attempt has ended, without the switch's name.
         reason: String,
+        /// The same, by kind.
+        cause: AwayCause,
     },
+}
+
+/// Of what kind the reason is for which a switch is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AwayCause {
+    /// Nobody answers, or the connection has broken.
+    NoAnswer,
+    /// Another controller is primary.
+    OtherController,
+    /// The switch refuses our program, or what it should hold.
+    Refuses,
+}
+
+impl From<&SwitchError> for AwayCause {
+    fn from(error: &SwitchError) -> Self {
+        match error {
+            SwitchError::NotPrimary { .. } => Self::OtherController,
+            SwitchError::Session(SessionError::Refused { .. } | SessionError::Write { .. })
+            | SwitchError::Entry { .. }
+            | SwitchError::Refused { .. } => Self::Refuses,
+            SwitchError::Session(
+                SessionError::BadAddress { .. }
+                | SessionError::Unreachable { .. }
+                | SessionError::NoAnswer { .. }
+                | SessionError::Ended { .. },
+            )
+            | SwitchError::Away { .. }
+            | SwitchError::Slow { .. }
+            | SwitchError::Busy { .. }
+            | SwitchError::Stopped { .. } => Self::NoAnswer,
+        }
+    }
 }
 
 impl SwitchHealth {
@@ -92,7 +127,8 @@ impl Reporter {
             SwitchHealth::Connecting { since } | SwitchHealth::Away { since, .. } => *since,
             SwitchHealth::Up { .. } => Instant::now(),
         };
-        let before = self.health.send_replace(SwitchHealth::Away { since, reason: reason.clone() });
+        let away = SwitchHealth::Away { since, reason: reason.clone(), cause: error.into() };
+        let before = self.health.send_replace(away);
         match before {
             SwitchHealth::Away { reason: same, .. } if same == reason => {}
             SwitchHealth::Away { .. } => tracing::info!(switch, reason, "is still away"),
@@ -102,7 +138,7 @@ impl Reporter {
 }
 
 /// An error's message without the switch's name at its beginning: who reads it knows the name.
-fn without_name(switch: &str, error: &impl fmt::Display) -> String {
+pub(super) fn without_name(switch: &str, error: &impl fmt::Display) -> String {
     let text = error.to_string();
     let rest = text.strip_prefix(&format!("switch {switch}")).map(|rest| rest.trim_start_matches([':', ' ']));
     rest.map_or_else(|| text.clone(), ToOwned::to_owned)
@@ -111,7 +147,6 @@ fn without_name(switch: &str, error: &impl fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use tokio::time::{Duration, advance};
-    use tributary_p4runtime::SessionError;
 
     use super::*;
 
@@ -132,8 +167,8 @@ mod tests {
         let lost = Instant::now();
         for reason in ["reset", "refused"] {
             reporter.away(&ended(reason));
-            let words = format!("the session has ended: {reason}");
-            assert_eq!(*health.borrow(), SwitchHealth::Away { since: lost, reason: words });
+            let (words, cause) = (format!("the session has ended: {reason}"), AwayCause::NoAnswer);
+            assert_eq!(*health.borrow(), SwitchHealth::Away { since: lost, reason: words, cause });
             advance(Duration::from_secs(9)).await;
         }
     }

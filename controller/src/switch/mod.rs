@@ -6,6 +6,7 @@
 //! one (`counters`). So an order to a switch that is away costs nothing but its caller's short wait. Everyone
 //! may watch whether the switch is there (`health`).
 
+mod compare;
 mod connect;
 mod counters;
 mod election;
@@ -22,12 +23,15 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tributary_p4runtime::Target;
 use tributary_topology::NodeKey;
 
+pub(crate) use compare::Comparison;
+pub(crate) use connect::Program;
 pub(crate) use counters::{Asked, Counters, Reading};
 pub(crate) use election::Elections;
-pub(crate) use health::SwitchHealth;
+pub(crate) use health::{AwayCause, SwitchHealth};
 pub(crate) use order::{Desired, Pending};
 pub(crate) use packets::PacketIn;
 
@@ -35,12 +39,16 @@ use crate::book::GenerationKey;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 use crate::state::SwitchState;
+use compare::Compare;
 use connect::Connector;
 use counters::Readings;
 use health::Reporter;
 use order::{Patience, Tried};
 use packets::{PacketOut, Packets};
 use task::{Clear, Driver, Worker};
+
+/// Where the outcome of an order goes.
+type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
 /// Orders that wait for a switch to do the one before, apart from those that have slots.
 const QUEUE: usize = 64;
@@ -66,9 +74,10 @@ pub(crate) struct Switch {
     desired: watch::Sender<Arc<Desired>>,
     tried: watch::Receiver<Option<Tried>>,
     held: watch::Receiver<Option<Arc<Desired>>>,
-    program: watch::Receiver<Option<bool>>,
+    program: watch::Receiver<Program>,
     health: watch::Receiver<SwitchHealth>,
     clears: mpsc::Sender<Clear>,
+    compares: mpsc::Sender<Compare>,
     asked: watch::Sender<u64>,
     readings: watch::Receiver<Readings>,
     packets: mpsc::Sender<PacketOut>,
@@ -82,6 +91,7 @@ impl Switch {
         let (desired, newest) =
             watch::channel(Arc::new(Desired { version: 1, state, withdraws: Vec::new() }));
         let (clears, clears_in) = mpsc::channel(QUEUE);
+        let (compares, compares_in) = mpsc::channel(QUEUE);
         let (asked, asked_in) = watch::channel(0);
         let (packets, outgoing) = mpsc::channel(PACKETS);
         let connector = Connector {
@@ -91,11 +101,12 @@ impl Switch {
             desired: newest,
             tried: watch::Sender::new(None),
             held: watch::Sender::new(None),
-            program: watch::Sender::new(None),
+            program: watch::Sender::default(),
             health: Reporter::new(&target.name),
         };
         let worker = Worker {
             clears: clears_in,
+            compares: compares_in,
             asked: asked_in,
             readings: watch::Sender::default(),
             patience: common.patience,
@@ -110,6 +121,7 @@ impl Switch {
             program: connector.program.subscribe(),
             health: connector.health.watch(),
             clears,
+            compares,
             asked,
             readings: worker.readings.subscribe(),
             packets,
@@ -135,9 +147,16 @@ impl Switch {
         self.health.clone()
     }
 
-    /// Whether it ran our program when it was last asked; `None` while it never has been.
-    pub(crate) fn runs_our_program(&self) -> Option<bool> {
+    /// What is known of the program that it runs.
+    pub(crate) fn program(&self) -> Program {
         *self.program.borrow()
+    }
+
+    /// Why it does not take its newest desired state, where it was asked to and refused.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let tried = self.tried.borrow();
+        let error = tried.as_ref()?.outcome.as_ref().err()?;
+        Some(health::without_name(self.name(), error))
     }
 
     /// How many table entries and multicast groups it is to hold.
@@ -171,11 +190,27 @@ impl Switch {
         &self,
         job_index: u16,
     ) -> impl Future<Output = Result<(), SwitchError>> + use<> {
+        self.order(&self.clears, move |deadline, reply| Clear { job_index, deadline, reply })
+    }
+
+    /// Compares what it holds with what it should hold.
+    ///
+    /// # Errors
+    /// The switch refuses, is away, or takes too long.
+    pub(crate) fn compare(&self) -> impl Future<Output = Result<Comparison, SwitchError>> + use<> {
+        self.order(&self.compares, |deadline, reply| Compare { deadline, reply })
+    }
+
+    /// Puts an order into a queue of the task's, and waits for what comes of it.
+    fn order<O, T, F: FnOnce(Instant, Reply<T>) -> O>(
+        &self,
+        queue: &mpsc::Sender<O>,
+        order: F,
+    ) -> impl Future<Output = Result<T, SwitchError>> + use<O, T, F> {
         let mut patience = self.patience();
         let (reply, outcome) = oneshot::channel();
-        let clear = Clear { job_index, deadline: patience.deadline(), reply };
         let switch = self.target.name.clone();
-        let queued = self.clears.try_send(clear).is_ok();
+        let queued = queue.try_send(order(patience.deadline(), reply)).is_ok();
         let up = self.health.borrow().is_up();
         async move {
             if !queued && up {

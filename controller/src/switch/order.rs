@@ -104,7 +104,7 @@ impl Patience {
     fn error(&self) -> SwitchError {
         let switch = self.switch.clone();
         match &*self.health.borrow() {
-            SwitchHealth::Away { since, reason } => {
+            SwitchHealth::Away { since, reason, .. } => {
                 SwitchError::Away { switch, seconds: since.elapsed().as_secs(), reason: reason.clone() }
             }
             SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => {
@@ -146,7 +146,11 @@ mod tests {
     }
 
     fn away() -> SwitchHealth {
-        SwitchHealth::Away { since: Instant::now(), reason: "refused".into() }
+        SwitchHealth::Away {
+            since: Instant::now(),
+            reason: "refused".into(),
+            cause: crate::switch::AwayCause::NoAnswer,
+        }
     }
 
     fn away_for(seconds: u64) -> SwitchError {

@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tributary_p4runtime::{Session, SessionError};
 
+use super::compare::{self, Compare};
 use super::connect::{Connector, Ready, breaks_session, ended};
 use super::counters::{Reading, Readings};
 use super::packets::Packets;
@@ -35,6 +36,7 @@ pub(super) struct Driver {
 /// What a session is used for, apart from packets.
 pub(super) struct Worker {
     pub(super) clears: mpsc::Receiver<Clear>,
+    pub(super) compares: mpsc::Receiver<Compare>,
     /// How many readings were asked for.
     pub(super) asked: watch::Receiver<u64>,
     pub(super) readings: watch::Sender<Readings>,
@@ -92,6 +94,7 @@ impl Worker {
                 },
                 () = at(self.retry) => self.converge(session, connector).await,
                 Some(clear) = self.clears.recv() => self.clear(session, connector, clear).await,
+                Some(compare) = self.compares.recv() => self.compare(session, connector, compare).await,
                 Ok(()) = self.asked.changed() => self.read(session, connector).await,
             };
             match outcome {
@@ -127,6 +130,29 @@ impl Worker {
         outcome
     }
 
+    async fn compare(
+        &mut self,
+        session: &Session,
+        connector: &mut Connector,
+        order: Compare,
+    ) -> Result<(), SwitchError> {
+        while order.is_wanted() {
+            if connector.desired.has_changed().unwrap_or(false) {
+                self.converge(session, connector).await?;
+            }
+            match compare::compare(session, connector, order.deadline).await {
+                Ok(None) => {}
+                outcome => {
+                    let error = outcome.as_ref().err().cloned();
+                    // Whoever gave the order may have lost interest.
+                    let _ = order.reply.send(outcome.map(Option::unwrap_or_default));
+                    return error.map_or(Ok(()), Err);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Answers all requests that there are when it begins to read.
     async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
         let answered = *self.asked.borrow_and_update();
@@ -144,7 +170,7 @@ impl Worker {
 }
 
 /// The work's outcome, if it comes in time.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     session: &Session,
     patience: Duration,
     work: impl Future<Output = Result<T, SwitchError>>,

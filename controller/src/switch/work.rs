@@ -10,17 +10,26 @@ use crate::pipeline::{CounterArray, Pipeline};
 use crate::reconcile::{self, Change};
 use crate::state::SwitchState;
 
+/// Reads what the switch holds, and gives back what has to be written so that it holds `want`, in batches.
+pub(super) async fn differences(
+    session: &Session,
+    pipeline: &Pipeline,
+    want: &SwitchState,
+) -> Result<Vec<Vec<Change>>, SwitchError> {
+    let mut have = SwitchState::default();
+    for entity in read(session, pipeline, &SwitchState::queries()).await? {
+        have.put_read(entity);
+    }
+    Ok(reconcile::diff(&have, want))
+}
+
 /// Brings the switch into this state: reads what it holds, and writes the difference.
 pub(super) async fn converge(
     session: &Session,
     pipeline: &Pipeline,
     want: &SwitchState,
 ) -> Result<(), SwitchError> {
-    let mut have = SwitchState::default();
-    for entity in read(session, pipeline, &SwitchState::queries()).await? {
-        have.put_read(entity);
-    }
-    for batch in reconcile::diff(&have, want) {
+    for batch in differences(session, pipeline, want).await? {
         tracing::debug!(switch = session.target().name, changes = batch.len(), first = %batch[0], "writing");
         write(session, pipeline, &batch).await?;
     }

@@ -15,6 +15,7 @@ use tributary_transport::{ConnectError, innermost};
 use tributary_wire::{NodeId, Probe};
 
 use super::cable::Prober;
+use super::condition::condition;
 use super::{AttendConfig, Duties};
 
 /// Reports on their way out.
@@ -70,6 +71,8 @@ pub(super) struct Conversation<'a> {
     heard: BTreeSet<Probe>,
     /// What was said in the last heartbeat, and when.
     said: (Vec<v1::JobProgress>, Instant),
+    /// When it was said last how the host is.
+    told: Option<Instant>,
 }
 
 impl<'a> Conversation<'a> {
@@ -94,7 +97,7 @@ impl<'a> Conversation<'a> {
         let probing = Probing::new(&welcome);
         let looks = probing.looks();
         let (heard, said) = (BTreeSet::new(), (Vec::new(), Instant::now()));
-        Ok(Self { config, duties, reports, orders, looks, probing, heard, said })
+        Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
     /// Tells the controller what is going on here, and does what it wants, until it is gone.
@@ -136,12 +139,15 @@ impl<'a> Conversation<'a> {
         }
         let probe = |probe: &Probe| v1::HeardProbe { node: probe.node.get().into(), port: probe.port.into() };
         let probes = self.heard.iter().map(probe).collect();
-        let heartbeat = v1::Heartbeat { probes, jobs: progress.clone() };
+        let due = self.told.is_none_or(|told| told.elapsed() >= HEARTBEAT);
+        let condition = due.then(|| condition(self.config));
+        let heartbeat = v1::Heartbeat { probes, jobs: progress.clone(), condition };
         let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
         // A controller that is so slow hears the next one.
         if self.reports.try_send(report).is_ok() {
             self.heard.clear();
             self.said = (progress, Instant::now());
+            self.told = if due { Some(Instant::now()) } else { self.told };
         }
     }
 }

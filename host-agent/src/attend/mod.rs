@@ -4,6 +4,7 @@
 //! to serve. A controller that is away is waited for; one that does not want this daemon has said why.
 
 mod cable;
+mod condition;
 mod conversation;
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct AttendConfig {
     pub serves: bool,
     /// It has training processes.
     pub works: bool,
+    /// The interface that leads to this host's switch, whose settings the controller is told; `None`: it is told of none.
+    pub interface: Option<String>,
     /// The cable to this host's switch; `None`: it is not probed.
     pub cable: Option<Cable>,
 }

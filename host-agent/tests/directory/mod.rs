@@ -329,6 +329,27 @@ impl Controller for Service {
         Err(Status::unimplemented("not an agent's call"))
     }
 
+    async fn compare_tables(
+        &self,
+        _: Request<v1::CompareTablesRequest>,
+    ) -> Result<Response<v1::CompareTablesResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
+    async fn list_hosts(
+        &self,
+        _: Request<v1::ListHostsRequest>,
+    ) -> Result<Response<v1::ListHostsResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
+    async fn get_controller(
+        &self,
+        _: Request<v1::GetControllerRequest>,
+    ) -> Result<Response<v1::GetControllerResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
     async fn list_jobs(
         &self,
         _: Request<v1::ListJobsRequest>,

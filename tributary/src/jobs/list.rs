@@ -75,10 +75,20 @@ fn remarks(job: &v1::Job) -> String {
     let changed = format!("generation {}: {}", job.generation, job.last_change);
     let all = [
         (!waiting.is_empty()).then(|| format!("waits for {waiting}")),
+        (!job.setback.is_empty()).then(|| format!("does not change over: {}", job.setback)),
+        fallback(job),
         (!job.reason.is_empty()).then(|| job.reason.clone()),
         (!job.last_change.is_empty()).then_some(changed),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Why less of a job is added up in the network than could be.
+fn fallback(job: &v1::Job) -> Option<String> {
+    let adds_up = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
+    let reasons: Vec<_> = job.fallbacks.iter().map(|fallback| fallback.description.as_str()).collect();
+    let how = if adds_up { "less aggregation than there could be" } else { "no aggregation" };
+    (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
 fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
@@ -124,6 +134,8 @@ fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
         "waiting_for": job.waiting_for,
         "generation": job.generation,
         "last_change": job.last_change,
+        "setback": job.setback,
+        "fallbacks": job.fallbacks.iter().map(|fallback| &fallback.description).collect::<Vec<_>>(),
         "plan": job.plan.as_ref().map(plan_json),
     })
 }
@@ -174,6 +186,18 @@ mod tests {
         assert!(text.contains("waits for w0, ps") && text.contains("≥ 12,345"), "{text}");
         assert!(text.contains("host \"w1\" left"), "{text}");
         assert_eq!(job_json(&waiting, None)["state"], "created");
+    }
+
+    #[test]
+    fn a_job_says_what_is_not_added_up() {
+        let slots = v1::Fallback { description: "leaf had no free slots".into(), ..v1::Fallback::default() };
+        let switch = v1::TreeSwitch { name: "leaf".into(), aggregates: true, ..v1::TreeSwitch::default() };
+        let mut job = v1::Job { fallbacks: vec![slots], ..v1::Job::default() };
+        assert_eq!(remarks(&job), "no aggregation: leaf had no free slots");
+        job.plan = Some(v1::PlanSummary { switches: vec![switch], ..v1::PlanSummary::default() });
+        assert_eq!(remarks(&job), "less aggregation than there could be: leaf had no free slots");
+        job.fallbacks.clear();
+        assert_eq!(remarks(&job), "");
     }
 
     #[test]

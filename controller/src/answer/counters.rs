@@ -1,0 +1,60 @@
+//! What the API tells of counters.
+
+use tributary_api::v1;
+use tributary_p4runtime::entry::CounterCell;
+use tributary_topology::{NodeKey, Topology};
+
+use super::milliseconds;
+use crate::jobs::{Job, Registry};
+use crate::manager::Manager;
+use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};
+use crate::switch::Counters;
+
+/// The counters of the switches that are `wanted`, in the topology's order.
+pub(crate) async fn all_counters(
+    manager: &Manager,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<v1::SwitchCounters> {
+    let read = manager.counters(wanted).await;
+    let book = manager.book();
+    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology, &book.jobs, *key, read);
+    read.iter().map(told).collect()
+}
+
+/// The counters of one switch: those of every job that still has its index, and of the ports that have a
+/// link.
+fn counters(
+    topology: &Topology,
+    jobs: &Registry,
+    switch: NodeKey,
+    counters: &Counters,
+) -> v1::SwitchCounters {
+    let cells = counters.last.as_ref().map(|reading| &*reading.cells).unwrap_or_default();
+    let linked: Vec<_> = topology.neighbours(switch).iter().map(|neighbour| neighbour.port).collect();
+    let job_counter = |cell: &CounterCell| {
+        let reason = cell.counter.strip_prefix(JOB_COUNTER_PREFIX)?;
+        let job = owner(jobs, switch, cell.index)?.record.name.clone();
+        Some(v1::JobCounter { job, reason: reason.to_owned(), packets: cell.packets, bytes: cell.bytes })
+    };
+    let port_counter = |cell: &CounterCell| {
+        let kind = cell.counter.strip_prefix(PORT_COUNTER_PREFIX)?;
+        let port = *linked.iter().find(|port| u64::from(**port) == cell.index)?;
+        let kind = kind.to_owned();
+        Some(v1::PortCounter { port: port.into(), kind, packets: cell.packets, bytes: cell.bytes })
+    };
+    v1::SwitchCounters {
+        name: topology.get(switch).map(|node| node.name.clone()).unwrap_or_default(),
+        jobs: cells.iter().filter_map(job_counter).collect(),
+        ports: cells.iter().filter_map(port_counter).collect(),
+        unreachable: counters.stale.clone(),
+        age_milliseconds: counters.last.as_ref().map(|reading| milliseconds(reading.at.elapsed())),
+    }
+}
+
+/// The last job that was given the index, if it uses the switch.
+fn owner(jobs: &Registry, switch: NodeKey, index: u64) -> Option<&Job> {
+    let (_, job) = jobs.iter().rev().find(|(_, job)| u64::from(job.record.job_index) == index)?;
+    let on_tree =
+        job.record.generation().plan.switches.iter().any(|role| role.key == switch && role.programmable);
+    on_tree.then_some(job)
+}

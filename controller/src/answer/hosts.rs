@@ -1,0 +1,46 @@
+//! What the API tells of hosts.
+
+use tributary_api::v1;
+use tributary_topology::Role;
+
+use super::{CableFaults, milliseconds};
+use crate::hosts::Daemon;
+use crate::manager::Manager;
+
+/// The topology's hosts, in its order.
+pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
+    let faults = CableFaults::of(manager);
+    let book = manager.book();
+    let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
+        let own = book.hosts.iter().filter(|daemon| daemon.host == node.name);
+        let turned_away = book.hosts.turned_away(&node.name);
+        v1::Host {
+            name: node.name.clone(),
+            node: node.id.get().into(),
+            role: match host.role {
+                Some(Role::Worker) => v1::MemberRole::Worker,
+                Some(Role::Server) => v1::MemberRole::Server,
+                None => v1::MemberRole::Unspecified,
+            }
+            .into(),
+            daemons: own.map(daemon).collect(),
+            turned_away: turned_away.map(|(at, reason)| v1::TurnedAway {
+                reason: reason.clone(),
+                milliseconds_ago: milliseconds(at.elapsed()),
+            }),
+            cable_faults: faults.at(key),
+        }
+    };
+    manager.topology.hosts().map(of_host).collect()
+}
+
+fn daemon(daemon: &Daemon) -> v1::HostDaemon {
+    v1::HostDaemon {
+        version: daemon.version.clone(),
+        serves: daemon.serves,
+        works: daemon.works,
+        attends_milliseconds: milliseconds(daemon.since.elapsed()),
+        condition: daemon.condition.clone(),
+        clock_ahead_milliseconds: daemon.clock.ahead(),
+    }
+}

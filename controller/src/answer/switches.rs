@@ -1,0 +1,85 @@
+//! What the API tells of switches.
+
+use tributary_api::v1;
+use tributary_topology::{NodeKey, Topology};
+
+use super::{CableFaults, milliseconds};
+use crate::manager::Manager;
+use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};
+
+/// The managed switches, in the topology's order.
+pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
+    let faults = CableFaults::of(manager);
+    let of_switch = |(key, one): (&NodeKey, &Switch)| v1::Switch {
+        cable_faults: faults.at(*key),
+        ..switch(&manager.topology, *key, one)
+    };
+    manager.switches().iter().map(of_switch).collect()
+}
+
+/// A switch, and whether it is there.
+fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
+    let health = switch.health().borrow().clone();
+    let (state, reason, cause) = match &health {
+        SwitchHealth::Connecting { .. } => (v1::SwitchState::Connecting, "", v1::AwayCause::Unspecified),
+        SwitchHealth::Up { .. } => (v1::SwitchState::Up, "", v1::AwayCause::Unspecified),
+        SwitchHealth::Away { reason, cause, .. } => {
+            (v1::SwitchState::Away, reason.as_str(), away_cause(*cause))
+        }
+    };
+    let program = switch.program();
+    v1::Switch {
+        cable_faults: Vec::new(),
+        name: switch.name().to_owned(),
+        node: topology.get(key).map(|node| node.id.get().into()).unwrap_or_default(),
+        address: switch.address().to_owned(),
+        state: state.into(),
+        state_milliseconds: milliseconds(health.since().elapsed()),
+        reason: reason.to_owned(),
+        away_cause: cause.into(),
+        runs_our_program: program.ours,
+        wanted_entries: switch.wanted_entries().try_into().unwrap_or(u32::MAX),
+        last_reset: program.reset.map(|reset| v1::SwitchReset {
+            count: reset.count,
+            milliseconds_ago: milliseconds(reset.at.elapsed()),
+            other_program: reset.other_program,
+        }),
+        refusal: switch.refusal().filter(|_| health.is_up()).unwrap_or_default(),
+    }
+}
+
+fn away_cause(cause: AwayCause) -> v1::AwayCause {
+    match cause {
+        AwayCause::NoAnswer => v1::AwayCause::NoAnswer,
+        AwayCause::OtherController => v1::AwayCause::OtherController,
+        AwayCause::Refuses => v1::AwayCause::Refuses,
+    }
+}
+
+/// Whether the switches that are `wanted` hold what they should, in the topology's order.
+pub(crate) async fn comparisons(
+    manager: &Manager,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<v1::TableComparison> {
+    let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
+    // All at once, then one is waited for after the other.
+    let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
+    let mut comparisons = Vec::new();
+    for (name, compared) in asked {
+        comparisons.push(match compared.await {
+            Ok(comparison) => table_comparison(name, comparison),
+            Err(error) => v1::TableComparison {
+                name,
+                unreachable: Some(error.to_string()),
+                ..v1::TableComparison::default()
+            },
+        });
+    }
+    comparisons
+}
+
+fn table_comparison(name: String, comparison: Comparison) -> v1::TableComparison {
+    let Comparison { other_program, differences, count } = comparison;
+    let difference_count = u32::try_from(count).unwrap_or(u32::MAX);
+    v1::TableComparison { name, unreachable: None, other_program, differences, difference_count }
+}

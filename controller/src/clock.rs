@@ -1,0 +1,58 @@
+//! The controller's clock, and how far others' are from it.
+
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Words of a host that are kept: one that was held up on its way must not count.
+const KEPT: usize = 8;
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_milliseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How far a host's clock is from the controller's, by what the host says from time to time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClockOffset(VecDeque<i64>);
+
+impl ClockOffset {
+    /// The host's clock said `theirs` when it sent a word that came at `own`, both in milliseconds.
+    pub(crate) fn note(&mut self, theirs: u64, own: u64) {
+        let signed = |time| i64::try_from(time).unwrap_or(i64::MAX);
+        self.0.push_back(signed(theirs).saturating_sub(signed(own)));
+        if self.0.len() > KEPT {
+            self.0.pop_front();
+        }
+    }
+
+    /// Milliseconds that the host's clock is ahead: by the word that was on its way the shortest, since time spent on
+    /// the way only makes a clock look late. 0 before the first word.
+    pub(crate) fn ahead(&self) -> i64 {
+        self.0.iter().max().copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_were_held_up_do_not_count_and_old_ones_are_forgotten() {
+        let mut offset = ClockOffset::default();
+        assert_eq!(offset.ahead(), 0);
+        for (theirs, own) in [(1_000, 1_900), (2_000, 2_003), (3_000, 9_000)] {
+            offset.note(theirs, own);
+        }
+        assert_eq!(offset.ahead(), -3);
+        for _ in 0..KEPT {
+            offset.note(70_000, 10_000);
+        }
+        assert_eq!(offset.ahead(), 60_000);
+        // Set back: what was said before is soon forgotten.
+        for _ in 0..KEPT {
+            offset.note(u64::MAX, u64::MAX);
+        }
+        assert_eq!(offset.ahead(), 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! A look at whether a switch holds what it should.
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tributary_p4runtime::Session;
+
+use super::connect::Connector;
+use super::task::in_time;
+use super::work;
+use crate::error::SwitchError;
+
+/// As many differences are told one by one.
+const TOLD: usize = 10;
+
+/// What a switch holds beside what it should hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Comparison {
+    /// It does not run our program; then nothing else is known.
+    pub(crate) other_program: bool,
+    /// The first changes that would make it right, in words.
+    pub(crate) differences: Vec<String>,
+    /// How many there are in all.
+    pub(crate) count: usize,
+}
+
+/// An order to compare.
+pub(super) struct Compare {
+    /// Nobody waits for it any more from then on.
+    pub(super) deadline: Instant,
+    pub(super) reply: oneshot::Sender<Result<Comparison, SwitchError>>,
+}
+
+impl Compare {
+    /// Whether somebody still waits for the outcome.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.reply.is_closed() && self.deadline > Instant::now()
+    }
+}
+
+/// Compares with the state that the switch was last brought into. `None`: meanwhile it is to hold another one.
+pub(super) async fn compare(
+    session: &Session,
+    connector: &Connector,
+    deadline: Instant,
+) -> Result<Option<Comparison>, SwitchError> {
+    let patience = deadline.saturating_duration_since(Instant::now());
+    if !in_time(session, patience, connector.check_program(session)).await? {
+        return Ok(Some(Comparison { other_program: true, ..Comparison::default() }));
+    }
+    let want = connector.desired.borrow().clone();
+    let differences = work::differences(session, &connector.pipeline, &want.state);
+    let batches = in_time(session, patience, differences).await?;
+    // An error means that the controller stops.
+    if connector.desired.has_changed().unwrap_or(false) {
+        return Ok(None);
+    }
+    let changes: Vec<_> = batches.iter().flatten().collect();
+    Ok(Some(Comparison {
+        other_program: false,
+        differences: changes.iter().take(TOLD).map(ToString::to_string).collect(),
+        count: changes.len(),
+    }))
+}

@@ -1,0 +1,30 @@
+//! How this host is: what the controller is told, so that it can be asked what is wrong.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tributary_api::v1;
+use tributary_link::InterfaceCondition;
+use tributary_transport::ClientTls;
+
+use super::AttendConfig;
+
+/// How the host is now.
+pub(super) fn condition(config: &AttendConfig) -> v1::HostCondition {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    v1::HostCondition {
+        clock_unix_milliseconds: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        interface: config.interface.as_deref().and_then(interface),
+        certificate_expires_unix_seconds: config.controller.tls().and_then(ClientTls::expires),
+    }
+}
+
+fn interface(name: &str) -> Option<v1::InterfaceCondition> {
+    let condition = InterfaceCondition::of(name);
+    let condition = condition.inspect_err(|error| tracing::debug!(%error, "cannot tell how it is")).ok()?;
+    Some(v1::InterfaceCondition {
+        name: name.to_owned(),
+        mtu_bytes: condition.mtu,
+        driver: condition.driver,
+        offloads: condition.offloads.into_iter().map(str::to_owned).collect(),
+    })
+}
