@@ -1,4 +1,5 @@
 //! Certificates from `tributary certs` for everyone in a network.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::process::Command;
 
@@ -23,6 +24,17 @@ impl Certificates {
         let whom = [&whom[..], &["--parameter-server", &server]].concat();
         json(&[&["certs", "issue", "--json", "--dir", &dir], &whom[..]].concat());
         Self { folder: dir }
+    }
+
+    /// Replaces the controller's, the operator's and the hosts' by others that are good for so many days.
+    pub(crate) fn renew(&self, network: &Network, days: u32) {
+        let [_, address] = network.controller();
+        let (controller, _) = address.split_once(':').unwrap();
+        let topology = format!("topologies/{}.toml", network.topology.name());
+        let how =
+            ["certs", "issue", "--json", "--replace", "--dir", &self.folder, "--days", &days.to_string()];
+        let whom = ["--controller", controller, "--operator", "--topology", &topology];
+        json(&[&how[..], &whom[..]].concat());
     }
 
     fn file(&self, name: &str) -> String {

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, LabOptions};
+use tributary_lab::{CONTROLLER, Cut, Daemons, Lab, LabError, LabOptions};
+use tributary_p4runtime::Target;
 use tributary_topology::Topology;
 
 use crate::support::{root, stderr};
@@ -88,6 +89,30 @@ impl Network {
         self.daemons().command(station, arguments).unwrap()
     }
 
+    /// Any program at a station.
+    pub(crate) fn tool(&self, station: &str, program: &str) -> Command {
+        self.lab.command(station, program).unwrap()
+    }
+
+    /// Does something on a thread at a station: the sockets that it opens are that station's.
+    pub(crate) fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> T {
+        self.lab.inside(station, work).unwrap()
+    }
+
+    /// The interface of a host's cable.
+    pub(crate) fn interface(&self, host: &str) -> String {
+        self.lab.interfaces(host).unwrap()[0].name.clone()
+    }
+
+    /// Lets frames of a link vanish.
+    pub(crate) fn cut(&self, link: &str) {
+        self.lab.cut(link, Cut::Silent).unwrap();
+    }
+
+    pub(crate) fn mend(&self, link: &str) {
+        self.lab.mend(link).unwrap();
+    }
+
     /// The controller's address, as flags.
     pub(crate) fn controller(&self) -> [String; 2] {
         ["--controller".to_owned(), self.daemons().controller_address().unwrap().to_string()]
@@ -96,6 +121,13 @@ impl Network {
     pub(crate) fn switch_command(&self, name: &str) -> Command {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         self.daemons().switch(name, id).unwrap()
+    }
+
+    /// A switch, as its controller reaches it.
+    pub(crate) fn switch_target(&self, name: &str) -> Target {
+        let id = self.topology[self.topology.find(name).unwrap()].id.get();
+        let address = self.daemons().p4runtime_address(name).unwrap().to_string();
+        Target { name: name.to_owned(), address, device_id: id.into() }
     }
 
     pub(crate) fn start_switches(&self) -> Vec<Daemon> {
@@ -110,6 +142,13 @@ impl Network {
 
     pub(crate) fn agent_command(&self, host: &str) -> Command {
         self.daemons().agent(host).unwrap()
+    }
+
+    /// One more agent of a host, for other processes.
+    pub(crate) fn other_agent_command(&self, host: &str) -> Command {
+        let mut command = self.daemons().member("agent", host).unwrap();
+        command.args(["--socket", &self.file(&format!("other-{host}.sock"))]);
+        command
     }
 
     pub(crate) fn start_agents(&self) -> Vec<Daemon> {
@@ -308,7 +347,8 @@ impl Daemon {
         (self.child.wait().unwrap(), std::mem::take(&mut self.log))
     }
 
-    fn signal(&self, signal: &str) {
+    /// Sends a signal, as `kill` calls it.
+    pub(crate) fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }

@@ -7,6 +7,7 @@ mod certs;
 mod controller;
 mod counters;
 mod daemon;
+mod doctor;
 mod files;
 mod jobs;
 mod lab;
@@ -48,6 +49,7 @@ enum Command {
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
     Demo(tributary_demo::DemoArgs),
+    Doctor(doctor::DoctorArgs),
     Jobs(jobs::JobsArgs),
     Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
         Command::Demo(args) => tributary_demo::run(args),
+        Command::Doctor(args) => return doctor::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Plan(args) => plan::run(args),

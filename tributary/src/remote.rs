@@ -40,7 +40,15 @@ impl ControllerArgs {
     /// # Errors
     /// Certificates that cannot be used, nobody who answers, or no trust.
     pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
-        connect(&Remote::controller(&self.controller, self.tls.load()?)?).await
+        connect(&self.remote()?).await
+    }
+
+    /// The controller, which may not be there.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used, or no address.
+    pub(crate) fn remote(&self) -> Result<Remote> {
+        Ok(Remote::controller(&self.controller, self.tls.load()?)?)
     }
 }
 

@@ -1,0 +1,152 @@
+//! Hosts and their interfaces.
+
+use tributary_api::v1;
+use tributary_wire::frame::LONGEST_PACKET_BYTES;
+
+use super::seconds;
+use crate::doctor::finding::{Code, Finding};
+use crate::doctor::snapshot::Snapshot;
+
+/// For as long a daemon that was turned away is still looked for: systemd starts it again every few seconds.
+const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
+/// Drivers of interfaces whose frames reach a switch on this machine as the host made them, since no hardware
+/// finishes them first.
+const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
+/// What hardware would have to finish: frames longer than the MTU, and checksums.
+const IN_THE_WAY: [&str; 2] = ["tso", "tx"];
+
+pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
+    snapshot.hosts.iter().flat_map(of_host).collect()
+}
+
+fn of_host(host: &v1::Host) -> Vec<Finding> {
+    let daemon = turned_away(host).or_else(|| absent(host));
+    // Of two daemons each tells of the same interface.
+    let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
+    let of_interface = interface.into_iter().flat_map(|one| [mtu(host, one), offloads(host, one)]);
+    daemon.into_iter().chain(of_interface.flatten()).collect()
+}
+
+fn place(host: &v1::Host) -> String {
+    format!("host {}", host.name)
+}
+
+fn turned_away(host: &v1::Host) -> Option<Finding> {
+    let away = host.turned_away.as_ref();
+    let v1::TurnedAway { reason, milliseconds_ago } =
+        away.filter(|away| away.milliseconds_ago < TURNED_AWAY_MILLISECONDS)?;
+    let what = format!("its daemon was turned away {} ago: {reason}", seconds(*milliseconds_ago));
+    let fix = "correct what it says: the daemon's --host, --interface or certificate, or the host's address in the \
+               topology file";
+    Some(Finding::problem(Code::HostTurnedAway, place(host), what, fix))
+}
+
+/// A host that is to train and has no agent. One that is to serve needs a daemon only while a job wants it.
+fn absent(host: &v1::Host) -> Option<Finding> {
+    let works = host.daemons.iter().any(|daemon| daemon.works);
+    if works || host.role() != v1::MemberRole::Worker {
+        return None;
+    }
+    let fix = format!(
+        "start it (`systemctl start tributary-agent` on {}); if it runs, its log says why the controller does not hear of \
+         it: look at its --controller",
+        host.name
+    );
+    Some(Finding::warning(Code::HostAbsent, place(host), "it is a worker, and its agent is not there", fix))
+}
+
+fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
+    let v1::InterfaceCondition { name, mtu_bytes, .. } = interface;
+    let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap_or(u32::MAX);
+    (*mtu_bytes < needed).then(|| {
+        Finding::problem(
+            Code::MtuTooSmall,
+            place(host),
+            format!(
+                "the MTU of {name} is {mtu_bytes} bytes, and gradients may need {needed}: such frames are lost"
+            ),
+            format!(
+                "`ip link set {name} mtu 1500` there, and at the other end of its cable; then restart its daemons"
+            ),
+        )
+    })
+}
+
+fn offloads(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
+    let v1::InterfaceCondition { name, driver, offloads, .. } = interface;
+    let on: Vec<_> = IN_THE_WAY.into_iter().filter(|one| offloads.iter().any(|on| on == one)).collect();
+    if on.is_empty() || !VIRTUAL.contains(&driver.as_str()) {
+        return None;
+    }
+    let what = format!(
+        "offloads are on at {name}, which is virtual ({driver}): {}. A switch on the same machine gets frames that are \
+         longer than the MTU, or have no checksum, and other traffic through the fabric stalls",
+        on.join(", ")
+    );
+    let off: Vec<_> = on.iter().map(|one| format!("{one} off")).collect();
+    let fix = format!("`ethtool -K {name} {}` there", off.join(" "));
+    Some(Finding::warning(Code::OffloadInTheWay, place(host), what, fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::healthy;
+    use super::*;
+
+    /// What is found when the first host is changed.
+    fn found(change: impl FnOnce(&mut v1::Host)) -> Vec<Finding> {
+        let mut snapshot = healthy();
+        change(&mut snapshot.hosts[0]);
+        check(&snapshot)
+    }
+
+    fn interface(host: &mut v1::Host) -> &mut v1::InterfaceCondition {
+        host.daemons[0].condition.as_mut().unwrap().interface.as_mut().unwrap()
+    }
+
+    fn codes(found: &[Finding]) -> Vec<Code> {
+        found.iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn a_worker_without_an_agent_is_absent_and_one_that_was_turned_away_has_a_reason() {
+        let gone = found(|host| host.daemons.clear());
+        assert_eq!((codes(&gone), gone[0].place.as_str()), (vec![Code::HostAbsent], "host w0"));
+        let server = found(|host| {
+            host.daemons.clear();
+            host.role = v1::MemberRole::Server.into();
+        });
+        assert_eq!(server, [], "a member's host serves where there is none");
+        let away = |milliseconds_ago| {
+            found(|host| {
+                host.daemons.clear();
+                host.turned_away = Some(v1::TurnedAway { reason: "its MAC".into(), milliseconds_ago });
+            })
+        };
+        assert_eq!(codes(&away(3000)), [Code::HostTurnedAway]);
+        assert_eq!(away(3000)[0].what, "its daemon was turned away 3 s ago: its MAC");
+        assert_eq!(codes(&away(TURNED_AWAY_MILLISECONDS)), [Code::HostAbsent]);
+    }
+
+    #[test]
+    fn an_mtu_is_too_small_below_the_longest_packet() {
+        let with = |mtu| codes(&found(|host| interface(host).mtu_bytes = mtu));
+        let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap();
+        assert_eq!((with(needed), with(needed - 1)), (vec![], vec![Code::MtuTooSmall]));
+    }
+
+    #[test]
+    fn offloads_are_in_the_way_where_no_hardware_finishes_frames() {
+        let with = |driver: &str, offloads: &[&str]| {
+            found(|host| {
+                interface(host).driver = driver.into();
+                interface(host).offloads = offloads.iter().map(|&one| one.to_owned()).collect();
+            })
+        };
+        let virtual_one = with("veth", &["tso", "gso", "tx"]);
+        assert_eq!(codes(&virtual_one), [Code::OffloadInTheWay]);
+        assert_eq!(virtual_one[0].fix, "`ethtool -K eth0 tso off tx off` there");
+        assert_eq!(with("mlx5_core", &["tso", "tx", "lro"]), []);
+        assert_eq!(with("veth", &["gso"]), []);
+    }
+}

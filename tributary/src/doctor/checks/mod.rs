@@ -1,0 +1,52 @@
+//! What can be wrong: each check is a function of one snapshot, and does nothing else.
+
+mod certificates;
+mod hosts;
+mod jobs;
+mod machines;
+mod switches;
+#[cfg(test)]
+mod testing;
+
+use std::time::Duration;
+
+use super::finding::Finding;
+use super::snapshot::Snapshot;
+
+/// What counts as wrong, where that is a matter of taste.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// A job may wait for as long, for members or for results.
+    pub(super) patience: Duration,
+    /// A certificate that ends within this time is one to renew.
+    pub(super) expiry: Duration,
+}
+
+/// All that is wrong, the worst first.
+pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
+    let mut findings = switches::check(snapshot);
+    findings.extend(hosts::check(snapshot));
+    findings.extend(machines::check(snapshot));
+    findings.extend(certificates::check(snapshot, limits));
+    findings.extend(jobs::check(snapshot, limits));
+    findings.sort_by_key(|finding| (finding.severity, finding.code));
+    // A cable shows at both of its ends.
+    findings.dedup_by(|later, first| later.is_same(first));
+    findings
+}
+
+/// Milliseconds, for people.
+fn seconds(milliseconds: u64) -> String {
+    format!("{:.0} s", Duration::from_millis(milliseconds).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{LIMITS, healthy};
+    use super::*;
+
+    #[test]
+    fn in_a_healthy_system_there_is_nothing() {
+        assert_eq!(all(&healthy(), &LIMITS), []);
+    }
+}

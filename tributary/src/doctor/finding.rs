@@ -1,0 +1,118 @@
+//! What the doctor says.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Something that is wrong in a deployment. Of one kind there is one for each place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// The heading of its section in docs/doctor.md, for programs: it stays the same.
+    pub(super) code: Code,
+    pub(super) severity: Severity,
+    /// Where: "switch leaf0", "host w1", "job digits".
+    pub(super) place: String,
+    pub(super) what: String,
+    /// What to do.
+    pub(super) fix: String,
+}
+
+/// How bad it is. The worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Severity {
+    /// Something does not work.
+    Problem,
+    /// It works, and costs something, or will end.
+    Warning,
+}
+
+/// Kinds of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Code {
+    ControllerAway,
+    SwitchAway,
+    SwitchForeign,
+    SwitchRefuses,
+    SwitchProgram,
+    TablesDiffer,
+    SwitchReset,
+    CableDead,
+    CableMiswired,
+    HostTurnedAway,
+    HostAbsent,
+    MtuTooSmall,
+    OffloadInTheWay,
+    ClockDiffers,
+    VersionDiffers,
+    CertificateExpires,
+    JobWaits,
+    JobSetback,
+    JobStalled,
+    JobFallback,
+}
+
+impl Code {
+    /// All of them, in the order of docs/doctor.md.
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 20] = [
+        Self::ControllerAway,
+        Self::SwitchAway,
+        Self::SwitchForeign,
+        Self::SwitchRefuses,
+        Self::SwitchProgram,
+        Self::TablesDiffer,
+        Self::SwitchReset,
+        Self::CableDead,
+        Self::CableMiswired,
+        Self::HostTurnedAway,
+        Self::HostAbsent,
+        Self::MtuTooSmall,
+        Self::OffloadInTheWay,
+        Self::ClockDiffers,
+        Self::VersionDiffers,
+        Self::CertificateExpires,
+        Self::JobWaits,
+        Self::JobSetback,
+        Self::JobStalled,
+        Self::JobFallback,
+    ];
+}
+
+impl Finding {
+    /// Something does not work.
+    pub(super) fn problem(
+        code: Code,
+        place: impl Into<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        let (place, what, fix) = (place.into(), what.into(), fix.into());
+        Self { code, severity: Severity::Problem, place, what, fix }
+    }
+
+    /// Something costs, or will end.
+    pub(super) fn warning(
+        code: Code,
+        place: impl Into<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self { severity: Severity::Warning, ..Self::problem(code, place, what, fix) }
+    }
+
+    /// Two looks that have the same one see the same thing, though times in it may differ.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.code == other.code && self.place == other.place
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Problem => "problem",
+            Self::Warning => "warning",
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Looks again and again, and tells what has changed.
+
+use std::time::Duration;
+
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::time::{MissedTickBehavior, interval};
+use tributary_transport::Remote;
+
+use super::finding::{Code, Finding};
+use super::{DoctorArgs, look, report};
+
+/// What has changed between two looks.
+#[derive(Debug, PartialEq, Eq)]
+struct News {
+    new: Vec<Finding>,
+    cleared: Vec<Finding>,
+}
+
+/// Tells of the first look whatever it finds, and of each later one what is new and what is mended, on and on.
+pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> ! {
+    let mut looks = interval(Duration::from_secs(args.interval));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut known: Option<Vec<Finding>> = None;
+    loop {
+        looks.tick().await;
+        let found = match look(args, remote).await {
+            Ok(found) => found,
+            Err(error) => unreachable_controller(known.as_deref().unwrap_or_default(), remote, &error),
+        };
+        let is_first = known.is_none();
+        let news = news(known.as_deref().unwrap_or_default(), &found);
+        if is_first || !news.new.is_empty() || !news.cleared.is_empty() {
+            tell(&news, &found, args.json);
+        }
+        known = Some(found);
+    }
+}
+
+/// What was known stays so until somebody can be asked again.
+fn unreachable_controller(known: &[Finding], remote: &Remote, error: &anyhow::Error) -> Vec<Finding> {
+    let away = Finding::problem(
+        Code::ControllerAway,
+        format!("controller at {}", remote.address()),
+        format!("{error:#}"),
+        "start it (`systemctl start tributary-controller`), or correct --controller; jobs go on without it",
+    );
+    let others = known.iter().filter(|finding| finding.code != Code::ControllerAway).cloned();
+    std::iter::once(away).chain(others).collect()
+}
+
+fn news(before: &[Finding], now: &[Finding]) -> News {
+    let missing = |one: &[Finding], other: &[Finding]| -> Vec<Finding> {
+        let is_in = |finding: &&Finding| other.iter().any(|other| other.is_same(finding));
+        one.iter().filter(|finding| !is_in(finding)).cloned().collect()
+    };
+    News { new: missing(now, before), cleared: missing(before, now) }
+}
+
+fn tell(news: &News, found: &[Finding], json: bool) {
+    let now = OffsetDateTime::now_utc().truncate_to_second().format(&Rfc3339).unwrap_or_default();
+    let News { new, cleared } = news;
+    if json {
+        println!("{}", json!({ "at": now, "healthy": found.is_empty(), "new": new, "cleared": cleared }));
+        return;
+    }
+    for Finding { place, what, .. } in cleared {
+        println!("{now}  mended  {place}: {what}");
+    }
+    if !new.is_empty() {
+        println!("{now}  new\n{}", report::table(new));
+    }
+    if found.is_empty() {
+        println!("{now}  nothing is wrong");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(place: &str, what: &str) -> Finding {
+        Finding::problem(Code::SwitchAway, place, what, "start it")
+    }
+
+    #[test]
+    fn what_lasts_is_no_news_though_its_words_change() {
+        let before = [finding("leaf0", "for 1 s"), finding("leaf1", "for 1 s")];
+        let now = [finding("leaf1", "for 2 s"), finding("leaf2", "for 1 s")];
+        let expected = News { new: vec![now[1].clone()], cleared: vec![before[0].clone()] };
+        assert_eq!(news(&before, &now), expected);
+        assert_eq!(news(&now, &now), News { new: Vec::new(), cleared: Vec::new() });
+    }
+
+    #[test]
+    fn while_the_controller_is_away_nothing_counts_as_mended() {
+        let remote = Remote::controller("127.0.0.1:1", None).unwrap();
+        let known = [finding("leaf0", "for 1 s")];
+        let away = unreachable_controller(&known, &remote, &anyhow::anyhow!("nobody answers"));
+        assert_eq!(news(&known, &away).cleared, []);
+        assert_eq!(news(&known, &away).new[0].code, Code::ControllerAway);
+        let again = unreachable_controller(&away, &remote, &anyhow::anyhow!("nobody answers"));
+        assert_eq!(again.len(), 2, "once is enough");
+        assert_eq!(news(&again, &known).cleared[0].place, "controller at 127.0.0.1:1");
+    }
+}
