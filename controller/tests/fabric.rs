@@ -175,6 +175,11 @@ async fn a_job_without_a_switch_is_unavailable_and_its_slots_come_back_with_it()
     let mut switches = Switches::start(&topology).await;
     let (_controller, mut client) = start(topology, switches.addresses()).await;
     switches.stop("leaf").await;
+    let is_away = async || {
+        let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
+        listed.switches[0].state() == v1::SwitchState::Away
+    };
+    eventually(is_away).await;
     let big = |name: &str| v1::CreateJobRequest { window: 4096, ..job(name) };
     let (code, text) = refusal(create(&mut client, big("first")).await);
     assert_eq!(code, Code::Unavailable, "{text}");

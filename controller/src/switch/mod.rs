@@ -218,7 +218,11 @@ impl Switch {
             }
             tokio::select! {
                 biased;
-                outcome = outcome, if queued => outcome.unwrap_or(Err(SwitchError::Stopped { switch })),
+                outcome = outcome, if queued => match outcome {
+                    Ok(outcome) => outcome,
+                    // The session broke in the middle of it.
+                    Err(_) => Err(patience.lost().await),
+                },
                 error = patience.lost() => Err(error),
             }
         }
