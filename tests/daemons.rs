@@ -118,6 +118,38 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
 }
 
 #[test]
+fn a_job_without_slots_waits_for_them_and_says_so() {
+    let Some(network) = Network::up("queue", TOPOLOGY) else { return };
+    let _switches = network.start_switches();
+    let mut quota = network.controller_command();
+    quota.args(["--slots-per-creator", "4096", "--jobs-per-creator", "2"]);
+    let _controller = Daemon::start(quota);
+    let create = |job: &str, options: &[&str]| {
+        let all = ["jobs", "create", job, "--window", "4096", "--token-out", &network.token(job)];
+        let mut command = network.command(CONTROLLER, &all);
+        command.args(network.controller()).args(options).stdout(Stdio::piped());
+        command
+    };
+    assert!(create("first", &[]).output().unwrap().status.success());
+    assert_refused(&create("now", &["--no-wait"]).output().unwrap(), &["no switch has slots", "leaf: 4096"]);
+    let mut second = Daemon::spawn(create("second", &[]));
+    second.wait_for_line(
+        "job second waits for slots (leaf: 4096 slots needed in one block; 0 of 4096 are free",
+    );
+    let jobs = network.ask(&["jobs", "list"]);
+    assert_eq!((&jobs["jobs"][1]["state"], &jobs["jobs"][1]["creator"]), (&"queued".into(), &"local".into()));
+    assert!(jobs["jobs"][1]["waiting_for"][0].as_str().unwrap().starts_with("slots (leaf: "), "{jobs}");
+    assert_refused(
+        &create("third", &[]).output().unwrap(),
+        &["\"local\" has 2 jobs", "end one of them first"],
+    );
+    network.ask(&["jobs", "end", "first", "--token-file", &network.token("first")]);
+    let (status, log) = second.end();
+    assert!(status.success(), "{log}");
+    assert_eq!(network.job("second").0, "created");
+}
+
+#[test]
 fn what_cannot_work_is_refused_clearly() {
     let Some(network) = Network::up("refuse", TOPOLOGY) else { return };
     let mut agent = Daemon::spawn(network.agent_command("w0"));

@@ -432,7 +432,7 @@ fn a_tree_is_healthy_and_a_switch_without_slots_is_told_everywhere() {
     network.create_job("less");
     let _server = Daemon::start(network.server_command("less"));
     assert!(network.allreduce("less", &options).iter().all(|output| output.status.success()));
-    let reason = "root had 64 free slots in one block, and the job needs 256";
+    let reason = "root had 64 free slots for it, and it needs 256";
     doctor.finds("job-fallback", &["job less", "with less aggregation", reason], "a smaller --window");
     controller.wait_for_line("runs with less aggregation than there could be");
     assert_eq!(network.ask(&["jobs", "list"])["jobs"][0]["fallbacks"][0], reason);

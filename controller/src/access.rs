@@ -7,6 +7,7 @@ use tributary_topology::{Node, Role, Topology};
 use tributary_transport::{Names, Peer, ServerTls};
 
 use crate::error::StartError;
+use crate::quotas::LOCAL;
 
 /// How a controller and its clients know each other.
 #[derive(Debug, Clone)]
@@ -57,14 +58,14 @@ impl Access {
         names(peer)?.check_host(host).map_err(|error| denied(peer, &error.to_string()))
     }
 
-    /// The caller creates a job whose aggregation server is `server`.
-    pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<(), Status> {
-        let Self::ByName { operators } = self else { return Ok(()) };
+    /// The caller creates a job whose aggregation server is `server`: under which name.
+    pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<String, Status> {
+        let Self::ByName { operators } = self else { return Ok(LOCAL.to_owned()) };
         let names = names(peer_of(request))?;
         let serves = server.host().is_some_and(|host| host.role == Some(Role::Server));
         let creators = operators.iter().chain(serves.then_some(&server.name));
-        if creators.clone().any(|creator| names.contains(creator)) {
-            return Ok(());
+        if let Some(creator) = creators.clone().find(|creator| names.contains(creator)) {
+            return Ok(creator.clone());
         }
         let (creators, server) = (creators.cloned().collect::<Names>(), &server.name);
         Err(denied(

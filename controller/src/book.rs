@@ -1,31 +1,33 @@
 //! What the controller knows and decides: jobs, and who owns which slots, ids and indices. No I/O.
 
 mod fabric;
+mod queue;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thiserror::Error;
+use tokio::sync::watch;
 use tokio::time::Instant;
-use tributary_planner::{self as planner, Aggregation, JobRequest, Plan, PlanError};
+use tributary_planner::{self as planner, JobRequest, Plan, PlanError};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::JobId;
 
-use crate::fallback::{self, Fallback};
+use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, JobRecord, Registry, Stage, Step, Surroundings, Target,
-    Terms, add_job, next_step,
+    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, Step, Surroundings, Target, add_job,
+    next_step,
 };
 use crate::journal::Kept;
 use crate::liveness::Cabling;
 use crate::loads::Loads;
 use crate::progress::Progress;
+use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
-use crate::token::Token;
 pub(crate) use fabric::Health;
 
 /// Why a job cannot be created.
@@ -49,6 +51,30 @@ pub(crate) enum CreateError {
         /// Each switch that could add up, with slots needed and free.
         switches: Vec<String>,
     },
+    /// The creator has as many jobs as it may have.
+    #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
+    JobQuota {
+        /// Its name.
+        creator: String,
+        /// How many it may have.
+        most: u32,
+    },
+    /// The job would take more than its creator may ever have.
+    #[error(
+        "a window of {window} slots is more than {creator:?} may have on a switch, which is {most}: ask for a smaller \
+         window, or for no aggregation"
+    )]
+    SlotQuota {
+        /// The creator's name.
+        creator: String,
+        /// Slots that it may have on each switch.
+        most: u32,
+        /// Slots that were asked for.
+        window: u32,
+    },
+    /// Too many jobs wait for slots.
+    #[error("{0} jobs wait for slots, and no more may: try again later, or ask for no aggregation")]
+    QueueFull(u32),
     /// As many jobs hold resources as the switches can count for.
     #[error("{0} jobs are alive, and the switches count for no more: end one of them first")]
     TooManyJobs(u16),
@@ -75,6 +101,12 @@ pub(crate) struct Book {
     pub(crate) cabling: Cabling,
     /// What training processes are known to do.
     pub(crate) progress: Progress,
+    /// What each creator may have.
+    pub(crate) quotas: Quotas,
+    /// Switches whose slots are kept for jobs that wait.
+    reserved: BTreeSet<NodeKey>,
+    /// Something has come free that a job may wait for.
+    pub(crate) queue_news: watch::Sender<()>,
     /// The jobs are the next controller's to look after.
     hung_up: bool,
 }
@@ -107,49 +139,12 @@ impl Book {
             hosts: Hosts::default(),
             cabling: Cabling::new(&topology),
             progress: Progress::default(),
+            quotas: Quotas::default(),
+            reserved: BTreeSet::new(),
+            queue_news: watch::Sender::new(()),
             hung_up: false,
             topology,
         }
-    }
-
-    /// Plans a job, and gives it what it needs.
-    pub(crate) fn create(
-        &mut self,
-        name: &str,
-        request: &JobRequest,
-        terms: Terms,
-    ) -> Result<JobKey, CreateError> {
-        self.jobs.check_name_free(name)?;
-        let plan = self.plan_new(name, request)?;
-        let fallbacks = self.fallbacks(&plan, request);
-        let switches = self.allocate(name, &plan)?;
-        let (Some(job), Some(job_index)) = (self.next_id(), self.indices.take()) else {
-            self.release(&switches);
-            return Err(CreateError::TooManyJobs(self.job_indices));
-        };
-        let first = Generation {
-            number: 1,
-            job,
-            plan,
-            joined: Vec::new(),
-            beginning: Beginning::OF_JOB,
-            switches,
-            fallbacks,
-            stage: Stage::Reserved,
-        };
-        let record = JobRecord {
-            name: name.to_owned(),
-            token: Token::random(),
-            request: request.clone(),
-            terms,
-            job_index,
-            holds_index: true,
-            generations: vec![first],
-            current: 1,
-            issued: 1,
-            last_change: String::new(),
-        };
-        Ok(self.jobs.add(record, Instant::now())?)
     }
 
     /// Takes up a job that an earlier controller has written down, with what it holds.
@@ -158,6 +153,13 @@ impl Book {
     /// What it holds is not there any more: fewer slots, or fewer jobs, than there were.
     pub(crate) fn take_up(&mut self, kept: Kept, now: Instant) -> Result<(), String> {
         let record = kept.record?;
+        if kept.is_queued {
+            self.jobs.take_up(kept.key, record, (false, false), now);
+            if let Some(job) = self.jobs.get_mut(kept.key) {
+                job.enqueue("slots".to_owned());
+            }
+            return Ok(());
+        }
         let (index, held) = (record.job_index, record.generation().switches.clone());
         if !self.indices.claim(index) {
             return Err(format!("its counters' place {index} is not free"));
@@ -179,25 +181,6 @@ impl Book {
         let holds = |job: &Job, id| job.record.generations.iter().any(|generation| generation.job == id);
         let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && holds(job, id));
         self.ids.next(in_use)
-    }
-
-    /// Plans a job that is to be created: where switches could aggregate for it and none has the slots, it is refused.
-    fn plan_new(&self, name: &str, request: &JobRequest) -> Result<Plan, CreateError> {
-        let plan = planner::plan(&self.topology, &self.fabric(SlotMap::largest_block), request)?;
-        let aggregates = |plan: &Plan| plan.switches.iter().any(|role| role.aggregate);
-        if request.aggregation == Aggregation::None || aggregates(&plan) {
-            return Ok(plan);
-        }
-        let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
-        if !aggregates(&ideal) {
-            return Ok(plan);
-        }
-        let short = |role: &planner::SwitchRole| {
-            let error = self.slots.get(&role.key)?.clone().allocate(request.window).err()?;
-            role.aggregate.then(|| format!("{}: {error}", role.name))
-        };
-        let switches = ideal.switches.iter().filter_map(short).collect();
-        Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
     /// Gives a job what its next generation needs, beside what the present one has, and lets its tables belong in the
@@ -225,8 +208,9 @@ impl Book {
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
         // One that finds no slots goes on without aggregation: slower, and alive.
-        let plan = planner::plan(&self.topology, &self.fabric(SlotMap::largest_block), &request)?;
-        let fallbacks = self.fallbacks(&plan, &request);
+        let state = self.fabric(SlotMap::largest_block);
+        let plan = planner::plan(&self.topology, &state, &request)?;
+        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
             self.release(&switches);
@@ -241,11 +225,6 @@ impl Book {
             job.record.generations.push(generation);
         }
         Ok(number)
-    }
-
-    /// Where less of the job is added up than could be: to be asked before it gets its slots.
-    fn fallbacks(&self, plan: &Plan, request: &JobRequest) -> Vec<Fallback> {
-        fallback::fallbacks(plan, request.aggregation, &self.fabric(SlotMap::largest_block))
     }
 
     fn allocate(
@@ -315,6 +294,7 @@ impl Book {
         }
         if freed {
             self.look_at_fallen_back();
+            self.queue_news.send_replace(());
         }
     }
 
@@ -339,6 +319,9 @@ impl Book {
         let all_gone = record.generations.iter().all(|generation| generation.switches.is_empty());
         if !alive && all_gone && std::mem::take(&mut record.holds_index) {
             self.indices.give_back(record.job_index);
+        }
+        if !alive {
+            self.queue_news.send_replace(());
         }
     }
 
@@ -382,6 +365,7 @@ impl Book {
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.is_alive()) {
             job.look.send_replace(());
         }
+        self.queue_news.send_replace(());
     }
 }
 

@@ -24,9 +24,10 @@ use crate::forwarding;
 use crate::jobs::JobKey;
 use crate::journal::{Journal, Kept};
 use crate::liveness;
-use crate::manager::{Manager, watch_loads};
+use crate::manager::{Manager, watch_loads, watch_queue};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
+use crate::quotas::Quotas;
 use crate::service::Service;
 use crate::steward;
 use crate::switch::{Common, Elections, Switch};
@@ -60,6 +61,8 @@ pub struct ControllerConfig {
     pub switch_patience: Duration,
     /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
     pub state: Option<PathBuf>,
+    /// How much each creator of jobs may have.
+    pub quotas: Quotas,
 }
 
 /// Where a switch listens for P4Runtime.
@@ -108,6 +111,7 @@ impl Controller {
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
         let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
+        book.quotas = config.quotas;
         let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
         let taken_up = take_up(&mut book, journal.load(&topology)?);
         let common = Common {
@@ -123,6 +127,7 @@ impl Controller {
         liveness::watch(&manager);
         taken_up.into_iter().for_each(|key| steward::employ(&manager, key));
         tokio::spawn(watch_loads(Arc::downgrade(&manager)));
+        tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = Server::builder()

@@ -36,7 +36,7 @@ impl fmt::Display for Fallback {
             Cause::AskedFor => f.write_str("the job was created so"),
             Cause::Plain => write!(f, "{switch} is not programmable"),
             Cause::Slots { needed, free } => {
-                write!(f, "{switch} had {free} free slots in one block, and the job needs {needed}")
+                write!(f, "{switch} had {free} free slots for it, and it needs {needed}")
             }
             Cause::Children => write!(f, "more streams meet at {switch} than it can tell apart"),
         }
@@ -129,7 +129,7 @@ mod tests {
     fn each_switch_that_passes_streams_on_is_named_with_its_reason() {
         let topology = topology();
         let mut state = FabricState::of(&topology, 64);
-        let slots = |switch: &str| format!("{switch} had 32 free slots in one block, and the job needs 64");
+        let slots = |switch: &str| format!("{switch} had 32 free slots for it, and it needs 64");
         state.free_slots.insert(topology.find("root").unwrap(), 32);
         let less = format!("with less aggregation than there could be: {}", slots("root"));
         assert_eq!(said(&topology, &state, &request(64, Aggregation::Tree)), Some(less));

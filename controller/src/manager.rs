@@ -20,6 +20,7 @@ use crate::fallback;
 use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
+use crate::quotas::Asking;
 use crate::steward;
 use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
 
@@ -116,34 +117,64 @@ impl Manager {
         result
     }
 
-    /// Plans a job, takes what it needs, and clears its counters.
+    /// Plans a job, takes what it needs, and clears its counters; or lets it wait.
     pub(crate) async fn create(
         self: &Arc<Self>,
+        asking: &Asking,
         name: &str,
         request: &JobRequest,
         terms: Terms,
     ) -> Result<JobKey, CreateFailure> {
-        let (key, orders) = {
-            let mut book = self.book();
-            let key = book.create(name, request, terms)?;
-            let held = book.switches_of(key);
-            let index = book.jobs.get(key).map(|job| job.record.job_index).unwrap_or_default();
-            let switches = held.iter().filter_map(|key| self.switches.get(key));
-            (key, switches.map(|switch| switch.clear_counters(index)).collect::<Vec<_>>())
-        };
-        for order in orders {
-            if let Err(error) = order.await {
-                self.fail(key, &format!("its counters cannot be cleared: {error}"));
-                return Err(error.into());
-            }
+        let key = self.book().create_for(asking, name, request, terms)?;
+        if let Err(error) = self.clear_counters(key).await {
+            self.fail(key, &format!("its counters cannot be cleared: {error}"));
+            return Err(error.into());
         }
         if let Err(error) = self.keep(key) {
             self.fail(key, &error.to_string());
             return Err(error.into());
         }
-        tracing::info!(job = name, "created");
+        tracing::info!(job = name, creator = asking.creator, "created");
         steward::employ(self, key);
         Ok(key)
+    }
+
+    /// Sets a job's counters to zero in all switches that it holds something of.
+    async fn clear_counters(&self, key: JobKey) -> Result<(), SwitchError> {
+        let orders: Vec<_> = {
+            let book = self.book();
+            let index = book.jobs.get(key).map(|job| job.record.job_index).unwrap_or_default();
+            let held = book.switches_of(key);
+            let switches = held.iter().filter_map(|key| self.switches.get(key));
+            switches.map(|switch| switch.clear_counters(index)).collect()
+        };
+        for order in orders {
+            order.await?;
+        }
+        Ok(())
+    }
+
+    /// Gives jobs that wait for slots those that have come free.
+    async fn serve_queue(&self) {
+        let served = self.book().advance_queue();
+        for key in served {
+            match self.start_queued(key).await {
+                Ok(()) => tracing::info!(key, "has got the slots that it waited for"),
+                Err(reason) => {
+                    tracing::warn!(key, reason, "has got slots, and waits on");
+                    self.book().put_back(key);
+                }
+            }
+        }
+    }
+
+    /// A job that has waited has got its slots.
+    async fn start_queued(&self, key: JobKey) -> Result<(), String> {
+        self.clear_counters(key).await.map_err(|error| error.to_string())?;
+        let mut book = self.book();
+        let Some(job) = book.jobs.get_mut(key) else { return Ok(()) };
+        job.admit(Instant::now());
+        self.journal.keep(&self.topology, key, job).map_err(|error| error.to_string())
     }
 
     /// Writes a job down as it is now.
@@ -382,6 +413,22 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
         ticks.tick().await;
         let Some(manager) = manager.upgrade() else { return };
         manager.measure_loads().await;
+    }
+}
+
+/// Looks after the jobs that wait for slots. Ends with the controller.
+pub(crate) async fn watch_queue(manager: Weak<Manager>) {
+    let Some(mut news) = manager.upgrade().map(|manager| manager.book().queue_news.subscribe()) else {
+        return;
+    };
+    loop {
+        let Some(manager) = manager.upgrade() else { return };
+        news.mark_unchanged();
+        manager.serve_queue().await;
+        drop(manager);
+        if news.changed().await.is_err() {
+            return;
+        }
     }
 }
 

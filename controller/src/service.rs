@@ -16,8 +16,9 @@ use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
 use crate::clock;
 use crate::error::SwitchError;
-use crate::jobs::{JobError, Joining, Place};
+use crate::jobs::{JobError, Joining, Place, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
+use crate::quotas::Asking;
 use crate::request;
 
 /// The service that agents call.
@@ -65,11 +66,13 @@ impl Controller for Service {
         let topology = &self.manager.topology;
         let job = request::job(topology, request.get_ref())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.access.check_creator(&request, &topology[job.server])?;
+        let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
         // In a task of its own: a caller that hangs up must not leave a job half created.
         let terms = request::terms(&request);
-        let created = tokio::spawn(async move { manager.create(&request.name, &job, terms).await }).await;
+        let asking = Asking { creator, waits: request.wait_for_slots };
+        let created =
+            tokio::spawn(async move { manager.create(&asking, &request.name, &job, terms).await }).await;
         let created = created.map_err(|error| Status::internal(error.to_string()))?;
         let key = created.map_err(|failure| create_status(failure, self.losses()))?;
         let book = self.manager.book();
@@ -77,6 +80,7 @@ impl Controller for Service {
         Ok(Response::new(v1::CreateJobResponse {
             token: job.record.token.to_bytes(),
             plan: Some(answer::plan_summary(&job.record.generation().plan)),
+            queued: *job.state() == State::Queued,
         }))
     }
 
@@ -230,9 +234,13 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
             Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
             None => Status::invalid_argument(message),
         },
-        CreateFailure::Refused(CreateError::NoSlots { .. } | CreateError::TooManyJobs(_)) => {
-            Status::resource_exhausted(message)
-        }
+        CreateFailure::Refused(
+            CreateError::NoSlots { .. }
+            | CreateError::TooManyJobs(_)
+            | CreateError::JobQuota { .. }
+            | CreateError::SlotQuota { .. }
+            | CreateError::QueueFull(_),
+        ) => Status::resource_exhausted(message),
         CreateFailure::Switch(error) => switch_status(&error, ""),
         CreateFailure::Journal(_) => Status::unavailable(message),
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
 
-use crate::book::Book;
+use crate::book::{Book, CreateError};
 use crate::forwarding::base_state;
 use crate::jobs::{JobKey, Target, Terms};
 use crate::pipeline::{Pipeline, PipelineSource};
+use crate::quotas::{Asking, LOCAL};
 use crate::state::SwitchState;
 
 /// Two workers under each of two leaves; the root above them has the server.
@@ -100,6 +101,18 @@ pub(crate) fn book(slots: u32, job_indices: u16) -> Book {
     let topology = topology();
     let base = base(&topology);
     Book::new(topology, base, slots, job_indices)
+}
+
+impl Book {
+    /// Creates a job of nobody in particular, that waits for nothing.
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        request: &JobRequest,
+        terms: Terms,
+    ) -> Result<JobKey, CreateError> {
+        self.create_for(&Asking { creator: LOCAL.into(), waits: false }, name, request, terms)
+    }
 }
 
 /// A job of all workers.

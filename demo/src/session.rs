@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, Quotas, RunningController};
 use tributary_host_agent::MemberRole;
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::Topology;
@@ -70,6 +70,7 @@ impl Session {
             tls: None,
             switch_patience: SWITCH_PATIENCE,
             state: None,
+            quotas: Quotas::default(),
         })
         .await?;
         all_there(&switches::remarks(&controller.observer().switches()))?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_api::v1;
-use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSource, SwitchAddress};
+use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSource, Quotas, SwitchAddress};
 use tributary_topology::Topology;
 
 use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, required};
@@ -22,7 +22,8 @@ use crate::tls::ControllerTlsArgs;
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The states that a job can be in, as metrics call them.
-const JOB_STATES: [(v1::JobState, &str); 5] = [
+const JOB_STATES: [(v1::JobState, &str); 6] = [
+    (v1::JobState::Queued, "queued"),
     (v1::JobState::Created, "created"),
     (v1::JobState::Installing, "installing"),
     (v1::JobState::Running, "running"),
@@ -73,6 +74,19 @@ struct ControllerOptions {
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
+    /// Jobs that one creator may have at a time: an operator or a host, by the name in its certificate; all callers
+    /// together where there are none [default: as many as there can be]
+    #[arg(long, value_name = "JOBS")]
+    jobs_per_creator: Option<u32>,
+
+    /// Slots that the jobs of one creator may have together on each switch [default: as many as there are]
+    #[arg(long, value_name = "SLOTS")]
+    slots_per_creator: Option<u32>,
+
+    /// Jobs that may wait for slots at a time [default: 64]
+    #[arg(long, value_name = "JOBS")]
+    queue: Option<u32>,
+
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -108,6 +122,11 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         tls: tls.load()?,
         switch_patience: SWITCH_PATIENCE,
         state: settings.state,
+        quotas: Quotas {
+            jobs: settings.jobs_per_creator,
+            slots: settings.slots_per_creator,
+            queue: settings.queue.unwrap_or(Quotas::default().queue),
+        },
     };
     let controller = tokio::select! {
         started = Controller::start(config) => started?,

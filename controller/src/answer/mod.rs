@@ -48,6 +48,7 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
 pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
     let progress = &book.progress;
     let (state, reason) = match job.state() {
+        State::Queued => (v1::JobState::Queued, ""),
         State::Created => (v1::JobState::Created, ""),
         State::Installing => (v1::JobState::Installing, ""),
         State::Running => (v1::JobState::Running, ""),
@@ -66,18 +67,20 @@ pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
         last_change: job.record.last_change.clone(),
         fallbacks: job.record.generation().fallbacks.iter().map(fallback).collect(),
         setback: job.setback.clone(),
+        creator: job.record.creator.clone(),
         age_milliseconds: milliseconds(job.since.elapsed()),
         members: if job.is_alive() { members(job, progress) } else { Vec::new() },
     }
 }
 
-/// What a job waits for: members, a way through the fabric when all have joined, results.
+/// What a job waits for: slots, members, a way through the fabric when all have joined, results.
 fn waiting_for(topology: &Topology, book: &Book, job: &Job) -> Vec<String> {
+    let slots = (*job.state() == State::Queued).then(|| job.waits.clone());
     let members = job.waiting_for();
     let lacks_way = *job.state() == State::Created && members.is_empty();
     let losses = book.health.losses(topology).filter(|_| lacks_way);
     let way = losses.map(|losses| format!("a way through the fabric (dead: {losses})"));
-    members.into_iter().chain(way).chain(stalled(job, &book.progress)).collect()
+    slots.into_iter().chain(members).chain(way).chain(stalled(job, &book.progress)).collect()
 }
 
 fn fallback(fallback: &Fallback) -> v1::Fallback {

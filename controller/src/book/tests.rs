@@ -1,6 +1,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tributary_p4runtime::entry::CounterCell;
+use tributary_planner::Aggregation;
 
 use super::*;
 use crate::testing::{

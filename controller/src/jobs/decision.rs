@@ -86,9 +86,19 @@ enum Presence {
 /// Decides what is to be done about a job.
 pub(crate) fn next_step(job: &Job, around: &Surroundings<'_>) -> Step {
     match job.state() {
+        State::Queued => in_the_queue(job, around),
         State::Created => before_start(job, around),
         State::Installing | State::Running => while_running(job, around),
         State::Ended | State::Failed(_) => Step::Over,
+    }
+}
+
+/// Slots come by themselves; but not for ever.
+fn in_the_queue(job: &Job, around: &Surroundings<'_>) -> Step {
+    let patience = job.record.terms.join_deadline;
+    match job.since + patience {
+        deadline if around.now < deadline => Step::Rest(Some(deadline)),
+        _ => Step::Fail(format!("it has waited {patience:?} for {}", job.waits)),
     }
 }
 

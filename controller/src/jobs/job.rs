@@ -19,6 +19,7 @@ use super::record::JobRecord;
 /// Where a job is in its life.
 ///
 /// ```text
+/// Queued --slots have come free--> Created
 /// Created --all have joined--> Installing --tables are written--> Running --EndJob--> Ended
 ///    |                              |                                |
 ///    +------------------------------+-- no member left, a fault -----+--> Failed
@@ -27,6 +28,8 @@ use super::record::JobRecord;
 /// EndJob may come in any state. What is over stays so. A running job changes its generations and goes on running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
+    /// Waits for slots that other jobs have.
+    Queued,
     /// Waits for members.
     Created,
     /// Its first tables are being written.
@@ -60,6 +63,8 @@ pub(crate) struct Job {
     pub(crate) since: Instant,
     /// Its steward is to look at it again.
     pub(crate) look: watch::Sender<()>,
+    /// What it waits for while it is queued.
+    pub(crate) waits: String,
     /// Why it has not changed over, the last time that this was tried; empty when nothing is in the way.
     pub(crate) setback: String,
     /// Who takes answers, while the job changes over.
@@ -95,6 +100,7 @@ impl Job {
             sessions: 0,
             since: now,
             look: watch::Sender::new(()),
+            waits: String::new(),
             setback: String::new(),
             answers: None,
         }
@@ -196,7 +202,7 @@ impl Job {
 
     /// Whether a process may come into the job now.
     fn check_open(&self, place: &Place, joining: &Joining<'_>) -> Result<(), JobError> {
-        let runs = !matches!(self.state, State::Created);
+        let runs = !matches!(self.state, State::Queued | State::Created);
         let Place::Worker(rank) = place else { return Ok(()) };
         // The place of one whose process has died: the job goes on without it first.
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.is_elastic_but_for(*rank));
@@ -258,7 +264,7 @@ impl Job {
         let how = match &self.state {
             State::Ended => "has ended".to_owned(),
             State::Failed(reason) => format!("failed because {reason}"),
-            State::Created | State::Installing | State::Running => return Ok(()),
+            State::Queued | State::Created | State::Installing | State::Running => return Ok(()),
         };
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
@@ -332,6 +338,24 @@ impl Job {
     /// Takes a member's answer; `false` when nobody waits for it any more.
     pub(crate) fn answer(&self, answered: Answered) -> bool {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
+    }
+
+    /// It waits for slots; `waits`: which, for people.
+    pub(crate) fn enqueue(&mut self, waits: String) {
+        if matches!(self.state, State::Queued | State::Created) {
+            self.state = State::Queued;
+            self.waits = waits;
+        }
+    }
+
+    /// It has got its slots: from now on it waits for its members.
+    pub(crate) fn admit(&mut self, now: Instant) {
+        if self.state == State::Queued {
+            self.state = State::Created;
+            self.since = now;
+            self.waits.clear();
+            self.look.send_replace(());
+        }
     }
 
     /// Its first tables are being written.

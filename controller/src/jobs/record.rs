@@ -11,6 +11,8 @@ use crate::token::Token;
 #[derive(Debug, Clone)]
 pub(crate) struct JobRecord {
     pub(crate) name: String,
+    /// Who has created it: the name in its certificate.
+    pub(crate) creator: String,
     pub(crate) token: Token,
     /// As its creator asked for it: all the workers that it may ever have.
     pub(crate) request: JobRequest,

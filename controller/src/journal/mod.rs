@@ -131,9 +131,10 @@ impl Journal {
             let stored = StoredJob::from_json(&bytes).map_err(|reason| open.damaged(&reason))?;
             let name = stored.name.clone();
             let has_started = stored.has_started;
-            let elastic = stored.elastic;
+            let (elastic, is_queued) = (stored.elastic, stored.is_queued);
             let record = stored.into_record(topology);
-            Ok(Kept { key, name, has_started, elastic, record: record.map_err(|reason| reason.to_string()) })
+            let record = record.map_err(|reason| reason.to_string());
+            Ok(Kept { key, name, has_started, is_queued, elastic, record })
         };
         records.into_iter().map(kept).collect()
     }
@@ -146,6 +147,8 @@ pub(crate) struct Kept {
     pub(crate) name: String,
     /// Its members had been told to start.
     pub(crate) has_started: bool,
+    /// It waits for slots.
+    pub(crate) is_queued: bool,
     /// Its processes cope with others that join.
     pub(crate) elastic: bool,
     /// Its record; or what of it does not fit the topology any more.

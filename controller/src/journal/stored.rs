@@ -11,6 +11,7 @@ use tributary_wire::{JobId, Rank, Seq};
 
 use crate::fallback::Fallback;
 use crate::jobs::{Beginning, Generation, Job, JobRecord, Stage, State, Terms};
+use crate::quotas::LOCAL;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
@@ -31,6 +32,9 @@ pub(crate) enum StoredError {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredJob {
     pub(super) name: String,
+    /// Of earlier versions nobody's in particular.
+    #[serde(default = "local")]
+    creator: String,
     token: Vec<u8>,
     workers: Vec<(u16, String)>,
     server: String,
@@ -43,6 +47,9 @@ pub(super) struct StoredJob {
     job_index: u16,
     /// Its members had been told to start.
     pub(super) has_started: bool,
+    /// It waits for slots.
+    #[serde(default)]
+    pub(super) is_queued: bool,
     /// All of its processes are elastic.
     pub(super) elastic: bool,
     last_change: String,
@@ -67,6 +74,10 @@ struct StoredGeneration {
     fallbacks: Vec<Fallback>,
 }
 
+fn local() -> String {
+    LOCAL.to_owned()
+}
+
 impl StoredJob {
     pub(super) fn new(topology: &Topology, job: &Job) -> Self {
         let JobRecord { request, terms, .. } = &job.record;
@@ -74,6 +85,7 @@ impl StoredJob {
         let generation = job.record.generation();
         Self {
             name: job.record.name.clone(),
+            creator: job.record.creator.clone(),
             token: job.record.token.to_bytes(),
             workers: request.workers.iter().map(|member| (member.rank, name(member.host))).collect(),
             server: name(request.server),
@@ -85,6 +97,7 @@ impl StoredJob {
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             job_index: job.record.job_index,
             has_started: *job.state() == State::Running,
+            is_queued: *job.state() == State::Queued,
             elastic: job.attendees().all(|(_, attendee)| attendee.elastic),
             last_change: job.record.last_change.clone(),
             issued: job.record.issued,
@@ -129,13 +142,14 @@ impl StoredJob {
                 gradient_bytes: self.gradient_bytes,
             },
             name: self.name,
+            creator: self.creator,
             token: Token::from_bytes(&self.token).ok_or(StoredError::Senseless("token"))?,
             terms: Terms {
                 rigid: self.rigid,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
             },
             job_index: self.job_index,
-            holds_index: true,
+            holds_index: !self.is_queued,
             current: generation.number,
             issued: self.issued.max(generation.number),
             generations: vec![generation],

@@ -16,7 +16,9 @@ use tonic::{Code, Status, Streaming};
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::v1::job_event::Event;
 use tributary_api::{JobConfig, v1};
-use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController, SwitchAddress};
+use tributary_controller::{
+    Controller, ControllerConfig, PipelineSource, Quotas, RunningController, SwitchAddress,
+};
 use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
@@ -65,6 +67,7 @@ pub fn config(topology: Topology) -> ControllerConfig {
         tls: None,
         switch_patience: Duration::from_secs(10),
         state: None,
+        quotas: Quotas::default(),
     }
 }
 

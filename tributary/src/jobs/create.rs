@@ -2,17 +2,24 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
 use serde_json::json;
+use tokio::time::sleep;
+use tonic::transport::Channel;
 use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
 
 use super::list::plan_json;
 use crate::files::{self, Readers};
 use crate::remote::{ControllerArgs, refused};
 use tributary_cli::options::{Aggregation, Downlink, window};
+
+/// Between two looks at whether a job has got its slots.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -56,6 +63,10 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
 
+    /// Fail where there are no slots for the job now, instead of waiting until others have ended
+    #[arg(long)]
+    no_wait: bool,
+
     /// Replace the token file if it is there: the job that it was of can then be ended by operators only
     #[arg(long)]
     overwrite: bool,
@@ -79,6 +90,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
         rigid: args.rigid,
         join_deadline_milliseconds: args.join_deadline.unwrap_or_default().saturating_mul(1000),
+        wait_for_slots: !args.no_wait,
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {
@@ -87,8 +99,35 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         client.end_job(end).await.map_err(refused)?;
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
     }
-    print(args, &created.plan.unwrap_or_default(), json);
+    let plan = if created.queued { wait_for_slots(&mut client, &args.name).await? } else { created.plan };
+    print(args, &plan.unwrap_or_default(), json);
     Ok(())
+}
+
+/// Waits until a job has got its slots, says meanwhile what it waits for, and gives back its plan. Who does not want to
+/// wait any longer interrupts this; the job goes on waiting.
+async fn wait_for_slots(
+    client: &mut ControllerClient<Channel>,
+    name: &str,
+) -> Result<Option<v1::PlanSummary>> {
+    let mut said = String::new();
+    loop {
+        let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
+        // Names are given again: the last of that name is the one that can be alive.
+        let job = jobs.into_iter().rfind(|job| job.name == name);
+        let job = job.with_context(|| format!("job {name} is gone"))?;
+        match job.state() {
+            v1::JobState::Queued => {}
+            v1::JobState::Failed => bail!("job {name} has failed: {}", job.reason),
+            _ => return Ok(job.plan),
+        }
+        let waits = job.waiting_for.first().cloned().unwrap_or_default();
+        if waits != said {
+            eprintln!("job {name} waits for {waits}");
+            said = waits;
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
 }
 
 /// Writes a job's token to a file that is readable for this user alone.

@@ -114,6 +114,7 @@ fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
 fn state(job: &v1::Job) -> &'static str {
     match job.state() {
         v1::JobState::Unspecified => "unknown",
+        v1::JobState::Queued => "queued",
         v1::JobState::Created => "created",
         v1::JobState::Installing => "installing",
         v1::JobState::Running => "running",
@@ -125,6 +126,7 @@ fn state(job: &v1::Job) -> &'static str {
 fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
     json!({
         "job": job.name,
+        "creator": job.creator,
         "state": state(job),
         "job_id": job.job_id,
         "job_index": job.job_index,

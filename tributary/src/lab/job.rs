@@ -42,6 +42,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         gradient_bytes: 0,
         rigid: false,
         join_deadline_milliseconds: 0,
+        wait_for_slots: false,
     };
     let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
     write_token(&record.token_file, &created.into_inner().token)
@@ -62,7 +63,8 @@ pub(super) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
     // Names are given again: the last of that name is the one that can be alive.
     let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
-    let alive = [v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
+    let alive =
+        [v1::JobState::Queued, v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
     Ok(job.is_some_and(|job| alive.contains(&job.state())))
 }
 

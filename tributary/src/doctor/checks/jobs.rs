@@ -26,12 +26,21 @@ fn place(job: &v1::Job) -> String {
 
 /// A job that has not started for long.
 fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
-    job.state() == v1::JobState::Created && Duration::from_millis(job.age_milliseconds) > limits.patience
+    let waits = matches!(job.state(), v1::JobState::Created | v1::JobState::Queued);
+    waits && Duration::from_millis(job.age_milliseconds) > limits.patience
 }
 
 /// For whom or what a job waits; one finding for each of them.
 fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     let time = seconds(job.age_milliseconds);
+    if job.state() == v1::JobState::Queued {
+        let slots = job.waiting_for.first().map_or("slots", String::as_str);
+        let what = format!("has waited for {time} for {slots}");
+        let fix = "end a job that has slots there (`tributary jobs list`), let its creator have more \
+                   (slots-per-creator), or create it anew with a smaller --window; it starts by itself when slots come \
+                   free";
+        return vec![Finding::warning(Code::JobWaits, place(job), what, fix)];
+    }
     let missing: Vec<_> = job.members.iter().filter(|member| !member.joined).collect();
     if missing.is_empty() {
         let what = format!("has waited for {time} for {}", job.waiting_for.join(", "));
@@ -200,6 +209,17 @@ mod tests {
     }
 
     #[test]
+    fn a_job_in_the_queue_waits_for_slots_and_for_nobody() {
+        let queued = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.jobs[0].state = v1::JobState::Queued.into();
+            snapshot.jobs[0].waiting_for = vec!["slots (leaf: none is free)".into(), "w1".into()];
+        });
+        let what = "has waited for 31 s for slots (leaf: none is free)";
+        assert_eq!(queued, one(Code::JobWaits, "job digits", what));
+    }
+
+    #[test]
     fn who_does_not_wait_is_waited_for() {
         let stall = |stalls: [u64; 2], step: u64| {
             found(|snapshot| {
@@ -231,13 +251,13 @@ mod tests {
         let with = |cause: v1::FallbackCause| {
             found(|snapshot| {
                 let job = &mut snapshot.jobs[0];
-                let description = "leaf had 64 free slots in one block, and the job needs 256".into();
+                let description = "leaf had 64 free slots for it, and it needs 256".into();
                 job.fallbacks =
                     vec![v1::Fallback { cause: cause.into(), switch: "leaf".into(), description }];
                 job.plan.as_mut().unwrap().switches[0].aggregates = false;
             })
         };
-        let slots = "runs without aggregation: leaf had 64 free slots in one block, and the job needs 256";
+        let slots = "runs without aggregation: leaf had 64 free slots for it, and it needs 256";
         assert_eq!(with(v1::FallbackCause::NoSlots), one(Code::JobFallback, "job digits", slots));
         assert_eq!(with(v1::FallbackCause::AskedFor), []);
         assert_eq!(with(v1::FallbackCause::PlainSwitch), []);

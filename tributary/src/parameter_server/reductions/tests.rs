@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_api::{MAX_JOB_NAME, v1};
-use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, Quotas, RunningController};
 use tributary_host_agent::{AgentError, Cable, JobEvent, JobMember, Membership, WorkerAgent};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, GradientData, Reduced, Sums, Timers};
@@ -43,6 +43,7 @@ impl Network {
             tls: None,
             switch_patience: Duration::from_secs(10),
             state: None,
+            quotas: Quotas::default(),
         });
         let controller = controller.await.unwrap();
         let remote = Remote::controller(&controller.api_addr().to_string(), None).unwrap();

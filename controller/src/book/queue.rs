@@ -1,0 +1,419 @@
+//! Jobs that wait for slots, and what each creator may have.
+//!
+//! Jobs get slots in the order in which they were asked for: one that waits keeps those behind it off the switches that it
+//! wants, so that many small jobs do not starve a large one. One that only its creator's quota holds up keeps nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, Plan, SwitchRole};
+use tributary_topology::NodeKey;
+
+use super::{Book, CreateError};
+use crate::fallback::{self, Fallback};
+use crate::jobs::{Beginning, Generation, JobKey, JobRecord, Stage, State, Terms};
+use crate::quotas::Asking;
+use crate::slots::SlotMap;
+use crate::tables::admission::SlotBlock;
+use crate::token::Token;
+
+/// Where a job's counters are that has no place among the counters yet: nobody's can be there.
+const NOWHERE: u16 = u16::MAX;
+
+/// What a job needs before it can start.
+struct Means {
+    plan: Plan,
+    fallbacks: Vec<Fallback>,
+    switches: BTreeMap<NodeKey, Option<SlotBlock>>,
+    job_index: u16,
+}
+
+impl Book {
+    /// Plans a job, and gives it what it needs; or lets it wait for that, where it is asked to.
+    pub(crate) fn create_for(
+        &mut self,
+        asking: &Asking,
+        name: &str,
+        request: &JobRequest,
+        terms: Terms,
+    ) -> Result<JobKey, CreateError> {
+        self.jobs.check_name_free(name)?;
+        self.check_quotas(&asking.creator, request)?;
+        let reserved = self.reserved.clone();
+        let (means, waits) = match self.take_means(name, &asking.creator, request, &reserved) {
+            Ok(means) => (means, None),
+            Err(error) if asking.waits && is_a_matter_of_time(&error) => {
+                (self.no_means(request)?, Some(waits_for(&error)))
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(job) = self.next_id() else {
+            self.give_back(&means.switches, means.job_index, waits.is_none());
+            return Err(CreateError::TooManyJobs(self.job_indices));
+        };
+        let Means { plan, fallbacks, switches, job_index } = means;
+        let first = Generation {
+            number: 1,
+            job,
+            plan,
+            joined: Vec::new(),
+            beginning: Beginning::OF_JOB,
+            switches,
+            fallbacks,
+            stage: Stage::Reserved,
+        };
+        let record = JobRecord {
+            name: name.to_owned(),
+            creator: asking.creator.clone(),
+            token: Token::random(),
+            request: request.clone(),
+            terms,
+            job_index,
+            holds_index: waits.is_none(),
+            generations: vec![first],
+            current: 1,
+            issued: 1,
+            last_change: String::new(),
+        };
+        let key = self.jobs.add(record, Instant::now())?;
+        if let (Some(waits), Some(job)) = (waits, self.jobs.get_mut(key)) {
+            job.enqueue(waits);
+            // It may keep others off, or find that nobody is before it after all.
+            self.queue_news.send_replace(());
+        }
+        Ok(key)
+    }
+
+    /// # Errors
+    /// What the creator has, or asks for, is more than it may have; or too many jobs wait.
+    fn check_quotas(&self, creator: &str, request: &JobRequest) -> Result<(), CreateError> {
+        let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
+        let own = alive.filter(|(_, job)| job.record.creator == creator).count();
+        if let Some(most) =
+            self.quotas.jobs.filter(|most| own >= usize::try_from(*most).unwrap_or(usize::MAX))
+        {
+            return Err(CreateError::JobQuota { creator: creator.to_owned(), most });
+        }
+        let takes_slots = request.aggregation != Aggregation::None;
+        if let Some(most) = self.quotas.slots.filter(|most| takes_slots && request.window > *most) {
+            let creator = creator.to_owned();
+            return Err(CreateError::SlotQuota { creator, most, window: request.window });
+        }
+        Ok(())
+    }
+
+    /// Gives slots to jobs that wait for them: those that got some still have to be started. All others know what they wait
+    /// for.
+    pub(crate) fn advance_queue(&mut self) -> Vec<JobKey> {
+        let mut reserved = BTreeSet::new();
+        let mut served = Vec::new();
+        for key in self.waiting() {
+            let Some(record) = self.jobs.get(key).map(|job| &job.record) else { continue };
+            let (name, creator, request) =
+                (record.name.clone(), record.creator.clone(), record.request.clone());
+            match self.take_means(&name, &creator, &request, &reserved) {
+                Ok(means) => {
+                    self.give(key, means);
+                    served.push(key);
+                }
+                Err(error) => {
+                    reserved.extend(self.wanted(&creator, &request, &reserved));
+                    if let Some(job) = self.jobs.get_mut(key) {
+                        job.enqueue(waits_for(&error));
+                    }
+                }
+            }
+        }
+        self.reserved = reserved;
+        served
+    }
+
+    /// Jobs that wait, the first first.
+    fn waiting(&self) -> Vec<JobKey> {
+        let waits = |(key, job): (JobKey, &crate::jobs::Job)| {
+            (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
+        };
+        self.jobs.iter().filter_map(waits).collect()
+    }
+
+    fn give(&mut self, key: JobKey, means: Means) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let record = &mut job.record;
+        record.job_index = means.job_index;
+        record.holds_index = true;
+        if let Some(first) = record.generations.first_mut() {
+            first.plan = means.plan;
+            first.fallbacks = means.fallbacks;
+            first.switches = means.switches;
+        }
+    }
+
+    /// A job that got its slots cannot start with them after all: it waits again.
+    pub(crate) fn put_back(&mut self, key: JobKey) {
+        let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == State::Queued) else { return };
+        let record = &mut job.record;
+        let (index, held) = (record.job_index, std::mem::take(&mut record.holds_index));
+        record.job_index = NOWHERE;
+        let switches = record.generations.first_mut().map(|first| std::mem::take(&mut first.switches));
+        self.give_back(&switches.unwrap_or_default(), index, held);
+    }
+
+    fn give_back(&mut self, switches: &BTreeMap<NodeKey, Option<SlotBlock>>, index: u16, holds_index: bool) {
+        self.release(switches);
+        if holds_index {
+            self.indices.give_back(index);
+        }
+    }
+
+    /// Takes what a job needs, if there is enough of it.
+    fn take_means(
+        &mut self,
+        name: &str,
+        creator: &str,
+        request: &JobRequest,
+        reserved: &BTreeSet<NodeKey>,
+    ) -> Result<Means, CreateError> {
+        let state = self.fabric_for(Some(creator), reserved);
+        let plan = self.plan_new(name, creator, request, &state)?;
+        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
+        let switches = self.allocate(name, &plan)?;
+        let Some(job_index) = self.indices.take() else {
+            self.release(&switches);
+            return Err(CreateError::TooManyJobs(self.job_indices));
+        };
+        Ok(Means { plan, fallbacks, switches, job_index })
+    }
+
+    /// What a job has while it waits: how it would be with all the slots that it wants.
+    fn no_means(&self, request: &JobRequest) -> Result<Means, CreateError> {
+        let most = self.quotas.queue;
+        if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
+            return Err(CreateError::QueueFull(most));
+        }
+        let plan = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
+        Ok(Means { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
+    }
+
+    /// Plans a job that is to be created: where switches could aggregate for it and none has the slots, it is refused.
+    fn plan_new(
+        &self,
+        name: &str,
+        creator: &str,
+        request: &JobRequest,
+        state: &FabricState,
+    ) -> Result<Plan, CreateError> {
+        let plan = planner::plan(&self.topology, state, request)?;
+        if request.aggregation == Aggregation::None || aggregates(&plan) {
+            return Ok(plan);
+        }
+        let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
+        if !aggregates(&ideal) {
+            return Ok(plan);
+        }
+        let short = |role: &SwitchRole| {
+            let reason = self.lack(creator, role.key, request.window)?;
+            role.aggregate.then(|| format!("{}: {reason}", role.name))
+        };
+        let switches = ideal.switches.iter().filter_map(short).collect();
+        Err(CreateError::NoSlots { job: name.to_owned(), switches })
+    }
+
+    /// Why a switch has no slots for a job.
+    fn lack(&self, creator: &str, switch: NodeKey, window: u32) -> Option<String> {
+        let map = self.slots.get(&switch)?;
+        if let Err(error) = map.clone().allocate(window) {
+            return Some(error.to_string());
+        }
+        let held = self.held(creator, switch);
+        match self.quotas.slots.filter(|most| held.saturating_add(window) > *most) {
+            Some(most) => {
+                Some(format!("{window} slots needed; {creator:?} has {held} of the {most} that it may have"))
+            }
+            None => Some("jobs that came before wait for its slots".to_owned()),
+        }
+    }
+
+    /// The switches that a job waits for, and that are kept for it; none where only its creator's quota is in the way.
+    fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
+        let unlimited = self.fabric_for(None, reserved);
+        if self.plan_new("", creator, request, &unlimited).is_ok() {
+            return Vec::new();
+        }
+        let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request);
+        let switches = ideal.map(|plan| plan.switches).unwrap_or_default();
+        switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
+    }
+
+    /// The state of the fabric for a creator; `None`: for one without a quota. Of what is reserved it gets nothing.
+    fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
+        let mut state = self.fabric(SlotMap::largest_block);
+        for (switch, free) in &mut state.free_slots {
+            let quota = creator.zip(self.quotas.slots);
+            let left = quota.map(|(creator, most)| most.saturating_sub(self.held(creator, *switch)));
+            *free = if reserved.contains(switch) { 0 } else { left.map_or(*free, |left| left.min(*free)) };
+        }
+        state
+    }
+
+    /// Slots that a creator's jobs have on a switch.
+    fn held(&self, creator: &str, switch: NodeKey) -> u32 {
+        let alive = self.jobs.iter().filter(|(_, job)| job.is_alive() && job.record.creator == creator);
+        let block = alive.filter_map(|(_, job)| *job.record.generation().switches.get(&switch)?);
+        block.map(|block| block.size).sum()
+    }
+}
+
+fn aggregates(plan: &Plan) -> bool {
+    plan.switches.iter().any(|role| role.aggregate)
+}
+
+/// Whether waiting helps: something that other jobs have comes free when they end.
+fn is_a_matter_of_time(error: &CreateError) -> bool {
+    matches!(error, CreateError::NoSlots { .. } | CreateError::TooManyJobs(_))
+}
+
+/// What a job waits for that was not given what it needs.
+fn waits_for(error: &CreateError) -> String {
+    match error {
+        CreateError::NoSlots { switches, .. } => format!("slots ({})", switches.join("; ")),
+        CreateError::TooManyJobs(most) => format!("one of the {most} jobs that switches count for to end"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quotas::Quotas;
+    use crate::testing::{TERMS, book, request};
+
+    const NOBODY: [JobKey; 0] = [];
+
+    fn asking(creator: &str, waits: bool) -> Asking {
+        Asking { creator: creator.into(), waits }
+    }
+
+    fn limited(slots: u32, quotas: Quotas) -> Book {
+        let mut book = book(slots, 8);
+        book.quotas = quotas;
+        book
+    }
+
+    fn create(book: &mut Book, asking: &Asking, name: &str, window: u32) -> Result<JobKey, CreateError> {
+        book.create_for(asking, name, &request(window, Aggregation::Tree), TERMS)
+    }
+
+    fn state(book: &Book, key: JobKey) -> State {
+        book.jobs.get(key).unwrap().state().clone()
+    }
+
+    fn waits(book: &Book, key: JobKey) -> String {
+        book.jobs.get(key).unwrap().waits.clone()
+    }
+
+    /// A job ends, and its tables go from all switches.
+    fn end(book: &mut Book, key: JobKey) {
+        book.jobs.get_mut(key).unwrap().end();
+        let switches: Vec<_> = book.topology.switches().map(|(key, ..)| key).collect();
+        for switch in switches {
+            let over = book.to_withdraw(switch);
+            book.withdrawn(switch, &over);
+        }
+        book.settle(key);
+    }
+
+    /// Those that got slots start.
+    fn advance(book: &mut Book) -> Vec<JobKey> {
+        let served = book.advance_queue();
+        for key in &served {
+            book.jobs.get_mut(*key).unwrap().admit(Instant::now());
+        }
+        served
+    }
+
+    #[test]
+    fn who_waits_gets_slots_when_another_ends_and_in_the_order_of_coming() {
+        let mut book = limited(64, Quotas::default());
+        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
+        assert_eq!(state(&book, first), State::Created);
+        let large = create(&mut book, &asking("a", true), "large", 64).unwrap();
+        let small = create(&mut book, &asking("b", true), "small", 16).unwrap();
+        assert_eq!([large, small].map(|key| state(&book, key)), [State::Queued, State::Queued]);
+        assert_eq!(advance(&mut book), NOBODY);
+        assert!(
+            waits(&book, large).starts_with("slots (root: 64 slots needed in one block; 0 of 64 are free")
+        );
+        end(&mut book, first);
+        assert_eq!(advance(&mut book), [large], "the small one would fit beside nobody");
+        assert_eq!(state(&book, large), State::Created);
+        end(&mut book, large);
+        assert_eq!(advance(&mut book), [small]);
+        assert_eq!(book.jobs.get(small).unwrap().record.generation().switches.len(), 3);
+    }
+
+    #[test]
+    fn nobody_overtakes_one_that_waits() {
+        let mut book = limited(64, Quotas::default());
+        create(&mut book, &asking("a", true), "half", 32).unwrap();
+        let large = create(&mut book, &asking("a", true), "large", 64).unwrap();
+        assert_eq!(advance(&mut book), NOBODY);
+        let late = create(&mut book, &asking("b", true), "late", 32).unwrap();
+        assert_eq!(advance(&mut book), NOBODY);
+        assert!(
+            waits(&book, late).contains("jobs that came before wait for its slots"),
+            "{}",
+            waits(&book, late)
+        );
+        let refused = create(&mut book, &asking("b", false), "now", 32).unwrap_err();
+        assert!(refused.to_string().contains("jobs that came before wait"), "{refused}");
+        // Who takes no slots waits for none.
+        book.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
+        // The large one gives up: those behind it go on.
+        end(&mut book, large);
+        assert_eq!(advance(&mut book), [late]);
+    }
+
+    #[test]
+    fn a_creators_quota_holds_up_its_own_jobs_and_nobody_elses() {
+        let mut book = limited(64, Quotas { slots: Some(32), ..Quotas::default() });
+        let first = create(&mut book, &asking("a", true), "first", 32).unwrap();
+        let second = create(&mut book, &asking("a", true), "second", 16).unwrap();
+        assert_eq!(advance(&mut book), NOBODY);
+        let why = "root: 16 slots needed; \"a\" has 32 of the 32 that it may have";
+        assert!(waits(&book, second).contains(why), "{}", waits(&book, second));
+        let other = create(&mut book, &asking("b", false), "other", 32).unwrap();
+        assert_eq!(state(&book, other), State::Created);
+        end(&mut book, first);
+        assert_eq!(advance(&mut book), [second]);
+        let too_large = create(&mut book, &asking("a", true), "third", 64).unwrap_err();
+        let most = CreateError::SlotQuota { creator: "a".into(), most: 32, window: 64 };
+        assert_eq!(too_large, most, "it would wait for ever");
+    }
+
+    #[test]
+    fn jobs_and_those_that_wait_are_counted() {
+        let mut book = limited(64, Quotas { jobs: Some(2), queue: 1, ..Quotas::default() });
+        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
+        create(&mut book, &asking("a", true), "second", 64).unwrap();
+        let error = create(&mut book, &asking("a", true), "third", 64).unwrap_err();
+        assert_eq!(error, CreateError::JobQuota { creator: "a".into(), most: 2 });
+        let full = create(&mut book, &asking("b", true), "fourth", 64).unwrap_err();
+        assert_eq!(full, CreateError::QueueFull(1));
+        end(&mut book, first);
+        create(&mut book, &asking("a", true), "third", 64).unwrap();
+    }
+
+    #[test]
+    fn what_could_not_be_started_is_given_back() {
+        let mut book = limited(64, Quotas::default());
+        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
+        let second = create(&mut book, &asking("a", true), "second", 64).unwrap();
+        end(&mut book, first);
+        for _ in 0..20 {
+            assert_eq!(book.advance_queue(), [second]);
+            assert_eq!(book.advance_queue(), NOBODY, "it has them already");
+            book.put_back(second);
+        }
+        assert_eq!(advance(&mut book), [second]);
+    }
+}
