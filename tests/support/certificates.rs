@@ -1,8 +1,6 @@
 //! Certificates from `tributary certs` for everyone in a network.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::process::Command;
 
 use crate::network::Network;
