@@ -254,16 +254,6 @@ fn swap_ports(command: &Command) -> Command {
     swapped
 }
 
-/// A controller's command with another topology file.
-fn with_topology(command: &Command, file: &str) -> Command {
-    let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-    let place = arguments.iter().position(|argument| argument == "--topology").unwrap();
-    arguments[place + 1] = file.into();
-    let mut changed = Command::new(command.get_program());
-    changed.args(arguments);
-    changed
-}
-
 /// The network's topology, in which a switch has 64 slots.
 fn few_slots(network: &Network, switch: &str) -> String {
     let file = root().join(format!("topologies/{}.toml", network.topology.name()));
@@ -426,7 +416,7 @@ fn a_tree_is_healthy_and_a_switch_without_slots_is_told_everywhere() {
     assert!(server.end().0.success());
     assert!(controller.terminate().0.success());
 
-    let mut few = with_topology(&network.controller_command(), &few_slots(&network, "root"));
+    let mut few = network.controller_command_with(&few_slots(&network, "root"));
     few.args(network::METRICS);
     let mut controller = Daemon::start(few);
     network.create_job("less");

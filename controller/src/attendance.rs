@@ -50,7 +50,7 @@ pub(crate) async fn enter(
         works = hello.works,
         "a daemon attends"
     );
-    let node = manager.topology[host].id.get().into();
+    let node = manager.topology()[host].id.get().into();
     let attendance = Attendance { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
@@ -72,7 +72,7 @@ pub(crate) async fn enter(
 fn turn_away(manager: &Manager, host: &str, status: &Status) {
     let reason = status.message();
     tracing::warn!(host, reason, "turned a daemon away");
-    if manager.topology.find(host).is_some_and(|key| manager.topology[key].host().is_some()) {
+    if manager.topology().find(host).is_some_and(|key| manager.topology()[key].host().is_some()) {
         manager.book().hosts.turn_away(host, reason);
     }
 }
@@ -86,7 +86,7 @@ fn welcome(node: u32) -> v1::HostOrder {
 /// The host that a daemon says it is on, if that is so.
 fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     let v1::Hello { host, mac, .. } = hello;
-    let topology = &manager.topology;
+    let topology = &manager.topology();
     let found = topology.find(host).and_then(|key| Some((key, topology.get(key)?.host()?)));
     let Some((key, node)) = found else {
         let hosts: Vec<_> = topology.hosts().map(|(_, node, _)| node.name.as_str()).collect();

@@ -1,5 +1,6 @@
 //! What the controller knows and decides: jobs, and who owns which slots, ids and indices. No I/O.
 
+mod evolve;
 mod fabric;
 mod queue;
 
@@ -28,6 +29,7 @@ use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
+pub use evolve::Reload;
 pub(crate) use fabric::Health;
 
 /// Why a job cannot be created.
@@ -87,6 +89,8 @@ pub(crate) struct Book {
     /// What each managed switch holds while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
     slots: BTreeMap<NodeKey, SlotMap>,
+    /// What a switch has where the topology does not say less.
+    most_slots: u32,
     ids: JobIds,
     indices: JobIndices,
     job_indices: u16,
@@ -130,6 +134,7 @@ impl Book {
         Self {
             base,
             slots: maps,
+            most_slots: slots,
             ids: JobIds::after(rand::random()),
             indices: JobIndices::new(job_indices),
             job_indices,

@@ -18,7 +18,7 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_transport::{incoming, innermost};
 
 use crate::access::{Access, ControllerTls};
-use crate::book::Book;
+use crate::book::{Book, Reload};
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
@@ -166,6 +166,12 @@ impl RunningController {
     /// A view of its jobs and of what its switches have counted.
     pub fn observer(&self) -> Observer {
         Observer::new(&self.manager)
+    }
+
+    /// Takes over what can be taken over of another topology while jobs run: new hosts and links, and other rates, loads,
+    /// roles and numbers of slots. What jobs or switches were built on stays as it is until a controller starts anew.
+    pub fn reload_topology(&self, newer: &Topology) -> Reload {
+        self.manager.reload_topology(newer)
     }
 
     /// Where agents reach it.

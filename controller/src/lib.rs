@@ -41,6 +41,7 @@ mod testing;
 mod token;
 
 pub use access::ControllerTls;
+pub use book::Reload;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
 pub use journal::JournalError;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tributary_api::v1;
 use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
 
-use crate::book::{Book, CreateError};
+use crate::book::{Book, CreateError, Reload};
 use crate::error::SwitchError;
 use crate::fallback;
 use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
@@ -27,7 +27,8 @@ use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, Switc
 /// The controller's book and its switches.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    pub(crate) topology: Arc<Topology>,
+    /// The network: that of the book, to be asked for without it.
+    topology: RwLock<Arc<Topology>>,
     /// Where jobs are written down.
     pub(crate) journal: Journal,
     book: Mutex<Book>,
@@ -59,6 +60,7 @@ impl Manager {
         packet_ins: broadcast::Sender<PacketIn>,
     ) -> Arc<Self> {
         let (book, runtime) = (Mutex::new(book), Handle::current());
+        let topology = RwLock::new(topology);
         let manager = Arc::new(Self { topology, journal, book, switches, packet_ins, runtime });
         for (key, switch) in &manager.switches {
             manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
@@ -85,6 +87,28 @@ impl Manager {
                 "working without these switches until they are there"
             );
         }
+    }
+
+    /// The network as it is now. Keys that come from the book are good for it only if it is asked for while the book is
+    /// locked: a topology may be replaced by one that has more.
+    pub(crate) fn topology(&self) -> Arc<Topology> {
+        // It is only ever replaced as a whole, so that a panic elsewhere can't spoil it.
+        self.topology.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over what can be taken over of another topology, and brings it to the switches.
+    pub(crate) fn reload_topology(&self, newer: &Topology) -> Reload {
+        let reload = {
+            let mut book = self.book();
+            let reload = book.evolve(newer);
+            *self.topology.write().unwrap_or_else(PoisonError::into_inner) = book.topology().clone();
+            book.health.touch(Instant::now());
+            book.look_at_all();
+            reload
+        };
+        // Nobody waits for it: each gets it as soon as it can.
+        drop(self.order(self.switches.keys().copied()));
+        reload
     }
 
     /// The book, for a moment.
@@ -174,12 +198,12 @@ impl Manager {
         let mut book = self.book();
         let Some(job) = book.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
-        self.journal.keep(&self.topology, key, job).map_err(|error| error.to_string())
+        self.journal.keep(&self.topology(), key, job).map_err(|error| error.to_string())
     }
 
     /// Writes a job down as it is now.
     fn keep(&self, key: JobKey) -> Result<(), JournalError> {
-        self.book().jobs.get(key).map_or(Ok(()), |job| self.journal.keep(&self.topology, key, job))
+        self.book().jobs.get(key).map_or(Ok(()), |job| self.journal.keep(&self.topology(), key, job))
     }
 
     /// Takes part in a job, or comes back to it.
@@ -193,7 +217,7 @@ impl Manager {
         let key = book.jobs.authorize(name, token)?;
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
         let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
-        let Joined { place, session, events } = job.join(&self.topology, joining)?;
+        let Joined { place, session, events } = job.join(&self.topology(), joining)?;
         tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
         Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
     }
@@ -327,7 +351,7 @@ impl Manager {
     /// A change does not come about: what was prepared for it goes, and members that had stopped go on.
     pub(crate) fn call_off(&self, key: JobKey, number: u32) {
         if let Some(job) = self.book().jobs.get_mut(key) {
-            job.call_off(&self.topology, number);
+            job.call_off(&self.topology(), number);
         }
         self.withdraw(key);
     }
@@ -345,7 +369,7 @@ impl Manager {
         let mut book = self.book();
         book.settle(key);
         if let Some(job) = book.jobs.get(key)
-            && let Err(error) = self.journal.keep(&self.topology, key, job)
+            && let Err(error) = self.journal.keep(&self.topology(), key, job)
         {
             tracing::error!(key, %error, "what is on disk of a job is older than the job");
         }
@@ -378,7 +402,7 @@ impl Manager {
     async fn measure_loads(&self) {
         for (key, counters) in self.counters(|_| true).await {
             if let Some(Reading { at, cells }) = counters.fresh() {
-                self.book().loads.update(&self.topology, key, *at, cells);
+                self.book().loads.update(&self.topology(), key, *at, cells);
             }
         }
     }

@@ -20,7 +20,7 @@ impl Observer {
     pub fn jobs(&self) -> Vec<v1::Job> {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
         let book = manager.book();
-        book.jobs.iter().map(|(_, job)| answer::job(&manager.topology, &book, job)).collect()
+        book.jobs.iter().map(|(_, job)| answer::job(&manager.topology(), &book, job)).collect()
     }
 
     /// The switches that the controller manages, and whether they are there; none when the controller is gone.

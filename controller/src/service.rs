@@ -63,7 +63,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
-        let topology = &self.manager.topology;
+        let topology = &self.manager.topology();
         let job = request::job(topology, request.get_ref())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
@@ -145,7 +145,8 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let book = self.manager.book();
-        let jobs = book.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology, &book, job)).collect();
+        let jobs =
+            book.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology(), &book, job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
     }
 
@@ -187,7 +188,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::GetControllerResponse>, Status> {
         Ok(Response::new(v1::GetControllerResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            topology: self.manager.topology.name().to_owned(),
+            topology: self.manager.topology().name().to_owned(),
             clock_unix_milliseconds: clock::unix_milliseconds(),
             runs_milliseconds: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         }))
@@ -204,7 +205,7 @@ impl Service {
     }
 
     fn losses(&self) -> Option<String> {
-        self.manager.book().health.losses(&self.manager.topology)
+        self.manager.book().health.losses(&self.manager.topology())
     }
 }
 

@@ -29,6 +29,15 @@ impl SlotMap {
         Self { capacity, taken: BTreeMap::new() }
     }
 
+    /// Lets the switch have other slots; `false` when blocks are owned that would not be there any more.
+    pub(crate) fn resize(&mut self, capacity: u32) -> bool {
+        let fits = self.taken.iter().all(|(base, len)| base.saturating_add(*len) <= capacity);
+        if fits {
+            self.capacity = capacity;
+        }
+        fits
+    }
+
     /// Takes the first free block of `size` slots, a power of two, and returns its base.
     pub(crate) fn allocate(&mut self, size: u32) -> Result<u32, NoSlots> {
         match self.first_fit(size) {
@@ -145,6 +154,17 @@ mod tests {
                 prop_assert!(map.clone().allocate((2 * largest).max(1)).is_err());
             }
         }
+    }
+
+    #[test]
+    fn a_switch_grows_and_shrinks_as_far_as_nobody_owns_what_goes() {
+        let mut map = SlotMap::new(64);
+        map.allocate(32).unwrap();
+        assert!(map.resize(128) && map.allocate(64).is_ok());
+        assert!(!map.resize(64), "half of it is owned");
+        assert_eq!(map.free(), 32);
+        map.release(64);
+        assert!(map.resize(32) && map.free() == 0);
     }
 
     #[test]

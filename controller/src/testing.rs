@@ -15,7 +15,7 @@ use crate::quotas::{Asking, LOCAL};
 use crate::state::SwitchState;
 
 /// Two workers under each of two leaves; the root above them has the server.
-const TWO_LEAVES: &str = r#"
+pub(crate) const TWO_LEAVES: &str = r#"
     name = "two-leaves"
     description = "Four workers under two leaves and a root"
     [defaults]

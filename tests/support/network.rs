@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -137,7 +137,12 @@ impl Network {
 
     pub(crate) fn controller_command(&self) -> Command {
         let file = root().join(format!("topologies/{}.toml", self.topology.name()));
-        self.daemons().controller(&self.topology, &file).unwrap()
+        self.controller_command_with(file.to_str().unwrap())
+    }
+
+    /// The controller with the topology in another file.
+    pub(crate) fn controller_command_with(&self, topology: &str) -> Command {
+        self.daemons().controller(&self.topology, Path::new(topology)).unwrap()
     }
 
     pub(crate) fn agent_command(&self, host: &str) -> Command {

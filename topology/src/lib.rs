@@ -34,6 +34,7 @@ mod addresses;
 mod assign;
 mod build;
 mod error;
+mod evolve;
 mod file;
 mod forwarding;
 mod graph;
@@ -41,6 +42,7 @@ mod links;
 mod rate;
 
 pub use error::{Problem, TopologyError};
+pub use evolve::Evolution;
 pub use forwarding::Forwarding;
 pub use graph::{
     End, Host, Link, LinkDirection, LinkKey, MAX_PORT, Neighbour, Node, NodeKey, NodeKind, Role,

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats, Servers};
 use tributary_protocol::Timers;
 
-use crate::daemon::{self, DaemonArgs, SettingsFile, Stop};
-use crate::member::{Member, MemberSettings, Trade, be_welcomed};
+use crate::daemon::{self, DaemonArgs, Reload, SettingsFile, Stop};
+use crate::member::{Member, MemberSettings, Trade, be_welcomed, reload_certificates};
 use crate::metrics::{self, Page, labels};
 use crate::server;
 use limits::LimitArgs;
@@ -61,7 +61,9 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let reload = Reload::new()?;
     let member = settings.member.member()?;
+    let certificates = member.controller.clone();
     let attends = member.attends(Trade::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
     let AgentArgs { ends, limits } = settings.own;
@@ -86,6 +88,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
             agent.shutdown().await;
             Ok(())
         }
+        never = reload.each(|| reload_certificates(&certificates)) => match never {},
         error = agent.failed() => Err(anyhow!("the agent cannot serve processes any more: {error}")),
     }
 }

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_api::v1;
-use tributary_controller::{Controller, ControllerConfig, Observer, PipelineSource, Quotas, SwitchAddress};
+use tributary_controller::{
+    Controller, ControllerConfig, Observer, PipelineSource, Quotas, Reload as Reloaded, RunningController,
+    SwitchAddress,
+};
 use tributary_topology::Topology;
 
-use crate::daemon::{self, DaemonArgs, SettingsFile, Stop, required};
+use crate::daemon::{self, DaemonArgs, Reload, SettingsFile, Stop, required};
 use crate::metrics::{self, Labels, Page, labels};
 use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
@@ -108,8 +111,12 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let reload = Reload::new()?;
     let Settings { own: settings, tls } = settings;
-    let topology = Topology::load(&required(settings.topology, "topology")?)?;
+    let file = required(settings.topology, "topology")?;
+    let topology = Topology::load(&file)?;
+    let tls = tls.load()?;
+    let certificates = tls.as_ref().map(|tls| tls.server.clone());
     let listen = match settings.listen {
         Some(listen) => listen,
         None => DEFAULT_CONTROLLER.parse()?,
@@ -119,7 +126,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         topology,
         pipeline: settings.pipeline.map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
         listen,
-        tls: tls.load()?,
+        tls,
         switch_patience: SWITCH_PATIENCE,
         state: settings.state,
         quotas: Quotas {
@@ -136,8 +143,33 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let observer = controller.observer();
     let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
     daemon::ready();
-    stop.requested().await;
+    let read_again = || {
+        if let Some(certificates) = &certificates {
+            daemon::note("certificates", certificates.reload());
+        }
+        reload_topology(&controller, &file);
+    };
+    tokio::select! {
+        () = stop.requested() => {}
+        never = reload.each(read_again) => match never {},
+    }
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
+}
+
+/// Reads the topology again, and says what of it holds now.
+fn reload_topology(controller: &RunningController, file: &Path) {
+    let newer = match Topology::load(file) {
+        Ok(newer) => newer,
+        Err(error) => return tracing::error!(%error, "the topology stays as it was"),
+    };
+    let Reloaded { taken, refused } = controller.reload_topology(&newer);
+    for change in &taken {
+        tracing::info!(change, "taken from the topology file");
+    }
+    for change in &refused {
+        tracing::warn!(change, "not taken from the topology file: restart the controller, which ends no job");
+    }
+    tracing::info!(taken = taken.len(), refused = refused.len(), "the topology was read again");
 }
 
 /// Jobs by state, and what the switches have counted.

@@ -105,6 +105,13 @@ impl Member {
     }
 }
 
+/// Reads the certificates again that a host shows to its controller, if there are any.
+pub(crate) fn reload_certificates(controller: &Remote) {
+    if let Some(tls) = controller.tls() {
+        daemon::note("certificates", tls.reload());
+    }
+}
+
 /// Waits until the controller knows this host, for as long as the controller is away. `false`: the daemon is to stop
 /// before.
 ///

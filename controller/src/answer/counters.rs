@@ -17,7 +17,7 @@ pub(crate) async fn all_counters(
 ) -> Vec<v1::SwitchCounters> {
     let read = manager.counters(wanted).await;
     let book = manager.book();
-    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology, &book.jobs, *key, read);
+    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology(), &book.jobs, *key, read);
     read.iter().map(told).collect()
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
             cable_faults: faults.at(key),
         }
     };
-    manager.topology.hosts().map(of_host).collect()
+    manager.topology().hosts().map(of_host).collect()
 }
 
 fn daemon(daemon: &Daemon) -> v1::HostDaemon {

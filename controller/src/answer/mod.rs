@@ -137,7 +137,7 @@ struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
 
 impl CableFaults {
     fn of(manager: &Manager) -> Self {
-        let (book, topology) = (manager.book(), &manager.topology);
+        let (book, topology) = (manager.book(), &manager.topology());
         let fault = |kind: v1::CableFaultKind, description| v1::CableFault { kind: kind.into(), description };
         let miswired = book.cabling.miswired().map(|one| {
             let description = liveness::miswiring(topology, &one);

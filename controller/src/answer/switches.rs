@@ -12,7 +12,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     let faults = CableFaults::of(manager);
     let of_switch = |(key, one): (&NodeKey, &Switch)| v1::Switch {
         cable_faults: faults.at(*key),
-        ..switch(&manager.topology, *key, one)
+        ..switch(&manager.topology(), *key, one)
     };
     manager.switches().iter().map(of_switch).collect()
 }

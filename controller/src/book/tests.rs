@@ -299,3 +299,10 @@ fn a_change_without_slots_goes_on_without_aggregation() {
     assert!(plan.switches.iter().all(|role| !role.aggregate));
     assert!(!plan.notes.is_empty(), "a job without aggregation says why");
 }
+
+/// The book of a new controller on another network.
+pub(super) fn fresh(topology: &Topology) -> Book {
+    let topology = Arc::new(topology.clone());
+    let base = base(&topology);
+    Book::new(topology, base, 256, 4)
+}

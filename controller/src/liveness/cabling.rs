@@ -53,7 +53,13 @@ struct Direction {
 impl Cabling {
     /// Nothing is known of any cable yet.
     pub(crate) fn new(topology: &Topology) -> Self {
-        let mut ends = BTreeMap::new();
+        let mut cabling = Self { ends: BTreeMap::new(), miswired: BTreeMap::new(), dead: BTreeSet::new() };
+        cabling.adopt(topology);
+        cabling
+    }
+
+    /// The topology has more cables than it had; what is known of the others stays.
+    pub(crate) fn adopt(&mut self, topology: &Topology) {
         for (listener, _) in topology.nodes() {
             for via in topology.neighbours(listener) {
                 let node: NodeId = topology[via.node].id;
@@ -63,10 +69,9 @@ impl Cabling {
                     expected: Probe { node, port: via.remote_port },
                     detector: Detector::default(),
                 };
-                ends.insert((listener, via.port), direction);
+                self.ends.entry((listener, via.port)).or_insert(direction);
             }
         }
-        Self { ends, miswired: BTreeMap::new(), dead: BTreeSet::new() }
     }
 
     /// A probe has come in at one end of a cable.

@@ -98,20 +98,20 @@ impl Manager {
 
     /// What a host's daemon tells.
     pub(crate) fn hear(&self, host: NodeKey, heartbeat: &v1::Heartbeat) {
-        let Some(via) = self.topology.neighbours(host).into_iter().next() else { return };
+        let Some(via) = self.topology().neighbours(host).into_iter().next() else { return };
         for heard in &heartbeat.probes {
             let node = u16::try_from(heard.node).ok().and_then(NodeId::new);
             if let (Some(node), Ok(port)) = (node, u16::try_from(heard.port)) {
                 self.hear_probe((host, via.port), Probe { node, port });
             }
         }
-        self.book().progress.note(&self.topology[host].name, &heartbeat.jobs, Instant::now());
+        self.book().progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
     }
 
     fn beat(&self) {
         for (key, switch) in self.switches() {
-            let node = self.topology[*key].id;
-            for via in self.topology.neighbours(*key) {
+            let node = self.topology()[*key].id;
+            for via in self.topology().neighbours(*key) {
                 let probe = Probe { node, port: via.port };
                 switch.packet_out(via.port, probe.to_frame(source_of(node)).to_vec());
             }
@@ -122,7 +122,7 @@ impl Manager {
             let hosts = &book.hosts;
             book.cabling.beat(|key: NodeKey| match self.switches().get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
-                None => hosts.attends(&self.topology[key].name),
+                None => hosts.attends(&self.topology()[key].name),
             })
         };
         for news in &news {
@@ -132,8 +132,8 @@ impl Manager {
 
     /// Tells the log, and those who depend on it.
     fn announce(&self, news: &News) {
-        let topology = &self.topology;
         let mut book = self.book();
+        let topology = &self.topology();
         let now = Instant::now();
         let news = match news {
             News::LinkDied(link) => {

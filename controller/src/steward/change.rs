@@ -60,7 +60,7 @@ impl<'a> Change<'a> {
             let number = book.install(key, target)?;
             let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
             // Its number is never given again, not by the next controller either.
-            let kept = manager.journal.keep(&manager.topology, key, job);
+            let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
         };
         let mut change = Self { plan: Undertaking { manager, key, target, number }, look, answers };
@@ -114,7 +114,7 @@ impl<'a> Change<'a> {
 
     /// Waits until the server is there; asks it first, where it is not.
     async fn summon_server(&mut self) -> Result<(), Setback> {
-        let topology = &self.plan.manager.topology;
+        let topology = &self.plan.manager.topology();
         let host = topology[self.plan.target.server].name.clone();
         let place = Place::Server(host.clone());
         let deadline = Instant::now() + SERVER_PATIENCE;
@@ -267,7 +267,8 @@ impl<'a> Change<'a> {
         if !job.advance(self.plan.number, &self.plan.target.reason) {
             return Err(Setback::Over);
         }
-        if let Err(error) = self.plan.manager.journal.keep(&self.plan.manager.topology, self.plan.key, job) {
+        if let Err(error) = self.plan.manager.journal.keep(&self.plan.manager.topology(), self.plan.key, job)
+        {
             (job.record.current, job.record.last_change) = before;
             return Err(Setback::Journal(error));
         }
@@ -276,7 +277,7 @@ impl<'a> Change<'a> {
 
     /// Tells the server, then the workers, then those who are out of it. Gives back whose answer is awaited.
     fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<Place>, Setback> {
-        let topology = &self.plan.manager.topology;
+        let topology = &self.plan.manager.topology();
         let mut book = self.plan.manager.book();
         let job = book.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
         let generation = job.record.generation().clone();

@@ -2,6 +2,7 @@
 
 mod cpus;
 mod log;
+mod reload;
 mod settings;
 mod stop;
 
@@ -15,6 +16,7 @@ use tokio::runtime::Runtime;
 
 use cpus::CpuArgs;
 use log::LogArgs;
+pub(crate) use reload::{Reload, note};
 pub(crate) use settings::{Settings, SettingsFile, WrongUse};
 pub(crate) use stop::Stop;
 

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tributary_host_agent::{Attendance, Served, Servers};
 use tributary_ps::server::View;
 
-use crate::daemon::{self, DaemonArgs, Stop, WrongUse};
-use crate::member::{Member, MemberSettings, Trade, be_welcomed};
+use crate::daemon::{self, DaemonArgs, Reload, Stop, WrongUse};
+use crate::member::{Member, MemberSettings, Trade, be_welcomed, reload_certificates};
 use crate::metrics::{self, Page};
 use crate::parameter_server::{self, Listening, Reductions};
 use crate::remote;
@@ -67,6 +67,7 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let reload = Reload::new()?;
     let Settings { member, own: settings } = settings;
     let is_member = member.is_given();
     check(&settings, is_member)?;
@@ -77,6 +78,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     // Reductions for a parameter server are worth having, and not needed.
     let wanted = !settings.job.is_empty() || is_member;
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
+    let controller = member.as_deref().map(|member| member.controller.clone());
+    let served = listen.as_ref().and_then(|(_, tls)| tls.clone());
     let servers = member.as_deref().map(servers_of);
     let parameters = match listen {
         None => None,
@@ -107,7 +110,18 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let given = settings.job.iter().zip(&tokens);
     let given = given.filter_map(|(job, token)| servers.as_ref()?.serve(job, token)).collect();
     daemon::ready();
-    serve(given, servers, parameters, stop).await
+    let read_again = || {
+        if let Some(controller) = &controller {
+            reload_certificates(controller);
+        }
+        if let Some(served) = &served {
+            daemon::note("the parameter server's certificates", served.reload());
+        }
+    };
+    tokio::select! {
+        served = serve(given, servers, parameters, stop) => served,
+        never = reload.each(read_again) => match never {},
+    }
 }
 
 /// The jobs of this host, and whatever the controller wants served.

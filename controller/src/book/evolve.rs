@@ -1,0 +1,97 @@
+//! Another topology while jobs run.
+
+use std::sync::Arc;
+
+use tributary_topology::{NodeKey, Topology};
+
+use super::Book;
+use crate::forwarding;
+
+/// What a topology's changes came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reload {
+    /// Changes that hold from now on, for people.
+    pub taken: Vec<String>,
+    /// Changes that do not, each with the reason.
+    pub refused: Vec<String>,
+}
+
+impl Book {
+    /// Takes over what can be taken over of another topology: jobs stay as they are, and are planned with it from their
+    /// next change on.
+    pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
+        let evolution = self.topology.evolve(newer);
+        let mut reload = Reload { taken: evolution.taken, refused: evolution.refused };
+        let topology = Arc::new(evolution.topology);
+        let resized: Vec<(NodeKey, u32)> =
+            self.slots.keys().map(|key| (*key, self.capacity(&topology, *key))).collect();
+        for (key, capacity) in resized {
+            if self.slots.get_mut(&key).is_some_and(|map| !map.resize(capacity)) {
+                let name = &topology[key].name;
+                reload
+                    .refused
+                    .push(format!("{capacity} slots for {name}: jobs have more of them now, and keep them"));
+            }
+        }
+        let tree = topology.forwarding();
+        for (key, state) in &mut self.base {
+            *state = forwarding::base_state(&topology, &tree, *key);
+        }
+        self.cabling.adopt(&topology);
+        self.topology = topology;
+        reload
+    }
+
+    /// How many slots a switch is to have.
+    fn capacity(&self, topology: &Topology, key: NodeKey) -> u32 {
+        let own = topology.get(key).and_then(|node| node.switch()?.slots);
+        own.map_or(self.most_slots, |own| own.min(self.most_slots))
+    }
+
+    /// The network as it is now.
+    pub(crate) fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_planner::Aggregation;
+
+    use super::*;
+    use crate::testing::{TERMS, TWO_LEAVES, book, request};
+
+    fn changed(from: &str, to: &str) -> Topology {
+        assert!(TWO_LEAVES.contains(from));
+        Topology::parse(&TWO_LEAVES.replacen(from, to, 1), "changed").unwrap()
+    }
+
+    #[test]
+    fn a_job_keeps_its_slots_and_others_get_the_new_ones() {
+        let mut book = book(256, 4);
+        let key = book.create("job", &request(128, Aggregation::Tree), TERMS).unwrap();
+        let before = book.want(book.topology.find("leaf0").unwrap());
+        let few = |slots: u32| changed("name = \"leaf0\"", &format!("name = \"leaf0\"\nslots = {slots}"));
+        let refused = book.evolve(&few(64)).refused;
+        assert_eq!(refused, ["64 slots for leaf0: jobs have more of them now, and keep them"]);
+        assert_eq!(book.evolve(&few(128)).refused, Vec::<String>::new());
+        let leaf0 = book.topology.find("leaf0").unwrap();
+        assert_eq!((book.slots[&leaf0].free(), book.want(leaf0) == before), (0, true));
+        assert!(book.jobs.get(key).unwrap().is_alive());
+    }
+
+    #[test]
+    fn ordinary_frames_find_a_new_host() {
+        let mut book = book(256, 4);
+        let more = "[[link]]\n    ends = [\"leaf1\", \"w9\"]\n    [[host]]\n    name = \"w9\"\n    role = \"worker\"\n";
+        let newer = Topology::parse(&format!("{TWO_LEAVES}\n{more}"), "more").unwrap();
+        let reload = book.evolve(&newer);
+        assert_eq!(reload.taken, ["host w9", "the link between leaf1 and w9"]);
+        let entries =
+            |book: &Book, switch: &str| book.want(book.topology.find(switch).unwrap()).entries.len();
+        let fresh = super::super::tests::fresh(&newer);
+        for switch in ["root", "leaf0", "leaf1"] {
+            assert_eq!(entries(&book, switch), entries(&fresh, switch), "{switch}");
+        }
+    }
+}
