@@ -5,9 +5,12 @@
 
 #[allow(dead_code, reason = "each test uses its part")]
 mod directory;
+#[allow(dead_code, reason = "each test uses its part")]
 mod fabric;
 mod hosts;
 mod job;
+#[allow(dead_code, reason = "each test uses its part")]
+mod line;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
@@ -142,7 +145,6 @@ fn keep_from(rank: u16, from: Seq) -> (Meddle, Arc<AtomicBool>) {
 }
 
 #[tokio::test]
-#[ignore = "hangs with this test's hub: not understood yet; tests/daemons.rs and `lab chaos` cover the same way"]
 async fn another_server_goes_on_where_one_was_lost() {
     // The first worker gets results that the second one does not get.
     let (meddle, keeps) = keep_from(1, Seq(10));
@@ -158,22 +160,24 @@ async fn another_server_goes_on_where_one_was_lost() {
     });
 
     let change = async {
-        // Slice 9 is the last one that both have; the second one can send nothing after 9 + 64.
-        fabric.wait_until(|results| results == [9 + 64, 9]).await;
+        // Slice 9 is the last one that both have; the second one has at least 16 more in flight.
+        fabric.wait_until(|results| results[0] >= 9 + 16 && results[1] == 9).await;
         fabric.relieve().await;
         let standings = fabric.prepare().await;
         let dues = |host: &str| standings[host].dues.iter().copied().map(Seq).collect::<Vec<_>>();
         let (one, other) = (dues("w0"), dues("w1"));
         let over = merge(job::WINDOW, &[(Rank::new(0), &one), (Rank::new(1), &other)]).unwrap();
-        assert_eq!(over.wanted.len(), 64);
+        let mut seqs: Vec<_> = over.wanted.iter().map(|(seq, _)| seq.0).collect();
+        seqs.sort_unstable();
+        let wanted = seqs.len();
+        assert!(wanted >= 16 && seqs.iter().copied().eq((10..).take(wanted)), "{seqs:?}");
         assert!(over.wanted.iter().all(|(_, owner)| *owner == Rank::new(0)));
 
-        let seqs = over.wanted.iter().map(|(seq, _)| seq.0).collect();
         fabric.directory.tell("w0", Event::Provide(v1::Provide { generation: 2, seqs })).await;
         let (_, 2, Answer::Provided(provided)) = fabric.directory.answer().await else { panic!("nothing") };
         let finished: Vec<_> =
             provided.slices.iter().map(|slice| FinishedSlice::try_from(slice).unwrap()).collect();
-        assert_eq!(finished.len(), 64);
+        assert_eq!(finished.len(), wanted);
         keeps.store(false, Ordering::Release);
         fabric.structure = fabric.structure.next();
         fabric.take_over(TakeOver { dues: over.dues, finished }).await;
@@ -187,7 +191,6 @@ async fn another_server_goes_on_where_one_was_lost() {
 }
 
 #[tokio::test]
-#[ignore = "hangs with this test's hub: not understood yet; tests/daemons.rs and `lab chaos` cover the same way"]
 async fn a_member_that_was_removed_is_told_why_and_may_come_back() {
     let mut fabric = Fabric::start(2, honest()).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default().elastic()).await;
@@ -252,7 +255,6 @@ async fn synchronised(job: &mut Job, own: f32) -> f32 {
 }
 
 #[tokio::test]
-#[ignore = "hangs with this test's hub: not understood yet; tests/daemons.rs and `lab chaos` cover the same way"]
 async fn all_members_take_over_the_leaders_parameters_when_one_has_joined() {
     let mut fabric = Fabric::start(3, honest()).await;
     let elastic = || JoinOptions::default().elastic();
@@ -279,7 +281,6 @@ async fn all_members_take_over_the_leaders_parameters_when_one_has_joined() {
 }
 
 #[tokio::test]
-#[ignore = "hangs with this test's hub: not understood yet; tests/daemons.rs and `lab chaos` cover the same way"]
 async fn another_leader_takes_the_place_of_one_that_is_lost_while_they_synchronise() {
     let mut fabric = Fabric::start(3, honest()).await;
     let elastic = || JoinOptions::default().elastic();
@@ -300,7 +301,6 @@ async fn another_leader_takes_the_place_of_one_that_is_lost_while_they_synchroni
 }
 
 #[tokio::test]
-#[ignore = "hangs with this test's hub: not understood yet; tests/daemons.rs and `lab chaos` cover the same way"]
 async fn an_all_reduce_that_waits_for_a_join_is_not_begun() {
     let mut fabric = Fabric::start(2, honest()).await;
     let elastic = || JoinOptions::default().elastic();

@@ -13,12 +13,10 @@ use tributary_host_agent::{OpenPort, RunningAgent, Served, Servers};
 use tributary_wire::Seq;
 
 use crate::directory::{Directory, TOKEN};
-use crate::hosts::{self, once, start_agent};
+use crate::hosts::{self, start_agent};
 use crate::job::Structure;
+use crate::line::Line;
 use crate::star::{Hub, Meddle};
-
-/// Hosts that can serve.
-const SERVERS: u8 = 2;
 
 /// The agents of hosts, of which some are in a job, two servers, and a controller.
 pub(crate) struct Fabric {
@@ -26,8 +24,10 @@ pub(crate) struct Fabric {
     /// What the members were told last, or what is to come.
     pub(crate) structure: Structure,
     pub(crate) agents: Vec<RunningAgent>,
+    /// From the agents to the controller.
+    pub(crate) line: Line,
     folder: TempDir,
-    /// The port of the second server, for whoever needs it first.
+    /// The ports of the second server.
     second: OpenPort,
     serves: Served,
     _hub: Hub,
@@ -44,20 +44,20 @@ impl Fabric {
     }
 
     async fn start_with(structure: Structure, meddle: Meddle) -> Self {
-        let workers = structure.ranks.len();
-        let (mut ports, hub) = Hub::with_servers(u8::try_from(workers).unwrap(), SERVERS, 0.0, meddle);
+        let workers = u8::try_from(structure.ranks.len()).unwrap();
+        let hub = Hub::start(workers, 0.0, meddle);
         let configs = structure.ranks.iter().map(|rank| structure.worker(*rank)).collect();
         let mut directory = Directory::start(configs).await;
         directory.carry_on();
-        let second = once(ports.pop().unwrap());
-        let first = Servers::new("s0".into(), directory.remote(), once(ports.pop().unwrap()));
+        let [first, second] = [0, 1].map(|server| hub.opener(workers + server));
+        let first = Servers::new("s0".into(), directory.remote(), first);
         let serves = first.serve("star", TOKEN).unwrap();
         directory.wait_for("s0 as the server joins").await;
         directory.tell("s0 as the server", Event::Start((&structure.server()).into())).await;
-        let folder = tempfile::tempdir().unwrap();
-        let start = |(rank, port)| start_agent(directory.remote(), &folder, rank, once(port));
-        let agents = ports.into_iter().enumerate().map(start).collect();
-        Self { directory, structure, agents, folder, second, serves, _hub: hub }
+        let (folder, line) = (tempfile::tempdir().unwrap(), Line::to(directory.address()).await);
+        let start = |rank: u8| start_agent(line.remote(), &folder, rank.into(), hub.opener(rank));
+        let agents = (0..workers).map(start).collect();
+        Self { directory, structure, agents, line, folder, second, serves, _hub: hub }
     }
 
     pub(crate) fn socket(&self, rank: usize) -> PathBuf {
@@ -74,6 +74,15 @@ impl Fabric {
         }
         self.directory.listen_from_now_on();
         jobs.try_into().unwrap_or_else(|_| panic!("not {N} jobs"))
+    }
+
+    /// Waits until all agents are there again, after the line to the controller was cut.
+    pub(crate) async fn come_back(&mut self) {
+        let mut missing = self.workers();
+        while !missing.is_empty() {
+            let heard = self.directory.wait_for("w").await;
+            missing.retain(|worker| !heard.starts_with(&format!("{worker} comes back in generation")));
+        }
     }
 
     fn workers(&self) -> Vec<String> {

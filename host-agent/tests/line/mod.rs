@@ -23,7 +23,16 @@ pub(crate) enum Condition {
 /// The way to a controller.
 pub(crate) struct Line {
     address: String,
-    condition: watch::Sender<Condition>,
+    state: watch::Sender<State>,
+    /// How many connections there have been.
+    connections: watch::Receiver<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    condition: Condition,
+    /// How often it was cut. Who looks later than it is whole again has missed nothing.
+    cuts: usize,
 }
 
 impl Line {
@@ -31,19 +40,31 @@ impl Line {
     pub(crate) async fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (condition, now) = watch::channel(Condition::Whole);
+        let (state, now) = watch::channel(State { condition: Condition::Whole, cuts: 0 });
+        let (count, connections) = watch::channel(0);
         let server: Arc<str> = server.into();
         tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
+                count.send_modify(|count| *count += 1);
                 tokio::spawn(carry(client, Arc::clone(&server), now.clone()));
             }
         });
-        Self { address, condition }
+        Self { address, state, connections }
     }
 
     pub(crate) fn set(&self, condition: Condition) {
-        self.condition.send_replace(condition);
+        self.state.send_modify(|state| {
+            state.condition = condition;
+            state.cuts += usize::from(condition == Condition::Cut);
+        });
+    }
+
+    /// Does so, and waits until somebody whose connection is of no use any more has tried another one.
+    pub(crate) async fn set_and_wait(&mut self, condition: Condition) {
+        let before = *self.connections.borrow_and_update();
+        self.set(condition);
+        self.connections.wait_for(|count| *count > before).await.unwrap();
     }
 
     pub(crate) fn remote(&self) -> Remote {
@@ -51,27 +72,28 @@ impl Line {
     }
 }
 
-async fn carry(client: TcpStream, server: Arc<str>, condition: watch::Receiver<Condition>) {
-    let mut cut = condition.clone();
+async fn carry(client: TcpStream, server: Arc<str>, state: watch::Receiver<State>) {
+    let mut cut = state.clone();
+    let cuts = cut.borrow().cuts;
     let both = async {
         let server = TcpStream::connect(&*server).await.unwrap();
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
         tokio::join!(
-            copy(from_client, to_server, condition.clone()),
-            copy(from_server, to_client, condition.clone())
+            copy(from_client, to_server, state.clone()),
+            copy(from_server, to_client, state.clone())
         );
     };
     tokio::select! {
         () = both => {}
-        _ = cut.wait_for(|condition| *condition == Condition::Cut) => {}
+        _ = cut.wait_for(|state| state.condition == Condition::Cut || state.cuts != cuts) => {}
     }
 }
 
 /// Carries bytes one way until there are no more.
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut condition: watch::Receiver<Condition>) {
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<State>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if condition.wait_for(|condition| *condition == Condition::Whole).await.is_err() {
+        if state.wait_for(|state| state.condition == Condition::Whole).await.is_err() {
             return;
         }
         if to.write_all(&bytes[..count]).await.is_err() {

@@ -1,17 +1,21 @@
 //! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by their
 //! destination address. No switch adds anything up, so the server waits for every worker itself.
 
-use std::sync::Arc;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Registry, Token, Waker};
 use tributary_api::{Downlink, JobConfig};
-use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
+use tributary_host_agent::{AgentError, OpenPort, ServerAgent, WorkerAgent};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 use tributary_protocol::Timers;
 
 use crate::job::{SERVER_NUMBER, configs};
+
+const FRAMES: Token = Token(0);
+const WAKE: Token = Token(1);
 
 /// What the hub does to a frame: `from` is the number of the link that it came from, the servers' last.
 pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
@@ -65,79 +69,104 @@ impl Star {
 
 /// The thread that forwards.
 pub(crate) struct Hub {
-    stop: Arc<AtomicBool>,
-    waker: Waker,
+    plugs: Arc<Plugs>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Where links are plugged in.
+struct Plugs {
+    /// Each with the number of its host: the workers' ranks, then the servers'.
+    links: Mutex<Vec<(usize, InProcessPort)>>,
+    workers: u8,
+    loss: f64,
+    registry: Registry,
+    waker: Waker,
+    stop: AtomicBool,
 }
 
 impl Hub {
     /// A hub, and the other ends of its links: the workers' in rank order, then the server's.
     pub(crate) fn with_ports(workers: u8, loss: f64, meddle: Meddle) -> (Vec<InProcessPort>, Self) {
-        Self::with_servers(workers, 1, loss, meddle)
+        let hub = Self::start(workers, loss, meddle);
+        ((0..=workers).map(|number| hub.plugs.open(number.into())).collect(), hub)
     }
 
-    /// The same with several servers.
-    pub(crate) fn with_servers(
-        workers: u8,
-        servers: u8,
-        loss: f64,
-        meddle: Meddle,
-    ) -> (Vec<InProcessPort>, Self) {
-        let new_link = |seed| link(&LinkConfig { loss, seed, queue_frames: 4096 }).unwrap();
-        let links = u64::from(workers) + u64::from(servers);
-        let (hosts, hub) = (0..links).map(new_link).map(|(host, hub, _)| (host, hub)).unzip();
-        (hosts, Self::start(hub, workers, meddle))
-    }
-
-    fn start(mut ports: Vec<InProcessPort>, workers: u8, meddle: Meddle) -> Self {
+    /// A hub without links.
+    pub(crate) fn start(workers: u8, loss: f64, meddle: Meddle) -> Self {
         let poll = Poll::new().unwrap();
-        let waker = Waker::new(poll.registry(), Token(ports.len())).unwrap();
-        for (number, port) in ports.iter_mut().enumerate() {
-            port.register(poll.registry(), Token(number)).unwrap();
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || forward(ports, workers, poll, meddle, &stopped));
-        Self { stop, waker, thread: Some(thread) }
+        let plugs = Arc::new(Plugs {
+            links: Mutex::default(),
+            workers,
+            loss,
+            registry: poll.registry().try_clone().unwrap(),
+            waker: Waker::new(poll.registry(), WAKE).unwrap(),
+            stop: AtomicBool::new(false),
+        });
+        let forwarding = Arc::clone(&plugs);
+        let thread = thread::spawn(move || forwarding.forward(poll, meddle));
+        Self { plugs, thread: Some(thread) }
+    }
+
+    /// Opens links of this host, for one job after the other. As with an interface's sockets, all of them get what is
+    /// sent to the host.
+    #[allow(dead_code, reason = "only of use where hosts join again")]
+    pub(crate) fn opener(&self, number: u8) -> OpenPort {
+        let plugs = Arc::clone(&self.plugs);
+        Arc::new(move || Ok(Box::new(plugs.open(number.into()))))
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.waker.wake().unwrap();
+        self.plugs.stop.store(true, Ordering::Release);
+        self.plugs.waker.wake().unwrap();
         let outcome = self.thread.take().unwrap().join();
         assert!(outcome.is_ok() || thread::panicking());
     }
 }
 
-fn forward(
-    mut ports: Vec<InProcessPort>,
-    workers: u8,
-    mut poll: Poll,
-    mut meddle: Meddle,
-    stop: &AtomicBool,
-) {
-    let mut events = Events::with_capacity(64);
-    while !stop.load(Ordering::Acquire) {
-        for from in 0..ports.len() {
-            while let Some(mut frame) = ports[from].receive().unwrap().map(<[u8]>::to_vec) {
-                meddle(from, &mut frame);
-                deliver(&mut ports, workers, from, &frame);
+impl Plugs {
+    fn open(&self, number: usize) -> InProcessPort {
+        let config = LinkConfig { loss: self.loss, seed: number as u64, queue_frames: 4096 };
+        let (host, mut hub, _) = link(&config).unwrap();
+        hub.register(&self.registry, FRAMES).unwrap();
+        self.links.lock().unwrap().push((number, hub));
+        // From the first look on the hub is told of frames.
+        self.waker.wake().unwrap();
+        host
+    }
+
+    fn forward(&self, mut poll: Poll, mut meddle: Meddle) {
+        let mut events = Events::with_capacity(64);
+        while !self.stop.load(Ordering::Acquire) {
+            {
+                let mut links = self.links.lock().unwrap();
+                for at in 0..links.len() {
+                    while let Some(mut frame) = links[at].1.receive().unwrap().map(<[u8]>::to_vec) {
+                        let from = links[at].0;
+                        meddle(from, &mut frame);
+                        self.deliver(&mut links, from, &frame);
+                    }
+                }
+                links.iter_mut().for_each(|(_, link)| link.flush().unwrap());
+            }
+            match poll.poll(&mut events, None) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => panic!("{error}"),
+                _ => {}
             }
         }
-        ports.iter_mut().for_each(|port| port.flush().unwrap());
-        poll.poll(&mut events, None).unwrap();
     }
-}
 
-/// A host that is not there gets nothing.
-fn deliver(ports: &mut [InProcessPort], workers: u8, from: usize, frame: &[u8]) {
-    let [2, 0, 0, 0, 1, number] = frame[..6] else {
-        return (0..ports.len()).filter(|to| *to != from).for_each(|to| ports[to].send(frame).unwrap());
-    };
-    let to = number.checked_sub(SERVER_NUMBER).map_or(number, |server| workers + server);
-    if let Some(port) = ports.get_mut(usize::from(to)) {
-        port.send(frame).unwrap();
+    /// A host that is not there gets nothing.
+    fn deliver(&self, links: &mut [(usize, InProcessPort)], from: usize, frame: &[u8]) {
+        let goes_to: Box<dyn Fn(usize) -> bool> = match frame[..6] {
+            [2, 0, 0, 0, 1, number] => {
+                let to = number.checked_sub(SERVER_NUMBER).map_or(number, |server| self.workers + server);
+                Box::new(move |number| number == usize::from(to))
+            }
+            _ => Box::new(move |number| number != from),
+        };
+        let receivers = links.iter_mut().filter(|(number, _)| goes_to(*number));
+        receivers.for_each(|(_, link)| link.send(frame).unwrap());
     }
 }
