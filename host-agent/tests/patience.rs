@@ -1,0 +1,146 @@
+//! How long somebody waits, and what is said meanwhile: deadlines of all-reduces, controllers that are away or hang.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[allow(dead_code, reason = "each test uses its part")]
+mod directory;
+#[allow(dead_code, reason = "each test uses its part")]
+mod fabric;
+mod hosts;
+mod job;
+#[allow(dead_code, reason = "each test uses its part")]
+mod line;
+#[allow(dead_code, reason = "only the hub is used here")]
+mod star;
+
+use std::time::Duration;
+
+use fabric::Fabric;
+use hosts::{code, reduce};
+use line::Condition;
+use tokio::sync::mpsc;
+use tonic::Code;
+use tributary_client::{ClientError, Job, JoinOptions, Operation, Waiting};
+
+async fn sum(job: &mut Job, value: f32) -> Result<f32, ClientError> {
+    let mut values = [value; 1000];
+    reduce(job, &mut values, Operation::whole::<f32>()).await?;
+    Ok(values[0])
+}
+
+/// The error of an all-reduce that the others don't take part in.
+async fn give_up(job: &mut Job) -> String {
+    let mut values = [1.0; 1000];
+    let deadline = Some(Duration::from_millis(50));
+    let operation = Operation { name: "w1", deadline, ..Operation::whole::<f32>() };
+    let error = reduce(job, &mut values, operation).await.unwrap_err();
+    assert_eq!(code(&error), Code::DeadlineExceeded, "{error}");
+    assert_eq!(values, [1.0; 1000], "elements of a sum that there is not");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes_on() {
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    let error = give_up(&mut first).await;
+    for words in ["\"w1\"", "5 of its 5 slices have no result", "it was given 50ms", "no result of slice 1,"]
+    {
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+    // For the others it ends, and the next one is everybody's again.
+    sum(&mut second, 1.0).await.unwrap();
+    let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0));
+    assert_eq!((a.unwrap(), b.unwrap()), (3.0, 3.0));
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_during_a_change_says_so_and_that_the_controller_is_away() {
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    fabric.prepare().await;
+    let error = give_up(&mut first).await;
+    for words in ["it has not begun", "the job has been changing over to another generation for"] {
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+    fabric.line.set(Condition::Cut);
+    // The agent notices in its own time.
+    while !give_up(&mut second).await.contains("the controller has been away for") {}
+
+    fabric.line.set(Condition::Whole);
+    fabric.directory.wait_for("w0 comes back in generation 1").await;
+}
+
+#[tokio::test]
+async fn a_process_is_told_what_it_is_waiting_for() {
+    let fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    fabric.directory.waits_for("host w1, which has not joined");
+    let (tell, mut told) = mpsc::unbounded_channel::<Waiting>();
+    let options = JoinOptions::default().on_waiting(move |waiting| drop(tell.send(waiting.clone())));
+    let first = tokio::spawn(hosts::join(fabric.socket(0), options));
+    let waiting = told.recv().await.unwrap();
+    assert_eq!(waiting.what, "the job to start; the controller waits for host w1, which has not joined");
+    assert!(waiting.time >= Duration::from_secs(2));
+
+    let mut second = hosts::join(fabric.socket(1), JoinOptions::default()).await.unwrap();
+    let mut first = first.await.unwrap().unwrap();
+    fabric.directory.waits_for("host w1, which has given nothing");
+    let mut reducing = std::pin::pin!(sum(&mut first, 1.0));
+    let waiting = loop {
+        tokio::select! {
+            reduced = &mut reducing => panic!("{reduced:?} without the others"),
+            // Some may be left of the wait for the start.
+            waiting = told.recv() => match waiting.unwrap() {
+                waiting if waiting.what.contains("to start") => {}
+                waiting => break waiting.to_string(),
+            },
+        }
+    };
+    for words in ["no result of slice 1", "; the controller waits for host w1, which has given nothing"] {
+        assert!(waiting.starts_with("waiting for ") && waiting.contains(words), "{waiting}");
+    }
+    let (a, b) = tokio::join!(reducing, sum(&mut second, 2.0));
+    assert_eq!((a.unwrap(), b.unwrap()), (3.0, 3.0));
+}
+
+#[tokio::test]
+async fn processes_notice_nothing_of_a_controller_that_is_away_and_the_agents_come_back_to_it() {
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    fabric.line.set(Condition::Cut);
+    for value in [1.0, 2.0] {
+        let (a, b) = tokio::join!(sum(&mut first, value), sum(&mut second, 1.0));
+        assert_eq!((a.unwrap(), b.unwrap()), (value + 1.0, value + 1.0));
+    }
+    fabric.line.set(Condition::Whole);
+    fabric.come_back().await;
+    fabric.structure = fabric.structure.next();
+    fabric.change().await;
+    let (a, b) = tokio::join!(sum(&mut first, 3.0), sum(&mut second, 3.0));
+    assert_eq!((a.unwrap(), b.unwrap(), first.generation()), (6.0, 6.0, 2));
+
+    // The controller knows the job no more: there is nothing to come back to.
+    fabric.directory.forget();
+    fabric.directory.hang_up("w0");
+    fabric.directory.hang_up("w1");
+    let error = loop {
+        match tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0)) {
+            (Ok(_), _) => {}
+            (Err(error), _) => break error,
+        }
+    };
+    assert_eq!(code(&error), Code::Aborted);
+    assert!(error.to_string().contains("the job is over: it was ended"), "{error}");
+}
+
+#[tokio::test]
+async fn a_controller_that_hangs_holds_up_neither_a_process_that_goes_nor_the_end_of_an_agent() {
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    fabric.line.set(Condition::Stopped);
+    drop(first);
+    let agent = fabric.agents.remove(1);
+    let (stopped, ()) = tokio::join!(sum(&mut second, 1.0), agent.shutdown());
+    assert!(matches!(code(&stopped.unwrap_err()), Code::Aborted | Code::Unavailable));
+    assert!(!fabric.socket(1).exists());
+}
