@@ -262,7 +262,7 @@ fn with_certificates_workers_train_and_strangers_are_not_listened_to() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    refused(&["server"], 2, &["--job", "--ps-listen"]);
+    refused(&["server"], 2, &["--host", "--ps-listen"]);
     refused(&["server", "--ps-job", "a.toml"], 2, &["--ps-listen"]);
     refused(&["server", "--ps-listen", "127.0.0.1:0"], 2, &["--ps-job"]);
     let place = Place::new("bsp");
