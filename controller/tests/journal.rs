@@ -1,0 +1,81 @@
+//! What a controller makes of a journal of jobs that is not as it was left.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{config, shipped};
+use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
+
+/// With a switch that is not there: jobs are planned and written down all the same.
+fn with(state: &Path) -> ControllerConfig {
+    let nowhere = SwitchAddress { address: "127.0.0.1:9".into(), device_id: 1 };
+    let switches = BTreeMap::from([("leaf".to_owned(), nowhere)]);
+    ControllerConfig { switches, state: Some(state.to_owned()), ..config(shipped("two-workers.toml")) }
+}
+
+/// Leaves a journal in the folder.
+async fn leave_a_journal(state: &Path) {
+    Controller::start(with(state)).await.unwrap().shutdown().await.unwrap();
+}
+
+async fn refusal(state: &Path) -> String {
+    let error = Controller::start(with(state)).await.unwrap_err();
+    assert!(matches!(error, StartError::Journal(_)), "{error}");
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_file_is_no_journal_without_jobs() {
+    let state = tempfile::tempdir().unwrap();
+    leave_a_journal(state.path()).await;
+    let file = state.path().join("jobs.redb");
+    fs::write(&file, "").unwrap();
+    let error = refusal(state.path()).await;
+    assert!(
+        error.contains("jobs.redb") && error.contains("it is empty") && error.contains("move it away"),
+        "{error}"
+    );
+    assert_eq!(fs::metadata(&file).unwrap().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_not_as_it_was_written_is_refused() {
+    let state = tempfile::tempdir().unwrap();
+    leave_a_journal(state.path()).await;
+    let file = state.path().join("jobs.redb");
+    let whole = fs::read(&file).unwrap();
+    for page in (0..whole.len().min(1 << 16)).step_by(4096) {
+        let mut garbled = whole.clone();
+        for (at, byte) in garbled[page..].iter_mut().take(4096).enumerate() {
+            *byte = at as u8;
+        }
+        let state = tempfile::tempdir().unwrap();
+        fs::write(state.path().join("jobs.redb"), &garbled).unwrap();
+        // Pages that nothing is on any more may hold anything.
+        if let Err(error) = Controller::start(with(state.path())).await.map(drop) {
+            assert!(error.to_string().contains("damaged"), "page {page}: {error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_cut_off_is_damaged_and_the_disk_is_not_full() {
+    let state = tempfile::tempdir().unwrap();
+    leave_a_journal(state.path()).await;
+    let file = state.path().join("jobs.redb");
+    let whole = fs::read(&file).unwrap();
+    for len in [1, 128, 4095, whole.len() / 2] {
+        fs::write(&file, &whole[..len]).unwrap();
+        let error = refusal(state.path()).await;
+        assert!(error.contains("damaged"), "{len} bytes: {error}");
+    }
+    // What an earlier controller could not finish making is no journal.
+    fs::remove_file(&file).unwrap();
+    fs::write(state.path().join("jobs.redb.new"), &whole[..100]).unwrap();
+    leave_a_journal(state.path()).await;
+    assert!(file.exists());
+}
