@@ -22,7 +22,7 @@ use crate::jobs::{
     next_step,
 };
 use crate::journal::Kept;
-use crate::liveness::Cabling;
+use crate::liveness::{Cabling, Pulse};
 use crate::loads::Loads;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
@@ -105,6 +105,8 @@ pub(crate) struct Book {
     pub(crate) cabling: Cabling,
     /// What training processes are known to do.
     pub(crate) progress: Progress,
+    /// Whether the controller has stood still.
+    pub(crate) pulse: Pulse,
     /// What each creator may have.
     pub(crate) quotas: Quotas,
     /// Switches whose slots are kept for jobs that wait.
@@ -144,6 +146,7 @@ impl Book {
             hosts: Hosts::default(),
             cabling: Cabling::new(&topology),
             progress: Progress::default(),
+            pulse: Pulse::new(Instant::now()),
             quotas: Quotas::default(),
             reserved: BTreeSet::new(),
             queue_news: watch::Sender::new(()),
@@ -353,6 +356,7 @@ impl Book {
                 attending: &|host| self.hosts.attends(host),
                 serving: &|host| self.hosts.serves(host),
                 stalled: self.progress.is_stalled(&job.record.name, now),
+                woke: self.pulse.woke(now),
                 now,
             },
         )

@@ -20,6 +20,9 @@ const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
 /// The same while others wait for a result without getting any: whoever is missing may have died while there was no
 /// controller to see it.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
+/// Whose stream breaks so long before or after the end of a standstill of the controller has given it up because of that,
+/// and comes back like one that has lost its controller.
+const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 /// How soon it is looked again whether they do.
 const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
@@ -41,6 +44,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// Processes of the job wait for a result, and nothing comes.
     pub(crate) stalled: bool,
+    /// When the controller was at work again after it had stood still.
+    pub(crate) woke: Option<Instant>,
     pub(crate) now: Instant,
 }
 
@@ -341,16 +346,24 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
         return Presence::Gone;
     };
     let Some(gone) = attendee.gone else { return Presence::Here };
-    if attendee.session == 0 {
-        return taken_up(gone, job.record.terms.rigid, around.stalled, around.now);
+    let by_standstill =
+        |woke: &Instant| gone + STANDSTILL_SPREAD >= *woke && gone <= *woke + STANDSTILL_SPREAD;
+    let woke = around.woke.filter(by_standstill);
+    if attendee.session == 0 || woke.is_some() {
+        return taken_up(
+            woke.map_or(gone, |woke| woke.max(gone)),
+            job.record.terms.rigid,
+            around.stalled,
+            around.now,
+        );
     }
     let patience = if (around.attending)(&attendee.host) { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Whether somebody is there who has not come to this controller yet, which found the job on its disk at `since`. A rigid
-/// job would be lost with him: it has all the time.
+/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work
+/// again, at `since`. A rigid job would be lost with him: it has all the time.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {

@@ -6,6 +6,7 @@
 
 mod cabling;
 mod detector;
+mod pulse;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tributary_wire::{MacAddr, NodeId, Probe};
 use crate::book::Book;
 use crate::manager::Manager;
 pub(crate) use cabling::{Cabling, End, Miswiring, News};
+pub(crate) use pulse::Pulse;
 
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -119,6 +121,7 @@ impl Manager {
         let news = {
             let mut book = self.book();
             let book: &mut Book = &mut book;
+            book.pulse.beat(Instant::now());
             let hosts = &book.hosts;
             book.cabling.beat(|key: NodeKey| match self.switches().get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
