@@ -6,7 +6,8 @@
 //! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!
 //! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
-//! When something has come back, [`is_better`] says whether moving is worth a pause.
+//! When something has come back, [`is_better`] says whether moving is worth a pause. [`degraded`] says whether a job is
+//! better off without processes that have become slow.
 
 mod assemble;
 mod better;
@@ -14,6 +15,7 @@ mod candidates;
 mod check;
 mod choose;
 mod compare;
+pub mod degraded;
 mod error;
 mod fabric;
 mod loads;

@@ -1,0 +1,166 @@
+//! Which processes a job goes on with.
+
+use super::Mode;
+use super::model::Model;
+
+/// What is known of a process that could be in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Performance {
+    /// Which one.
+    pub rank: u16,
+    /// What it takes.
+    pub model: Model,
+    /// It is degraded.
+    pub degraded: bool,
+}
+
+/// A group that the job could go on with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Ranks, ascending.
+    pub members: Vec<u16>,
+    /// What becomes of the others' data; `None`: there are no others.
+    pub mode: Option<Mode>,
+    /// What a step would take, in seconds: until the slowest has computed, and the all-reduce after it.
+    pub seconds: f64,
+    /// It may be chosen: all processes that are well are in, and the mode is the one that θ says.
+    pub eligible: bool,
+}
+
+/// What can be chosen from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice<'a> {
+    /// All processes that could be in.
+    pub processes: &'a [Performance],
+    /// Samples that each has in a step when all are in.
+    pub share: f64,
+    /// What the all-reduce takes once the last one has come, in seconds.
+    pub communication: f64,
+    /// θ.
+    pub theta: f64,
+}
+
+/// What becomes of the data of those that are left out: with `degraded` of `all` processes degraded, r = degraded / all,
+/// they are detached if r ≤ θ.
+pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
+    // Not r itself: 1 of 8 is to be at 0.125 what it is said to be, and 3 of 10 at 0.3.
+    let within = degraded as f64 <= theta * all as f64 * (1.0 + f64::EPSILON);
+    if within { Mode::Detach } else { Mode::Shrink }
+}
+
+/// The groups to choose from: for each size the fastest, those that are well before those that are degraded, with what a
+/// step would take in either mode. The larger ones first; the first is everyone. Empty without processes.
+pub fn candidates(choice: &Choice<'_>) -> Vec<Candidate> {
+    let Choice { share, communication, theta, .. } = *choice;
+    let mut sorted = choice.processes.to_vec();
+    let speed = |one: &Performance| one.model.at(share);
+    sorted.sort_by(|a, b| {
+        a.degraded.cmp(&b.degraded).then(speed(a).total_cmp(&speed(b))).then(a.rank.cmp(&b.rank))
+    });
+    let all = sorted.len();
+    let degraded = sorted.iter().filter(|one| one.degraded).count();
+    let right_mode = mode(degraded, all, theta);
+    let candidate = |size: usize, mode: Option<Mode>| {
+        let group = &sorted[..size];
+        let samples = match mode {
+            Some(Mode::Shrink) => share * all as f64 / size as f64,
+            Some(Mode::Detach) | None => share,
+        };
+        let slowest = group.iter().map(|one| one.model.at(samples)).fold(0.0, f64::max);
+        let mut members: Vec<u16> = group.iter().map(|one| one.rank).collect();
+        members.sort_unstable();
+        let eligible = size + degraded >= all && mode.is_none_or(|mode| mode == right_mode);
+        Candidate { members, mode, seconds: slowest + communication, eligible }
+    };
+    let everyone = (all > 0).then(|| candidate(all, None));
+    let smaller = (1..all).rev();
+    let others =
+        smaller.flat_map(|size| [Mode::Detach, Mode::Shrink].map(|mode| candidate(size, Some(mode))));
+    everyone.into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn processes(times: &[f64]) -> Vec<Performance> {
+        let one = |(rank, seconds): (usize, &f64)| Performance {
+            rank: rank as u16,
+            model: Model { alpha: 0.0, beta: seconds / 16.0 },
+            degraded: *seconds > 1.5,
+        };
+        times.iter().enumerate().map(one).collect()
+    }
+
+    fn best(times: &[f64], theta: f64) -> Candidate {
+        let processes = processes(times);
+        let choice = Choice { processes: &processes, share: 16.0, communication: 0.0, theta };
+        let eligible = candidates(&choice).into_iter().filter(|one| one.eligible);
+        eligible.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap()
+    }
+
+    #[test]
+    fn one_of_eight_that_is_slow_is_detached_or_its_data_are_shared() {
+        let times = [1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 1.0];
+        let detach = best(&times, 0.125);
+        assert_eq!((detach.mode, detach.seconds), (Some(Mode::Detach), 1.0));
+        assert_eq!(detach.members, [0, 1, 2, 4, 5, 6, 7]);
+        let shrink = best(&times, 0.124);
+        assert_eq!((shrink.mode, shrink.members.len()), (Some(Mode::Shrink), 7));
+        assert!((shrink.seconds - 8.0 / 7.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn four_of_eight_take_twice_as_long() {
+        let four = best(&[4.0, 1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0], 0.1);
+        assert_eq!((four.mode, &*four.members), (Some(Mode::Shrink), &[1, 3, 5, 7][..]));
+        assert!((four.seconds - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_that_is_hardly_slow_is_worth_keeping_beside_one_that_is_very_slow() {
+        // With everyone but the slowest, each has 8/7 of its samples; with six, 8/6.
+        let kept = best(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.6, 40.0], 0.1);
+        assert_eq!(kept.members, [0, 1, 2, 3, 4, 5], "1.33 is less than 1.6 · 8 / 7");
+        let times = [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.51, 40.0];
+        assert_eq!(best(&times, 0.1).members.len(), 7);
+    }
+
+    #[test]
+    fn the_mode_flips_exactly_at_theta() {
+        for all in 1..=64usize {
+            for degraded in 0..=all {
+                let ratio = degraded as f64 / all as f64;
+                assert_eq!(mode(degraded, all, ratio), Mode::Detach, "{degraded} of {all}");
+                assert_eq!(mode(degraded, all, ratio - 1e-9), Mode::Shrink, "{degraded} of {all}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_well_is_in_and_a_larger_group_never_shrinks_worse_than_its_slowest(
+            times in proptest::collection::vec(0.1..10.0f64, 1..20), theta in 0.0..1.0f64,
+        ) {
+            let processes = processes(&times);
+            let choice = Choice { processes: &processes, share: 16.0, communication: 0.5, theta };
+            let candidates = candidates(&choice);
+            prop_assert_eq!(candidates.len(), 2 * times.len() - 1);
+            prop_assert!(candidates[0].eligible && candidates[0].mode.is_none());
+            for candidate in &candidates {
+                let well = processes.iter().filter(|one| !one.degraded);
+                let keeps_all = well.clone().all(|one| candidate.members.contains(&one.rank));
+                prop_assert!(!candidate.eligible || keeps_all);
+                prop_assert!(candidate.members.is_sorted());
+                let samples = match candidate.mode {
+                    Some(Mode::Shrink) => 16.0 * times.len() as f64 / candidate.members.len() as f64,
+                    _ => 16.0,
+                };
+                let slowest = candidate.members.iter().map(|rank| times[usize::from(*rank)]).fold(0.0, f64::max);
+                prop_assert!((candidate.seconds - 0.5 - slowest / 16.0 * samples).abs() < 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/// How many times the median a process takes that is degraded.
+pub const DEGRADED_ABOVE: f64 = 1.5;
+/// How many times the median a process takes at most that is well again.
+pub const WELL_BELOW: f64 = 1.2;
+/// For how many steps, one after the other, it has to.
+pub const STEADY_STEPS: u32 = 5;
+
+/// How a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// As fast as most.
+    #[default]
+    Well,
+    /// Much slower than most.
+    Degraded,
+}
+
+/// Finds out how a process is, from what it takes beside the median.
+///
+/// ```text
+/// Well --above 1.5 for 5 steps--> Degraded --below 1.2 for 5 steps--> Well
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Detector {
+    condition: Condition,
+    /// Steps, one after the other, that spoke for the other condition.
+    streak: u32,
+    /// Steps in this condition.
+    steps: u64,
+}
+
+impl Detector {
+    /// The process has made a step; smoothed, it takes `ratio` times the median. Whether its condition is another one
+    /// now.
+    pub fn note(&mut self, ratio: f64) -> bool {
+        let (against, other) = match self.condition {
+            Condition::Well => (ratio > DEGRADED_ABOVE, Condition::Degraded),
+            Condition::Degraded => (ratio < WELL_BELOW, Condition::Well),
+        };
+        self.steps += 1;
+        self.streak = if against { self.streak + 1 } else { 0 };
+        let changes = self.streak >= STEADY_STEPS;
+        if changes {
+            *self = Self { condition: other, streak: 0, steps: 0 };
+        }
+        changes
+    }
+
+    /// How the process is.
+    pub fn condition(&self) -> Condition {
+        self.condition
+    }
+
+    /// Steps that it has made since it is so.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Marks the steps after which the condition was another one: "D" degraded, "W" well, "." the same.
+    fn trace(ratios: &[f64]) -> String {
+        let mut detector = Detector::default();
+        let mark = |ratio: &f64| match (detector.note(*ratio), detector.condition()) {
+            (false, _) => '.',
+            (true, Condition::Degraded) => 'D',
+            (true, Condition::Well) => 'W',
+        };
+        ratios.iter().map(mark).collect()
+    }
+
+    #[test]
+    fn it_takes_five_steps_either_way_and_one_that_disagrees_starts_anew() {
+        assert_eq!(trace(&[4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), "....D.....W.");
+        assert_eq!(trace(&[4.0, 4.0, 4.0, 4.0, 1.5, 4.0, 4.0, 4.0, 4.0, 4.0]), ".........D");
+    }
+
+    #[test]
+    fn between_the_limits_everything_stays_as_it_is() {
+        assert_eq!(trace(&[1.4; 20]), ".".repeat(20));
+        assert_eq!(trace(&[[2.0; 5], [1.3; 5], [1.2; 5], [1.19; 5]].concat()), "....D..............W");
+    }
+
+    #[test]
+    fn a_ratio_that_is_none_says_nothing_against() {
+        assert_eq!(trace(&[f64::NAN; 8]), "........");
+    }
+}

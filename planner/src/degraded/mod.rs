@@ -1,0 +1,50 @@
+//! Processes that have become slow: what they take, who they are, and whether a job is better off without them.
+//!
+//! Pure functions and state machines. [`Team`] takes the steps that the processes of one job have made, and says by
+//! [`Team::decide`] what is to be done:
+//!
+//! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]), as fitted to what it took.
+//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps, and
+//!    well again once it has stayed below [`WELL_BELOW`] times for as many ([`Condition`]).
+//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others go on with their own data. r > θ:
+//!    *shrink*, the others take over the data of those that are left out ([`Mode`]).
+//! 4. Of the groups that keep all processes that are well, that one is chosen whose step takes the least time
+//!    ([`Candidate`]), if it takes at most [`WORTH_IT`] of what a step takes today.
+//! 5. A process that is well again comes back.
+
+mod choice;
+mod detector;
+mod model;
+mod profile;
+mod team;
+
+pub use choice::{Candidate, Choice, Performance, candidates, mode};
+pub use detector::{Condition, DEGRADED_ABOVE, Detector, STEADY_STEPS, WELL_BELOW};
+pub use model::Model;
+pub use profile::{Profile, Step};
+pub use team::{Decision, Member as TeamMember, Team, Verdict};
+
+use std::fmt;
+
+/// What of today's time a step may take at most in another group, to be worth a change: a change is a pause, and what is
+/// hardly better now may be worse in a minute.
+pub const WORTH_IT: f64 = 0.9;
+
+/// What becomes of the data of processes that are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Nobody processes them.
+    Detach,
+    /// The others do.
+    Shrink,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Detach => "detach",
+            Self::Shrink => "shrink",
+        })
+    }
+}

@@ -1,0 +1,100 @@
+/// What a process takes for a step: α + β · b for b samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Model {
+    /// Seconds that every step takes.
+    pub alpha: f64,
+    /// Seconds for each sample.
+    pub beta: f64,
+}
+
+/// A time that was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub(super) samples: f64,
+    pub(super) seconds: f64,
+    /// How much it counts.
+    pub(super) weight: f64,
+}
+
+/// Batches have to differ by so much of their mean that their times say something of α: below it they say more of the
+/// times' noise.
+const LEAST_SPREAD: f64 = 0.1;
+
+impl Model {
+    /// Seconds for a step of so many samples.
+    pub fn at(self, samples: f64) -> f64 {
+        self.alpha + self.beta * samples
+    }
+
+    /// A process all of whose time is spent on samples, as far as is known.
+    fn proportional(samples: f64, seconds: f64) -> Self {
+        Self { alpha: 0.0, beta: seconds / samples }
+    }
+
+    /// The line through some points, by least squares; where they are of one size, or of nearly one, α = 0. `None`
+    /// without points; all have more than 0 samples.
+    ///
+    /// A line that no process has (α or β below 0) says that something else than the size has changed from one point to
+    /// the next: then the first one counts alone.
+    pub(super) fn fit(points: &[Point]) -> Option<Self> {
+        let first = points.first()?;
+        let sum = |of: fn(&Point) -> f64| points.iter().map(|point| point.weight * of(point)).sum::<f64>();
+        let all = sum(|_| 1.0);
+        let (samples, seconds) = (sum(|point| point.samples) / all, sum(|point| point.seconds) / all);
+        let sizes = || points.iter().map(|point| point.samples);
+        let spread = sizes().fold(f64::MIN, f64::max) - sizes().fold(f64::MAX, f64::min);
+        if spread < LEAST_SPREAD * samples {
+            return Some(Self::proportional(samples, seconds));
+        }
+        let beta = (sum(|point| point.samples * point.seconds) / all - samples * seconds)
+            / (sum(|point| point.samples * point.samples) / all - samples * samples);
+        let line = Self { alpha: seconds - beta * samples, beta };
+        let possible = line.alpha >= 0.0 && line.beta >= 0.0;
+        Some(if possible { line } else { Self::proportional(first.samples, first.seconds) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn point(samples: f64, seconds: f64) -> Point {
+        Point { samples, seconds, weight: 1.0 }
+    }
+
+    #[test]
+    fn with_one_size_all_of_the_time_is_the_samples() {
+        let model = Model::fit(&[point(16.0, 0.4)]).unwrap();
+        assert_eq!(model, Model { alpha: 0.0, beta: 0.025 });
+        // 18 and 19 samples differ by less than their times do by chance.
+        let nearly = Model::fit(&[point(18.0, 0.5), point(19.0, 0.4)]).unwrap();
+        assert_eq!(nearly.alpha, 0.0);
+        assert_eq!(Model::fit(&[]), None);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_is_not_believed() {
+        let slower_with_less = [point(20.0, 0.2), point(10.0, 0.8)];
+        assert_eq!(Model::fit(&slower_with_less), Some(Model { alpha: 0.0, beta: 0.01 }));
+        let below_nothing = [point(20.0, 0.9), point(10.0, 0.1)];
+        assert_eq!(Model::fit(&below_nothing), Some(Model { alpha: 0.0, beta: 0.045 }));
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_found_again(
+            alpha in 0.0..1.0f64, beta in 1e-4..0.1f64, sizes in (1u32..200, 1u32..200), weights in (0.1..1.0f64, 0.1..1.0f64),
+        ) {
+            let (small, large) = (f64::from(sizes.0), f64::from(sizes.0 + sizes.1));
+            let truth = Model { alpha, beta };
+            let point = |samples, weight| Point { samples, seconds: truth.at(samples), weight };
+            let found = Model::fit(&[point(small, weights.0), point(large, weights.1)]).unwrap();
+            if large - small > 0.2 * large {
+                prop_assert!((found.at(57.0) - truth.at(57.0)).abs() < 1e-6 * truth.at(57.0), "{found:?}");
+            }
+            prop_assert!(found.alpha >= 0.0 && found.beta >= 0.0);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What one process takes, as it was measured step by step.
+
+use super::model::{Model, Point};
+
+/// One step of training, as a process's agent has measured it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// How many samples it was over.
+    pub samples: u32,
+    /// What the process itself worked, in seconds.
+    pub compute: f64,
+    /// What its all-reduces took, in seconds; `None` where they gave no result.
+    pub reduce: Option<f64>,
+}
+
+/// How much a new time counts beside those before it.
+const SMOOTHING: f64 = 0.3;
+/// A time counts as at most so many times what was expected, and as at least as small a part of it: a single hiccup makes
+/// nobody slow.
+const CLIP: f64 = 2.0;
+/// Sizes of batches that are remembered.
+const SIZES: usize = 4;
+/// How much less the time of a size counts with each step that has not been of it.
+const FADING: f64 = 0.97;
+
+/// What a process takes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Profile {
+    /// The size of the last step first.
+    sizes: Vec<Point>,
+    /// Smoothed seconds of a step's all-reduces.
+    reduce: Option<f64>,
+    steps: u64,
+}
+
+impl Profile {
+    /// The process has made a step. One without samples, or without a time, says nothing.
+    pub fn note(&mut self, step: &Step) {
+        if step.samples == 0 || !step.compute.is_finite() || step.compute <= 0.0 {
+            return;
+        }
+        self.steps += 1;
+        self.note_compute(f64::from(step.samples), step.compute);
+        if let Some(reduce) = step.reduce.filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
+            self.reduce = Some(self.reduce.map_or(reduce, |before| smooth(before, reduce)));
+        }
+    }
+
+    fn note_compute(&mut self, samples: f64, seconds: f64) {
+        let expected = self.model().map(|model| model.at(samples));
+        self.sizes.iter_mut().for_each(|size| size.weight *= FADING);
+        match self.sizes.iter().position(|size| size.samples == samples) {
+            Some(place) => {
+                let mut size = self.sizes.remove(place);
+                let now = smooth(size.seconds, clip(seconds, size.seconds));
+                // A processor that gets slow gets slow for all sizes.
+                let change = now / size.seconds;
+                self.sizes.iter_mut().for_each(|other| other.seconds *= change);
+                (size.seconds, size.weight) = (now, 1.0);
+                self.sizes.insert(0, size);
+            }
+            None => {
+                let seconds = expected.map_or(seconds, |expected| clip(seconds, expected));
+                self.sizes.insert(0, Point { samples, seconds, weight: 1.0 });
+                self.sizes.truncate(SIZES);
+            }
+        }
+    }
+
+    /// Steps that have said something.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// What it takes for a step; `None`: nothing is known yet.
+    pub fn model(&self) -> Option<Model> {
+        Model::fit(&self.sizes)
+    }
+
+    /// Samples of its last step, and the smoothed seconds that a step of that size takes.
+    pub fn last(&self) -> Option<(f64, f64)> {
+        self.sizes.first().map(|size| (size.samples, size.seconds))
+    }
+
+    /// Smoothed seconds of a step's all-reduces; `None`: none has given a result yet.
+    pub fn reduce(&self) -> Option<f64> {
+        self.reduce
+    }
+}
+
+fn smooth(before: f64, now: f64) -> f64 {
+    before + SMOOTHING * (now - before)
+}
+
+fn clip(seconds: f64, expected: f64) -> f64 {
+    seconds.clamp(expected / CLIP, expected * CLIP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(samples: u32, compute: f64) -> Step {
+        Step { samples, compute, reduce: None }
+    }
+
+    /// A profile of these steps of 16 samples.
+    fn of(times: impl IntoIterator<Item = f64>) -> Profile {
+        let mut profile = Profile::default();
+        times.into_iter().for_each(|seconds| profile.note(&step(16, seconds)));
+        profile
+    }
+
+    fn expected(profile: &Profile, samples: f64) -> f64 {
+        profile.model().unwrap().at(samples)
+    }
+
+    #[test]
+    fn a_hiccup_is_not_a_change_and_what_stays_is() {
+        let hiccup = of([0.1, 0.1, 0.1, 5.0]);
+        assert!(expected(&hiccup, 16.0) < 0.14, "{hiccup:?}");
+        let slow = of([0.1; 10].into_iter().chain([0.4; 12]));
+        assert!((expected(&slow, 16.0) - 0.4).abs() < 0.04, "{slow:?}");
+        let well_again = of([0.4; 10].into_iter().chain([0.1; 12]));
+        assert!((expected(&well_again, 16.0) - 0.1).abs() < 0.01, "{well_again:?}");
+    }
+
+    #[test]
+    fn two_sizes_tell_what_every_step_takes() {
+        let mut profile = of([0.1 + 0.16; 8]);
+        (0..8).for_each(|_| profile.note(&step(32, 0.1 + 0.32)));
+        let model = profile.model().unwrap();
+        assert!((model.alpha - 0.1).abs() < 1e-9 && (model.beta - 0.01).abs() < 1e-9, "{model:?}");
+        // Four times as slow at one size: at the other one, too.
+        (0..30).for_each(|_| profile.note(&step(32, 4.0 * 0.42)));
+        assert!((expected(&profile, 16.0) - 4.0 * 0.26).abs() < 0.01, "{:?}", profile.model());
+    }
+
+    #[test]
+    fn what_says_nothing_changes_nothing() {
+        let mut profile = of([0.1]);
+        for bad in [step(0, 1.0), step(16, 0.0), step(16, f64::NAN), step(16, -1.0), step(16, f64::INFINITY)]
+        {
+            profile.note(&bad);
+        }
+        assert_eq!((profile.steps(), profile.last()), (1, Some((16.0, 0.1))));
+        assert_eq!(profile.reduce(), None);
+        profile.note(&Step { reduce: Some(0.5), ..step(16, 0.1) });
+        assert_eq!(profile.reduce(), Some(0.5));
+    }
+}

@@ -1,0 +1,242 @@
+//! The processes of one job, and what is to be done about those that are slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::choice::{Candidate, Choice, Performance, candidates, mode};
+use super::detector::{Condition, Detector, STEADY_STEPS};
+use super::profile::{Profile, Step};
+use super::{Mode, WORTH_IT};
+
+/// What the processes of one job have done, and who of them is in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Team {
+    processes: BTreeMap<u16, Process>,
+    active: BTreeSet<u16>,
+    detached: BTreeSet<u16>,
+    /// What becomes of the detached ones' data.
+    mode: Option<Mode>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Process {
+    profile: Profile,
+    detector: Detector,
+}
+
+/// What is known of one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Member<'a> {
+    /// Which one.
+    pub rank: u16,
+    /// It is in the job; else it is detached.
+    pub is_active: bool,
+    /// What it takes.
+    pub profile: &'a Profile,
+    /// Since when it is how it is.
+    pub detector: &'a Detector,
+    /// How many times the median it takes for its share; `None`: not known yet.
+    pub ratio: Option<f64>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Nothing: these have not made enough steps yet.
+    Unmeasured(Vec<u16>),
+    /// Nothing: nobody who is in is degraded.
+    AllWell,
+    /// Nothing: the best candidate is not worth a change, or is what the job does already.
+    NoGain,
+    /// These are well again, and come back.
+    Return(Vec<u16>),
+    /// The best candidate is to be the job's group.
+    Change,
+}
+
+/// What is to be done about a team, and from what that follows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What is to be done.
+    pub verdict: Verdict,
+    /// Degraded processes, among all that could be in.
+    pub degraded: usize,
+    /// All processes that could be in: those that are, and those that are detached.
+    pub all: usize,
+    /// What θ says is to become of the data of those that are left out.
+    pub mode: Mode,
+    /// Samples that each process has in a step when all are in.
+    pub share: f64,
+    /// What an all-reduce takes once the last member has come, in seconds.
+    pub communication: f64,
+    /// What a step takes in the present group, in seconds.
+    pub today: f64,
+    /// All groups; empty while too little is known.
+    pub candidates: Vec<Candidate>,
+    /// The one among them that takes the least time of those that may be chosen.
+    pub best: Option<usize>,
+}
+
+impl Team {
+    /// Who is in from now on, who is detached, and what becomes of these ones' data. What is known of others is
+    /// forgotten.
+    pub fn arrange(
+        &mut self,
+        active: impl IntoIterator<Item = u16>,
+        detached: impl IntoIterator<Item = u16>,
+        mode: Option<Mode>,
+    ) {
+        self.active = active.into_iter().collect();
+        self.detached = detached.into_iter().collect();
+        self.mode = mode;
+        let (active, detached) = (&self.active, &self.detached);
+        self.processes.retain(|rank, _| active.contains(rank) || detached.contains(rank));
+    }
+
+    /// Another process has taken the place of one: what is known of that one says nothing of it.
+    pub fn forget(&mut self, rank: u16) {
+        self.processes.remove(&rank);
+        self.detached.remove(&rank);
+    }
+
+    /// A process has made a step. Whether its condition is another one now. Steps of those who are neither in nor
+    /// detached say nothing.
+    pub fn note(&mut self, rank: u16, step: &Step) -> bool {
+        if !self.active.contains(&rank) && !self.detached.contains(&rank) {
+            return false;
+        }
+        self.processes.entry(rank).or_default().profile.note(step);
+        let Some(ratio) = self.ratio(rank) else { return false };
+        self.processes.get_mut(&rank).is_some_and(|process| process.detector.note(ratio))
+    }
+
+    /// What is known of all, by rank.
+    pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
+        self.processes.iter().map(|(rank, Process { profile, detector })| Member {
+            rank: *rank,
+            is_active: self.active.contains(rank),
+            profile,
+            detector,
+            ratio: self.ratio(*rank),
+        })
+    }
+
+    /// Who is detached.
+    pub fn detached(&self) -> impl Iterator<Item = u16> + '_ {
+        self.detached.iter().copied()
+    }
+
+    /// What becomes of the data of those who are detached; `None`: nobody is.
+    pub fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    /// What is to be done, with this θ.
+    pub fn decide(&self, theta: f64) -> Decision {
+        let processes = self.performances();
+        let degraded = processes.iter().filter(|one| one.degraded).count();
+        let all = processes.len();
+        let (share, communication) = (self.share().unwrap_or(0.0), self.communication().unwrap_or(0.0));
+        let mut decision = Decision {
+            verdict: Verdict::AllWell,
+            degraded,
+            all,
+            mode: mode(degraded, all, theta),
+            share,
+            communication,
+            today: self.today(&processes, share, communication),
+            candidates: Vec::new(),
+            best: None,
+        };
+        let unmeasured: Vec<u16> =
+            self.active.iter().copied().filter(|rank| !self.is_measured(*rank)).collect();
+        if !unmeasured.is_empty() {
+            decision.verdict = Verdict::Unmeasured(unmeasured);
+            return decision;
+        }
+        decision.candidates = candidates(&Choice { processes: &processes, share, communication, theta });
+        let eligible = decision.candidates.iter().enumerate().filter(|(_, one)| one.eligible);
+        // Of equals the largest, which comes first.
+        decision.best =
+            eligible.min_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds)).map(|(place, _)| place);
+        decision.verdict = self.verdict(&processes, &decision);
+        decision
+    }
+
+    fn verdict(&self, processes: &[Performance], decision: &Decision) -> Verdict {
+        let well: Vec<u16> = processes
+            .iter()
+            .filter(|one| !one.degraded && self.detached.contains(&one.rank))
+            .map(|one| one.rank)
+            .collect();
+        if !well.is_empty() {
+            return Verdict::Return(well);
+        }
+        if !processes.iter().any(|one| one.degraded && self.active.contains(&one.rank)) {
+            return Verdict::AllWell;
+        }
+        let best = decision.best.map(|place| &decision.candidates[place]);
+        match best {
+            Some(best) if best.mode.is_some() && best.seconds <= WORTH_IT * decision.today => Verdict::Change,
+            _ => Verdict::NoGain,
+        }
+    }
+
+    fn is_measured(&self, rank: u16) -> bool {
+        self.processes.get(&rank).is_some_and(|process| process.profile.steps() >= u64::from(STEADY_STEPS))
+    }
+
+    fn performances(&self) -> Vec<Performance> {
+        let one = |(rank, process): (&u16, &Process)| {
+            Some(Performance {
+                rank: *rank,
+                model: process.profile.model()?,
+                degraded: process.detector.condition() == Condition::Degraded,
+            })
+        };
+        self.processes.iter().filter_map(one).collect()
+    }
+
+    /// Samples that each process has in a step when all are in: those of a step, shared by all whose data are used.
+    fn share(&self) -> Option<f64> {
+        let last = |rank: &u16| self.processes.get(rank)?.profile.last().map(|(samples, _)| samples);
+        let samples: Vec<f64> = self.active.iter().filter_map(last).collect();
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let shares = match self.mode {
+            Some(Mode::Shrink) => self.active.len() + self.detached.len(),
+            Some(Mode::Detach) | None => self.active.len(),
+        };
+        (!samples.is_empty()).then(|| mean * self.active.len() as f64 / shares as f64)
+    }
+
+    /// Everybody's all-reduce ends at the same time, and begins when he comes: the last one's takes as long as it takes
+    /// by itself.
+    fn communication(&self) -> Option<f64> {
+        let reduce = |rank: &u16| self.processes.get(rank)?.profile.reduce();
+        self.active.iter().filter_map(reduce).min_by(f64::total_cmp)
+    }
+
+    fn today(&self, processes: &[Performance], share: f64, communication: f64) -> f64 {
+        let (active, all) = (self.active.len(), self.active.len() + self.detached.len());
+        let samples = match self.mode {
+            Some(Mode::Shrink) => share * all as f64 / active.max(1) as f64,
+            Some(Mode::Detach) | None => share,
+        };
+        let active = processes.iter().filter(|one| self.active.contains(&one.rank));
+        active.map(|one| one.model.at(samples)).fold(0.0, f64::max) + communication
+    }
+
+    /// What a process takes for its share, beside the median of those who are in: of an even number the faster one in the
+    /// middle, so that it shows when half of them are slow.
+    fn ratio(&self, rank: u16) -> Option<f64> {
+        let share = self.share()?;
+        let time = |rank: &u16| Some(self.processes.get(rank)?.profile.model()?.at(share));
+        let mut times: Vec<f64> = self.active.iter().filter_map(time).collect();
+        // Alone nobody is slower than others.
+        if times.len() * 2 < self.active.len() || (times.len() < 2 && self.detached.is_empty()) {
+            return None;
+        }
+        times.sort_by(f64::total_cmp);
+        let median = times.get((times.len().checked_sub(1)?) / 2)?;
+        Some(time(&rank)? / median)
+    }
+}
