@@ -30,6 +30,11 @@ pub struct JobConfig {
     pub ranks: Vec<Rank>,
     /// Those of them that were not in the generation before, ascending; none in the first generation.
     pub joined: Vec<Rank>,
+    /// The members synchronise before they reduce again, also where nobody has joined: whose data they process has
+    /// changed.
+    pub regroup: bool,
+    /// Ranks that are not in and whose data the members process: ascending.
+    pub adopted: Vec<Rank>,
     /// The member's own addresses: unicast.
     pub own: Endpoint,
     /// Where gradients go: unicast.

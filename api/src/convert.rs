@@ -22,6 +22,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         }
         let ranks = ranks(&message.ranks, "ranks")?;
         let joined = joined(&message.joined, &ranks)?;
+        let adopted = adopted(&message.adopted, &ranks)?;
         let role = role(message.role, message.take_over, &ranks, message.window)?;
         if message.generation == 0 {
             return Err(ConfigError::Missing { field: "generation" });
@@ -39,6 +40,8 @@ impl TryFrom<v1::JobConfig> for JobConfig {
                 .ok_or_else(|| out_of_range("downlink", message.downlink.cast_unsigned(), "unknown"))?,
             ranks,
             joined,
+            regroup: message.regroup,
+            adopted,
             own: host(message.own.as_ref(), "own")?,
             server: host(message.server.as_ref(), "server")?,
             multicast: group(message.multicast.as_ref(), "multicast")?,
@@ -77,6 +80,8 @@ impl From<&JobConfig> for v1::JobConfig {
             begun: config.begun,
             joined: numbers(&config.joined),
             take_over,
+            regroup: config.regroup,
+            adopted: numbers(&config.adopted),
         }
     }
 }
@@ -290,6 +295,17 @@ fn joined(numbers: &[u32], ranks: &[Rank]) -> Result<Vec<Rank>, ConfigError> {
             problem: format!("rank {rank} is not one of the job's"),
         }),
         None => Ok(joined),
+    }
+}
+
+fn adopted(numbers: &[u32], ranks: &[Rank]) -> Result<Vec<Rank>, ConfigError> {
+    let adopted = ascending(numbers, "adopted")?;
+    match adopted.iter().find(|rank| ranks.binary_search(rank).is_ok()) {
+        Some(rank) => Err(ConfigError::Inconsistent {
+            field: "adopted",
+            problem: format!("rank {rank} is one of the job's, and has its data itself"),
+        }),
+        None => Ok(adopted),
     }
 }
 

@@ -82,7 +82,12 @@ fn config() -> impl Strategy<Value = JobConfig> {
         let ranks: Vec<u16> = ranks.into_iter().collect();
         let role = prop_oneof![worker(ranks.clone()).boxed(), server(ranks.clone()).boxed()];
         let joined = proptest::sample::subsequence(ranks.clone(), 0..=ranks.len());
-        let numbers = (1..=u16::MAX, (1..=u32::MAX, any::<u64>(), joined), any::<u32>(), any::<bool>());
+        let adopted = (0..u16::MAX).prop_filter("not one of them", {
+            let ranks = ranks.clone();
+            move |rank| !ranks.contains(rank)
+        });
+        let change = (joined, any::<bool>(), vec(adopted, 0..=1));
+        let numbers = (1..=u16::MAX, (1..=u32::MAX, any::<u64>(), change), any::<u32>(), any::<bool>());
         ("[a-z]{0,9}", numbers, host(), host(), group(), role).prop_map(
             move |(name, (job, version, seq, multicast_down), own, server, multicast, role)| JobConfig {
                 name,
@@ -90,7 +95,9 @@ fn config() -> impl Strategy<Value = JobConfig> {
                 window: WINDOW,
                 generation: version.0,
                 begun: version.1,
-                joined: version.2.into_iter().map(Rank::new).collect(),
+                joined: version.2.0.into_iter().map(Rank::new).collect(),
+                regroup: version.2.1,
+                adopted: version.2.2.into_iter().map(Rank::new).collect(),
                 start_seq: Seq(seq),
                 downlink: if multicast_down { Downlink::Multicast } else { Downlink::Unicast },
                 ranks: ranks.iter().copied().map(Rank::new).collect(),
@@ -169,6 +176,8 @@ fn sample() -> v1::JobConfig {
         begun: 0,
         joined: vec![],
         take_over: None,
+        regroup: true,
+        adopted: vec![2, 5],
     }
 }
 
@@ -195,6 +204,8 @@ fn each_broken_promise_is_named() {
         (|c| c.role = None, "role is missing"),
         (|c| c.generation = 0, "generation is missing"),
         (|c| c.joined = vec![2], "joined: rank 2 is not one of the job's"),
+        (|c| c.adopted = vec![1, 2], "adopted: rank 1 is one of the job's, and has its data itself"),
+        (|c| c.adopted = vec![5, 2], "adopted: must ascend, but 5 comes before 2"),
     ];
     for (break_it, expected) in cases {
         let mut config = sample();

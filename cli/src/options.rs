@@ -42,6 +42,14 @@ pub fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a share of a whole.
+pub fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share from 0 to 1 is needed".to_owned()),
+    }
+}
+
 /// Parses a gradient's size.
 pub fn size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tributary_codec::{EncodeError, LanesError};
 
-use crate::regroup::Regroup;
+use crate::regroup::{Detached, Regroup};
 
 /// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
@@ -35,12 +35,19 @@ pub enum ClientError {
     /// The job was ended before this process could take part.
     #[error("the job has ended")]
     JobEnded,
-    /// Nothing was reduced, and the elements are untouched: members have joined, and all of them have to synchronise
-    /// first. Only in a job whose processes were all [elastic](crate::JoinOptions::elastic) when they joined it.
+    /// Nothing was reduced, and the elements are untouched: members have joined, or whose data they process has changed,
+    /// and all of them have to synchronise first. Only in a job whose processes were all
+    /// [elastic](crate::JoinOptions::elastic) when they joined it.
     #[error(
-        "ranks {:?} have joined the job: every process has to synchronise its parameters before it reduces again", .0.joined
+        "ranks {:?} have joined the job, whose members are {:?} and process the data of {:?}: every process has to \
+         synchronise its parameters before it reduces again",
+        .0.joined, .0.ranks, .0.shards
     )]
     Regroup(Regroup),
+    /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now. Only in a job
+    /// that was created so that it does something about processes that get slow, and as [`Regroup`](Self::Regroup).
+    #[error("the job goes on without this process until it is as fast as the others again: {}", .0.reason)]
+    Detached(Detached),
     /// The agent says what this version does not understand.
     #[error("the agent's answer makes no sense ({0}): do both have the same version?")]
     BadAnswer(&'static str),

@@ -25,6 +25,7 @@ pub struct Job {
     options: JoinOptions,
     rank: u32,
     ranks: Vec<u32>,
+    shards: Vec<u32>,
     generation: u32,
     pub(crate) regroup: Option<Regroup>,
     host: String,
@@ -44,12 +45,22 @@ pub struct Operation<'a> {
     /// How long it may take until it fails; `None`: as the [`JoinOptions`](crate::JoinOptions) say, or as long as the job
     /// lives. Best the same on all members: one that gives up contributes nothing to what is left of the operation.
     pub deadline: Option<Duration>,
+    /// Another all-reduce of the same step of training follows. What a step takes is measured, and its samples are the
+    /// weight of its last all-reduce: a job that does something about processes that get slow goes by that.
+    pub step_goes_on: bool,
 }
 
 impl Operation<'_> {
     /// The sum of all elements of the segment.
     pub fn whole<T: Element>() -> Self {
-        Self { name: "unnamed", element_type: T::TYPE, elements: None, weight: 1, deadline: None }
+        Self {
+            name: "unnamed",
+            element_type: T::TYPE,
+            elements: None,
+            weight: 1,
+            deadline: None,
+            step_goes_on: false,
+        }
     }
 }
 
@@ -84,13 +95,13 @@ impl Job {
         options: JoinOptions,
         started: v1::Started,
     ) -> Result<Self, ClientError> {
-        let v1::Started { session, rank, ranks, host, generation, regroup, .. } = started;
+        let v1::Started { session, rank, ranks, host, generation, regroup, shards, .. } = started;
         if !ranks.contains(&rank) {
             return Err(ClientError::BadAnswer("its own rank is not among the job's"));
         }
         let session = Session { client, id: session };
         let regroup = regroup.map(Regroup::from);
-        Ok(Self { session, events, options, rank, ranks, generation, regroup, host })
+        Ok(Self { session, events, options, rank, ranks, shards, generation, regroup, host })
     }
 
     /// This member's rank.
@@ -101,6 +112,11 @@ impl Job {
     /// Ranks of all members, ascending: as of the end of the last all-reduce, or of the start.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
+    }
+
+    /// Ranks whose data the members process, ascending: as of the start, or of the last [`Regroup`].
+    pub fn shards(&self) -> &[u32] {
+        &self.shards
     }
 
     /// Which version of the job's structure that is: they count up from 1, by one for each time that a member goes or
@@ -135,8 +151,9 @@ impl Job {
     ///
     /// # Errors
     /// [`ClientError::Refused`], when the contributions have no sum, the job is over or goes on without this host, or the
-    /// deadline has passed. [`ClientError::Regroup`], once for each time that others have joined. A call that is broken
-    /// off (its future dropped) leaves the segment unusable.
+    /// deadline has passed. [`ClientError::Regroup`], once for each time that others have joined or that it has changed whose
+    /// data are processed. [`ClientError::Detached`], as long as the job goes on without this process. A call that is
+    /// broken off (its future dropped) leaves the segment unusable.
     pub async fn all_reduce(
         &mut self,
         segment: &mut Segment,
@@ -164,13 +181,18 @@ impl Job {
             name: operation.name.into(),
             deadline_milliseconds: operation.deadline.or(self.options.deadline).map_or(0, milliseconds),
             regroup_generation,
+            step_goes_on: operation.step_goes_on,
         };
         segment.lent = true;
         let answer = self.call(request).await;
-        let v1::AllReduceResponse { runs, regroup, generation, ranks } =
+        let v1::AllReduceResponse { runs, regroup, generation, ranks, detached } =
             session::answer(answer, &mut [segment])?;
+        if let Some(detached) = detached {
+            return Err(ClientError::Detached(detached.into()));
+        }
         (self.generation, self.ranks) = (generation, ranks);
         if let Some(regroup) = regroup.map(Regroup::from) {
+            self.shards.clone_from(&regroup.shards);
             self.regroup = Some(regroup.clone());
             return Err(ClientError::Regroup(regroup));
         }

@@ -29,6 +29,9 @@
 //!     match job.all_reduce(&mut gradients, Operation::whole::<f32>()).await {
 //!         Ok(_) => {} // the optimiser's step
 //!         Err(ClientError::Regroup(_)) => continue,
+//!         // Only in jobs that do something about processes that get slow: this one goes on, so that it is seen when it
+//!         // is well again.
+//!         Err(ClientError::Detached(_)) => continue,
 //!         Err(error) => return Err(error),
 //!     }
 //! }
@@ -70,7 +73,7 @@ pub use error::ClientError;
 pub use job::{Job, Operation, Run};
 pub use options::{JoinOptions, Waiting};
 pub use quantised::{Quantised, Sent};
-pub use regroup::Regroup;
+pub use regroup::{Detached, Regroup};
 pub use segment::Segment;
 pub use training::{Step, Training, TrainingOptions};
 pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};

@@ -1,4 +1,4 @@
-//! Members who join a job that is running.
+//! Members who join a job that is running, or leave it for a while.
 
 use std::ops::Range;
 
@@ -8,22 +8,47 @@ use crate::error::ClientError;
 use crate::job::{Job, Operation};
 use crate::segment::Segment;
 
-/// Members have joined: before the next all-reduce all members have to [synchronise](Job::synchronise).
+/// Members have joined, or whose data they process has changed: before the next all-reduce all members have to
+/// [synchronise](Job::synchronise). All of them are told at the same place in the order of their all-reduces, so that they
+/// can agree from there on who processes what without another word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
     /// The version of the job's structure in which they came.
     pub generation: u32,
-    /// Ranks of all members, ascending.
+    /// Ranks of all members in that version, ascending: some may be lost since.
     pub ranks: Vec<u32>,
     /// Those of them that are new.
     pub joined: Vec<u32>,
     /// The one whose parameters all of them go on with: the lowest rank that was in before.
     pub leader: u32,
+    /// Ranks whose data the members process from now on, ascending: their own, and those of processes that are
+    /// [left out](Detached) because they are slow, where the others share their data.
+    pub shards: Vec<u32>,
+}
+
+/// The job goes on without this process for now, since it is much slower than the others.
+///
+/// It stays in the job, and goes on making steps as if nothing were: what they take tells when it is well again. Until then
+/// each of its all-reduces ends with this at once. Then it is told [`Regroup`], as all others are, and is in again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// The version of the job's structure in which it is not in any more.
+    pub generation: u32,
+    /// The others process its data, too; else nobody does.
+    pub data_adopted: bool,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl From<v1::Detached> for Detached {
+    fn from(v1::Detached { generation, data_adopted, reason }: v1::Detached) -> Self {
+        Self { generation, data_adopted, reason }
+    }
 }
 
 impl From<v1::Regroup> for Regroup {
-    fn from(v1::Regroup { generation, ranks, joined, leader }: v1::Regroup) -> Self {
-        Self { generation, ranks, joined, leader }
+    fn from(v1::Regroup { generation, ranks, joined, leader, shards }: v1::Regroup) -> Self {
+        Self { generation, ranks, joined, leader, shards }
     }
 }
 
@@ -37,7 +62,7 @@ impl Job {
     /// Replaces the elements that `operation` names by the leader's, on all members alike: the same bits everywhere.
     /// That is one all-reduce, to which the leader contributes its elements and everyone else nothing; the operation's
     /// weight is not looked at. All that has to be the same on every member is best put into one segment. Without a
-    /// [`regroup`](Self::regroup) it does nothing.
+    /// [`regroup`](Self::regroup) it does nothing. Gives back what it has synchronised for: on all members the same.
     ///
     /// Should the leader be lost meanwhile, another one takes its place.
     ///
@@ -48,16 +73,20 @@ impl Job {
         &mut self,
         segment: &mut Segment,
         operation: Operation<'_>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Option<Regroup>, ClientError> {
         let place = operation.bytes_in(segment);
         // Elements that are not all inside are the agent's to refuse.
         let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
-        while let Some(Regroup { generation, leader, .. }) = self.regroup.clone() {
+        while let Some(regroup) = self.regroup.clone() {
+            let Regroup { generation, leader, .. } = regroup;
             let leads = leader == self.rank();
             put(segment, &place, if leads { Some(&own) } else { None })?;
             let operation = Operation { weight: leads.into(), ..operation.clone() };
             match self.reduce(segment, operation, generation).await {
-                Ok(_) => self.regroup = None,
+                Ok(_) => {
+                    self.regroup = None;
+                    return Ok(Some(regroup));
+                }
                 // Others have joined meanwhile, or the leader is lost.
                 Err(ClientError::Regroup(_)) => {}
                 Err(error) => {
@@ -67,7 +96,7 @@ impl Job {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -227,7 +227,19 @@ impl Book {
         let joined = target.joined.clone();
         let beginning = Beginning::OF_JOB;
         let stage = Stage::Reserved;
-        let generation = Generation { number, job, plan, joined, beginning, switches, fallbacks, stage };
+        let (regroup, detachment) = (target.regroups(), target.detachment.clone());
+        let generation = Generation {
+            number,
+            job,
+            plan,
+            joined,
+            regroup,
+            detachment,
+            beginning,
+            switches,
+            fallbacks,
+            stage,
+        };
         if let Some(job) = self.jobs.get_mut(key) {
             job.record.issued = number;
             job.record.generations.push(generation);

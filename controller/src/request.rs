@@ -8,18 +8,20 @@ use tributary_planner::{Aggregation, Downlink, JobRequest, Member};
 use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
 use tributary_topology::{NodeKey, Topology};
 
-use crate::jobs::Terms;
+use crate::jobs::{OnDegraded, Terms};
 
 /// The gradient that speed-ups are told of when the request does not say: that of a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
 /// How long a job waits for its members: time enough for a cluster's scheduler to start them, and an end for the slots
 /// of one that nobody remembers.
 const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
+/// θ where the request does not say: one of ten processes.
+const DEFAULT_THETA: f64 = 0.1;
 /// Longer than anybody means it.
 const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// What is wrong with a request.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum RequestError {
     /// The name could not be shown or typed.
     #[error("bad job name {0:?}: use 1 to {MAX_JOB_NAME} of a-z, A-Z, 0-9, '-', '_' and '.'")]
@@ -43,6 +45,12 @@ pub(crate) enum RequestError {
     /// A window that does not work.
     #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
     Window(u32),
+    /// A share that is none.
+    #[error("theta is {0}: it is a share of the processes, from 0 to 1")]
+    Theta(f64),
+    /// A job that fails when it loses a member cannot go on without one.
+    #[error("a rigid job cannot go on without degraded processes: leave one of the two out")]
+    RigidAndDegraded,
     /// The topology has no server, and the request names none.
     #[error("the topology has no server: name one")]
     NoServer,
@@ -72,12 +80,29 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
 }
 
 /// What its creator wants of the job's life.
-pub(crate) fn terms(request: &v1::CreateJobRequest) -> Terms {
+pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestError> {
     let join_deadline = match request.join_deadline_milliseconds {
         0 => DEFAULT_JOIN_DEADLINE,
         milliseconds => Duration::from_millis(milliseconds).min(LONGEST_JOIN_DEADLINE),
     };
-    Terms { rigid: request.rigid, join_deadline }
+    let on_degraded =
+        OnDegraded { auto: is_auto(request.degraded)?, theta: request.theta.unwrap_or(DEFAULT_THETA) };
+    if !(0.0..=1.0).contains(&on_degraded.theta) {
+        return Err(RequestError::Theta(on_degraded.theta));
+    }
+    if request.rigid && on_degraded.auto {
+        return Err(RequestError::RigidAndDegraded);
+    }
+    Ok(Terms { rigid: request.rigid, join_deadline, on_degraded })
+}
+
+/// Off unless it is asked for: a job's processes have to share their data anew.
+fn is_auto(value: i32) -> Result<bool, RequestError> {
+    match v1::Degraded::try_from(value) {
+        Ok(v1::Degraded::Unspecified | v1::Degraded::Off) => Ok(false),
+        Ok(v1::Degraded::Auto) => Ok(true),
+        Err(_) => Err(RequestError::Unknown { field: "degraded", value }),
+    }
 }
 
 fn check_name(name: &str) -> Result<(), RequestError> {
@@ -169,6 +194,17 @@ mod tests {
             error(v1::CreateJobRequest { aggregation: 7, ..named("a") }),
             "aggregation is 7, which this controller does not know"
         );
+        let terms = |request: v1::CreateJobRequest| terms(&request).unwrap_err().to_string();
+        assert_eq!(
+            terms(v1::CreateJobRequest { degraded: 7, ..named("a") }),
+            "degraded is 7, which this controller does not know"
+        );
+        for theta in [-0.1, 1.1, f64::NAN] {
+            let expected = format!("theta is {theta}: it is a share of the processes, from 0 to 1");
+            assert_eq!(terms(v1::CreateJobRequest { theta: Some(theta), ..named("a") }), expected);
+        }
+        let both = v1::CreateJobRequest { rigid: true, degraded: v1::Degraded::Auto.into(), ..named("a") };
+        assert!(terms(both).starts_with("a rigid job cannot go on without degraded processes"));
         for window in [3, 2 * MAX_WINDOW] {
             let expected = format!("a window of {window} slices: use a power of two, {MAX_WINDOW} at most");
             assert_eq!(error(v1::CreateJobRequest { window, ..named("a") }), expected);

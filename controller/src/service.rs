@@ -16,6 +16,7 @@ use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
 use crate::clock;
 use crate::error::SwitchError;
+use crate::explain;
 use crate::jobs::{JobError, Joining, Place, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
@@ -64,12 +65,12 @@ impl Controller for Service {
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
         let topology = &self.manager.topology();
-        let job = request::job(topology, request.get_ref())
-            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
+        let job = request::job(topology, request.get_ref()).map_err(invalid)?;
+        let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
         // In a task of its own: a caller that hangs up must not leave a job half created.
-        let terms = request::terms(&request);
         let asking = Asking { creator, waits: request.wait_for_slots };
         let created =
             tokio::spawn(async move { manager.create(&asking, &request.name, &job, terms).await }).await;
@@ -148,6 +149,17 @@ impl Controller for Service {
         let jobs =
             book.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology(), &book, job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
+    }
+
+    async fn explain_job(
+        &self,
+        request: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        let name = request.into_inner().job;
+        let book = self.manager.book();
+        let job = book.jobs.latest(&name).map_err(job_status)?;
+        let job = book.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
+        Ok(Response::new(explain::job(&self.manager.topology(), job)))
     }
 
     async fn get_counters(

@@ -9,7 +9,7 @@ use tributary_topology::{NodeKey, Topology};
 
 use crate::book::{Book, CreateError};
 use crate::forwarding::base_state;
-use crate::jobs::{JobKey, Target, Terms};
+use crate::jobs::{Detachment, JobKey, OnDegraded, Target, Terms};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
 use crate::state::SwitchState;
@@ -78,14 +78,26 @@ pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
 }
 
 /// What most jobs are created with.
-pub(crate) const TERMS: Terms = Terms { rigid: false, join_deadline: Duration::from_secs(60) };
+pub(crate) const TERMS: Terms = Terms {
+    rigid: false,
+    join_deadline: Duration::from_secs(60),
+    on_degraded: OnDegraded { auto: false, theta: 0.1 },
+};
 
 /// What lets a job's first generation, as it was planned, begin.
 pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
     let record = &book.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
     let (members, reason) = (record.request.workers.clone(), "of a test".to_owned());
-    Target { members, joined: Vec::new(), server, takes_over: false, reason }
+    Target {
+        members,
+        joined: Vec::new(),
+        detachment: Detachment::default(),
+        expected: None,
+        server,
+        takes_over: false,
+        reason,
+    }
 }
 
 /// The book of a new controller on a fabric with two spines, either of which can add up.

@@ -126,6 +126,8 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         generation: 1,
         begun: 0,
         joined: Vec::new(),
+        regroup: false,
+        adopted: Vec::new(),
         name: "shared".into(),
         job: JobId::new(JOB).unwrap(),
         window: WINDOW,

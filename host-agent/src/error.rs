@@ -7,7 +7,7 @@ use tributary_protocol::{CollectiveError, StartError};
 use tributary_transport::ConnectError;
 use tributary_wire::{Rank, WireError};
 
-use crate::worker::Wait;
+use crate::worker::{Detached, Wait};
 
 /// Why an agent cannot start, does not do what it was asked, or has ended.
 #[derive(Debug, Error)]
@@ -69,6 +69,10 @@ pub enum AgentError {
         /// The new ones.
         joined: Vec<Rank>,
     },
+    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the others, until it is
+    /// well again.
+    #[error("the job goes on without this worker for now: {}", .0.reason)]
+    Detached(Detached),
     /// The controller asks for a change of generation that cannot be.
     #[error("job \"{job}\": the controller asks for a change that cannot be carried out: {problem}")]
     Change {

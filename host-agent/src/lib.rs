@@ -33,7 +33,7 @@ pub use link::Traffic;
 pub use membership::{JobEvent, JobMember, MemberRole, Membership, Speaker};
 pub use part::{JobAgent, OpenPort, Reserved, Served, Servers, follow, serve_job};
 pub use server::ServerAgent;
-pub use worker::{Regroup, Wait, WorkerAgent};
+pub use worker::{Detached, Regroup, Wait, WorkerAgent};
 
 /// What an agent has counted since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -60,6 +60,29 @@ async fn those_who_are_left_go_on_with_what_they_have_begun() {
 }
 
 #[tokio::test]
+async fn one_that_is_detached_is_told_at_once_and_the_others_go_on() {
+    let mut fabric = Fabric::start(2, honest()).await;
+    let [mut first, mut second] = fabric.join_all(JoinOptions::default().elastic()).await;
+    let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0));
+    a.and(b).unwrap();
+    let change = async {
+        fabric.structure = fabric.structure.next();
+        fabric.structure.ranks = vec![0];
+        let word = v1::JobDetached { generation: 2, data_adopted: true, reason: "it is slow".into() };
+        fabric.directory.tell("w1", Event::Detached(word)).await;
+    };
+    // Also of an all-reduce that is under way.
+    let (told, ()) = tokio::join!(sum(&mut second, 1.0), change);
+    for told in [told, sum(&mut second, 2.0).await] {
+        let Err(ClientError::Detached(detached)) = told else { panic!("{told:?}") };
+        assert_eq!((detached.generation, detached.data_adopted, &*detached.reason), (2, true, "it is slow"));
+    }
+    fabric.change().await;
+    assert_eq!(sum(&mut first, 5.0).await.unwrap(), (5.0, 1));
+    assert_eq!((second.ranks(), second.generation()), (&[0, 1][..], 1), "as it was last in");
+}
+
+#[tokio::test]
 async fn nobody_moves_between_prepare_and_the_change() {
     let mut fabric = Fabric::start(2, honest()).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;

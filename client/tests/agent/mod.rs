@@ -73,7 +73,7 @@ impl Calls for Service {
         let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
         let runs = vec![run(elements - 1, MEMBERS), run(1, contributors)];
         let ranks = (0..MEMBERS).collect();
-        Ok(Response::new(v1::AllReduceResponse { runs, regroup: None, generation: 1, ranks }))
+        Ok(Response::new(v1::AllReduceResponse { runs, generation: 1, ranks, ..Default::default() }))
     }
 
     async fn close_segment(&self, _: Request<v1::CloseSegmentRequest>) -> Answer<v1::CloseSegmentResponse> {

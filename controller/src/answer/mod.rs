@@ -122,6 +122,8 @@ fn told_of(job: &str, told: Told) -> v1::JobProgress {
         operations: told.operations,
         step_nanoseconds: u64::try_from(told.step.as_nanos()).unwrap_or(u64::MAX),
         stalled_milliseconds: milliseconds(told.stalled),
+        // ExplainJob has its steps.
+        ..v1::JobProgress::default()
     }
 }
 

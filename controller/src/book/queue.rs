@@ -11,7 +11,7 @@ use tributary_topology::NodeKey;
 
 use super::{Book, CreateError};
 use crate::fallback::{self, Fallback};
-use crate::jobs::{Beginning, Generation, JobKey, JobRecord, Stage, State, Terms};
+use crate::jobs::{Beginning, Detachment, Generation, JobKey, JobRecord, Stage, State, Terms};
 use crate::quotas::Asking;
 use crate::slots::SlotMap;
 use crate::tables::admission::SlotBlock;
@@ -57,6 +57,8 @@ impl Book {
             job,
             plan,
             joined: Vec::new(),
+            regroup: false,
+            detachment: Detachment::default(),
             beginning: Beginning::OF_JOB,
             switches,
             fallbacks,

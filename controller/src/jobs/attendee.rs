@@ -42,6 +42,8 @@ pub(crate) struct Attendee {
     pub(crate) elastic: bool,
     /// It has been told to start, in this life of its process.
     pub(crate) started: bool,
+    /// It was told that the job goes on without it for as long as its process is degraded.
+    pub(crate) detached: bool,
     /// Its stream is broken since then.
     pub(crate) gone: Option<Instant>,
     events: Option<mpsc::Sender<v1::JobEvent>>,
@@ -58,6 +60,7 @@ impl Attendee {
             session,
             elastic,
             started: false,
+            detached: false,
             gone: None,
             events: Some(sender),
             told: None,
@@ -72,6 +75,7 @@ impl Attendee {
             session: 0,
             elastic,
             started: true,
+            detached: false,
             gone: Some(now),
             events: None,
             told: None,
@@ -92,6 +96,17 @@ impl Attendee {
             self.tell(event);
         }
         receiver
+    }
+
+    /// Whether it could come into a job that is running: it is there, and not in.
+    pub(crate) fn waits_to_come_in(&self) -> bool {
+        self.is_here() && self.elastic && !self.started
+    }
+
+    /// The job goes on without it as long as its process is degraded; it stays.
+    pub(crate) fn detach(&mut self, detached: v1::JobDetached) {
+        (self.started, self.detached) = (false, true);
+        self.tell(Event::Detached(detached));
     }
 
     /// Whether its stream is open.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tributary_planner::degraded::Mode;
 use tributary_planner::{self as planner, FabricState, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
+use super::detachment::{Detachment, Expectation, better_group, well_again};
 use super::job::{Job, State};
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
@@ -71,12 +73,28 @@ pub(crate) struct Target {
     pub(crate) members: Vec<Member>,
     /// Those of them that come in.
     pub(crate) joined: Vec<Rank>,
+    /// Who is left out for as long as its process is degraded.
+    pub(crate) detachment: Detachment,
+    /// What a change of that is expected to bring; `None`: the change has another reason.
+    pub(crate) expected: Option<Expectation>,
     /// Its server's host.
     pub(crate) server: NodeKey,
     /// The server has to go on where another one stopped.
     pub(crate) takes_over: bool,
     /// Why, for people.
     pub(crate) reason: String,
+}
+
+impl Target {
+    /// A change that can wait for one that is under way: the job is only to be better off.
+    pub(crate) fn can_wait(&self) -> bool {
+        !self.joined.is_empty() || self.expected.is_some()
+    }
+
+    /// Whether the members have to synchronise, and therefore to stop at the beginning of one operation.
+    pub(crate) fn regroups(&self) -> bool {
+        !self.joined.is_empty() || self.expected.is_some()
+    }
 }
 
 /// Whether somebody is there.
@@ -130,6 +148,8 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
         hosts if members.iter().all(|member| hosts.contains(&member.host)) => Step::Change(Target {
             members,
             joined: Vec::new(),
+            detachment: Detachment::default(),
+            expected: None,
             server,
             takes_over: false,
             reason: "all members have joined".to_owned(),
@@ -169,6 +189,8 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
         return Step::Change(Target {
             members: crew.members.iter().filter(stay).copied().collect(),
             joined: Vec::new(),
+            detachment: crew.detachment.clone(),
+            expected: None,
             server: choice.server,
             takes_over: !crew.is_present_server(choice.server),
             reason: reasons.join("; "),
@@ -180,30 +202,75 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
 /// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
 fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
     let rest = Step::Rest(crew.earliest_return());
-    let joiners = crew.joiners(job, around);
-    if !joiners.is_empty() {
-        let mut members = crew.members.clone();
-        members.extend(&joiners);
-        members.sort_unstable_by_key(|member| member.rank);
-        let request = crew.request(job, members.clone());
-        let Ok(choice) = planner::choose(around.topology, around.fabric, &request, servers) else {
-            return rest;
-        };
-        members.retain(|member| !choice.left_out.contains(member));
-        let kept = crew.members.iter().all(|one| members.contains(one));
-        let came: Vec<_> = joiners.iter().filter(|one| members.contains(one)).collect();
-        if kept && !came.is_empty() {
-            let names = names(around.topology, came.iter().map(|member| member.host));
-            return Step::Change(Target {
-                joined: came.iter().map(|member| Rank::new(member.rank)).collect(),
-                members,
-                server: choice.server,
-                takes_over: !crew.is_present_server(choice.server),
-                reason: format!("{names} came in"),
-            });
-        }
+    let joining = match crew.joiners(job, around) {
+        joiners if joiners.is_empty() => None,
+        joiners => join(job, crew, &joiners, servers, around),
+    };
+    let steps = joining.or_else(|| rearrange(job, crew, servers, around));
+    steps.or_else(|| better_tree(job, crew, around)).unwrap_or(rest)
+}
+
+/// Lets those in who wait for it, unless that would cost somebody who is in.
+fn join(
+    job: &Job,
+    crew: &Crew<'_>,
+    joiners: &[Member],
+    servers: &[NodeKey],
+    around: &Surroundings<'_>,
+) -> Option<Step> {
+    let mut members = crew.members.clone();
+    members.extend(joiners);
+    members.sort_unstable_by_key(|member| member.rank);
+    let request = crew.request(job, members.clone());
+    let choice = planner::choose(around.topology, around.fabric, &request, servers).ok()?;
+    members.retain(|member| !choice.left_out.contains(member));
+    let kept = crew.members.iter().all(|one| members.contains(one));
+    let came: Vec<_> = joiners.iter().filter(|one| members.contains(one)).collect();
+    if !kept || came.is_empty() {
+        return None;
     }
-    better_tree(job, crew, around).unwrap_or(rest)
+    let joined: Vec<Rank> = came.iter().map(|member| Rank::new(member.rank)).collect();
+    let still =
+        crew.detachment.ranks.iter().filter(|rank| !joined.contains(rank)).copied().collect::<Vec<_>>();
+    let all = members.len() + still.len();
+    Some(Step::Change(Target {
+        detachment: Detachment::new(still, all, job.record.terms.on_degraded.theta),
+        expected: None,
+        joined,
+        members,
+        server: choice.server,
+        takes_over: !crew.is_present_server(choice.server),
+        reason: format!("{} came in", names(around.topology, came.iter().map(|member| member.host))),
+    }))
+}
+
+/// Goes on without members that are degraded, or with others of them than now, where that is worth it.
+fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Option<Step> {
+    if !crew.is_elastic(job) || !crew.returns.is_empty() {
+        return None;
+    }
+    let group = better_group(job, &crew.members)?;
+    let request = crew.request(job, group.members.clone());
+    let choice = planner::choose(around.topology, around.fabric, &request, servers).ok()?;
+    if !choice.left_out.is_empty() {
+        return None;
+    }
+    let out = job.record.request.workers.iter();
+    let out = out.filter(|member| group.detachment.ranks.contains(&Rank::new(member.rank)));
+    let names = names(around.topology, out.map(|member| member.host));
+    let what = match group.detachment.mode {
+        Some(Mode::Shrink) => "shrink, the others process their data, too",
+        Some(Mode::Detach) | None => "detach, nobody processes their data",
+    };
+    Some(Step::Change(Target {
+        members: group.members,
+        joined: group.returning,
+        detachment: group.detachment,
+        expected: Some(group.expected),
+        server: choice.server,
+        takes_over: !crew.is_present_server(choice.server),
+        reason: format!("degraded: {names} ({what})"),
+    }))
 }
 
 /// Whether the job would be clearly better off with its own server, or with another tree.
@@ -227,6 +294,8 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     Some(Step::Change(Target {
         members: crew.members.clone(),
         joined: Vec::new(),
+        detachment: crew.detachment.clone(),
+        expected: None,
         server,
         takes_over: !crew.is_present_server(server),
         reason: "a better tree has appeared".to_owned(),
@@ -240,6 +309,8 @@ struct Crew<'a> {
     members: Vec<Member>,
     /// Its workers that are gone, by name.
     lost: Vec<String>,
+    /// Workers that the job goes on without as long as they are degraded.
+    detachment: Detachment,
     server: NodeKey,
     /// The present server is there, or may come back.
     server_is_there: bool,
@@ -254,6 +325,7 @@ impl<'a> Crew<'a> {
             topology: around.topology,
             members: Vec::new(),
             lost: Vec::new(),
+            detachment: job.record.generation().detachment.clone(),
             server: plan.server.key,
             server_is_there: true,
             returns: Vec::new(),
@@ -322,19 +394,27 @@ impl<'a> Crew<'a> {
         servers
     }
 
-    /// Workers that wait to come in, if the job lets them.
-    fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
-        let all = job.record.request.workers.iter();
-        let waits = |member: &&Member| {
-            let place = Place::Worker(Rank::new(member.rank));
-            let is_in = self.members.iter().any(|one| one.rank == member.rank);
-            let here = job.attendee(&place).is_some_and(|one| one.is_here() && one.elastic && !one.started);
-            here && !is_in && !around.fabric.dead_nodes.contains(&member.host)
-        };
+    /// Whether all members cope with others that come and go.
+    fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
             job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
         };
-        match self.members.iter().all(elastic) && self.returns.is_empty() {
+        self.members.iter().all(elastic)
+    }
+
+    /// Workers that wait to come in, if the job lets them.
+    fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
+        let all = job.record.request.workers.iter();
+        let well_again = well_again(job);
+        let waits = |member: &&Member| {
+            let rank = Rank::new(member.rank);
+            let is_in = self.members.iter().any(|one| one.rank == member.rank);
+            let may_come =
+                |one: &Attendee| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
+            let comes = job.attendee(&Place::Worker(rank)).is_some_and(may_come);
+            comes && !is_in && !around.fabric.dead_nodes.contains(&member.host)
+        };
+        match self.is_elastic(job) && self.returns.is_empty() {
             true => all.filter(waits).copied().collect(),
             false => Vec::new(),
         }

@@ -6,6 +6,7 @@ use tributary_planner::Plan;
 use tributary_topology::NodeKey;
 use tributary_wire::{JobId, Rank, Seq};
 
+use super::detachment::Detachment;
 use crate::fallback::Fallback;
 use crate::tables::admission::SlotBlock;
 
@@ -20,6 +21,10 @@ pub(crate) struct Generation {
     pub(crate) plan: Plan,
     /// Ranks that were not in the generation before.
     pub(crate) joined: Vec<Rank>,
+    /// Its members synchronise before they reduce again: somebody has joined, or whose data they process has changed.
+    pub(crate) regroup: bool,
+    /// Who is not in for as long as its process is degraded.
+    pub(crate) detachment: Detachment,
     /// Where those begin.
     pub(crate) beginning: Beginning,
     /// The switches that may have tables of it, with its slots on those that add up. Shrinks when it is retired, switch

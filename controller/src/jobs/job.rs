@@ -7,12 +7,15 @@ use tokio::time::Instant;
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::job_event::Event;
+use tributary_planner::degraded::Verdict;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place, SessionId};
+use super::detachment::OnDegraded;
 use super::error::JobError;
 use super::generation::{Generation, Stage};
+use super::measured::Measured;
 use super::member::{server_config, worker_config};
 use super::record::JobRecord;
 
@@ -67,6 +70,8 @@ pub(crate) struct Job {
     pub(crate) waits: String,
     /// Why it has not changed over, the last time that this was tried; empty when nothing is in the way.
     pub(crate) setback: String,
+    /// What its processes take.
+    pub(crate) measured: Measured,
     /// Who takes answers, while the job changes over.
     answers: Option<mpsc::UnboundedSender<Answered>>,
 }
@@ -102,6 +107,7 @@ impl Job {
             look: watch::Sender::new(()),
             waits: String::new(),
             setback: String::new(),
+            measured: Measured::default(),
             answers: None,
         }
     }
@@ -118,6 +124,7 @@ impl Job {
         let server = plan.server.name.clone();
         attendees.insert(Place::Server(server.clone()), Attendee::awaited(&server, elastic, now));
         job.attendees = attendees;
+        job.measured.arrange(job.record.generation());
         job
     }
 
@@ -165,11 +172,17 @@ impl Job {
         let session = self.sessions;
         let present = self.present(topology, &place);
         let in_it = present.is_some();
+        let was_detached = joining.resume > 0 && self.is_detached(&place);
         let events = match self.attendees.get_mut(&place) {
             Some(attendee) if joining.resume > 0 && attendee.started && in_it => {
                 attendee.elastic = joining.elastic;
                 attendee.come_back(session, present)
             }
+            Some(attendee) if joining.resume > 0 && attendee.detached => {
+                self.measured.arrange(self.record.generation());
+                attendee.come_back(session, None)
+            }
+            None if was_detached => self.detached_before(&place, session, joining),
             Some(attendee) if attendee.is_here() => {
                 let (job, host) = (self.record.name.clone(), joining.host.to_owned());
                 return Err(JobError::AlreadyJoined { job, host });
@@ -179,11 +192,50 @@ impl Job {
                 self.check_open(&place, joining)?;
                 let (attendee, events) = Attendee::new(joining.host, session, joining.elastic);
                 self.attendees.insert(place.clone(), attendee);
+                if let Place::Worker(rank) = place {
+                    self.measured.forget(rank.get());
+                }
                 events
             }
         };
         self.look.send_replace(());
         Ok(Joined { place, session, events })
+    }
+
+    fn is_detached(&self, place: &Place) -> bool {
+        let ranks = &self.record.generation().detachment.ranks;
+        matches!(place, Place::Worker(rank) if ranks.contains(rank))
+    }
+
+    /// One that an earlier controller has detached.
+    fn detached_before(
+        &mut self,
+        place: &Place,
+        session: SessionId,
+        joining: &Joining<'_>,
+    ) -> mpsc::Receiver<v1::JobEvent> {
+        let (mut attendee, events) = Attendee::new(joining.host, session, joining.elastic);
+        attendee.detach(self.word_of_detachment());
+        self.attendees.insert(place.clone(), attendee);
+        events
+    }
+
+    /// What those are told who are detached in the present generation.
+    pub(crate) fn word_of_detachment(&self) -> v1::JobDetached {
+        let generation = self.record.generation();
+        v1::JobDetached {
+            generation: generation.number,
+            data_adopted: !generation.detachment.adopted().is_empty(),
+            reason: self.record.last_change.clone(),
+        }
+    }
+
+    /// What a host tells of the process at a rank. Whether who is in should change for it, if that may be.
+    pub(crate) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
+        let OnDegraded { auto, theta } = self.record.terms.on_degraded;
+        let news = self.state == State::Running && self.measured.note(rank.get(), progress);
+        news && auto
+            && matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_))
     }
 
     /// One that was in an earlier generation and not in the present one: the job has gone on without it.
@@ -275,6 +327,9 @@ impl Job {
             && attendee.session == session
         {
             attendee.lose(now);
+            if let (Place::Worker(rank), true) = (place, attendee.detached) {
+                self.measured.forget(rank.get());
+            }
             self.look.send_replace(());
         }
     }
@@ -282,6 +337,9 @@ impl Job {
     /// Whoever attends to the place has gone for good; says so.
     pub(crate) fn depart(&mut self, place: &Place, event: Option<Event>) {
         if let Some(attendee) = self.attendees.remove(place) {
+            if let (Place::Worker(rank), true) = (place, attendee.detached) {
+                self.measured.forget(rank.get());
+            }
             if let Some(event) = event {
                 attendee.dismiss(event);
             }
@@ -376,6 +434,7 @@ impl Job {
             reason.clone_into(&mut self.record.last_change);
         }
         self.state = State::Running;
+        self.measured.arrange(self.record.generation());
         true
     }
 

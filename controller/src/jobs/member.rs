@@ -60,6 +60,8 @@ fn config(
         },
         ranks: generation.ranks().collect(),
         joined: generation.joined.clone(),
+        regroup: generation.regroup,
+        adopted: generation.detachment.adopted().to_vec(),
         own: endpoint(topology, host)?,
         server: endpoint(topology, plan.server.key)?,
         multicast: multicast::job_address(generation.job),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tributary_planner::JobRequest;
 
+use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
 use crate::token::Token;
 
@@ -35,12 +36,14 @@ pub(crate) struct JobRecord {
 }
 
 /// What a job's creator wants of its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Terms {
     /// It fails when it loses a member.
     pub(crate) rigid: bool,
     /// How long it may wait for its members to join.
     pub(crate) join_deadline: Duration,
+    /// What is done about processes that become much slower than the others.
+    pub(crate) on_degraded: OnDegraded,
 }
 
 impl JobRecord {

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
+use tributary_api::v1;
+use tributary_topology::NodeKey;
+use tributary_wire::Rank;
 
 use super::error::JobError;
 use super::job::Job;
@@ -69,6 +72,18 @@ impl Registry {
     fn find_latest(&self, name: &str) -> Result<(JobKey, &Job), JobError> {
         let found = self.iter().rev().find(|(_, job)| job.record.name == name);
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
+    }
+
+    /// A host tells what its process does in the latest job of that name; whoever looks after the job looks at it if
+    /// that matters.
+    pub(crate) fn note_progress(&mut self, host: NodeKey, progress: &v1::JobProgress) {
+        let Ok(key) = self.latest(&progress.job) else { return };
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        let member = job.record.request.workers.iter().find(|member| member.host == host);
+        let Some(rank) = member.map(|member| Rank::new(member.rank)) else { return };
+        if job.note_progress(rank, progress) {
+            job.look.send_replace(());
+        }
     }
 
     pub(crate) fn get(&self, key: JobKey) -> Option<&Job> {

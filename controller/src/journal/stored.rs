@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tributary_planner::degraded::Mode;
 use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, StoredPlanError};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{JobId, Rank, Seq};
 
 use crate::fallback::Fallback;
-use crate::jobs::{Beginning, Generation, Job, JobRecord, Stage, State, Terms};
+use crate::jobs::{Beginning, Detachment, Generation, Job, JobRecord, OnDegraded, Stage, State, Terms};
 use crate::quotas::LOCAL;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
@@ -44,6 +45,11 @@ pub(super) struct StoredJob {
     gradient_bytes: u64,
     rigid: bool,
     join_deadline_milliseconds: u64,
+    /// Something is done about processes that get slow.
+    #[serde(default)]
+    degraded_auto: bool,
+    #[serde(default)]
+    theta: f64,
     job_index: u16,
     /// Its members had been told to start.
     pub(super) has_started: bool,
@@ -67,6 +73,12 @@ struct StoredGeneration {
     joined: Vec<u16>,
     first_seq: u32,
     begun: u64,
+    #[serde(default)]
+    regroup: bool,
+    #[serde(default)]
+    detached: Vec<u16>,
+    #[serde(default)]
+    mode: Option<Mode>,
     /// First slot and number of slots, by switch.
     slots: BTreeMap<String, Option<(u32, u32)>>,
     /// None in records of earlier versions.
@@ -95,6 +107,8 @@ impl StoredJob {
             gradient_bytes: request.gradient_bytes,
             rigid: terms.rigid,
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
+            degraded_auto: terms.on_degraded.auto,
+            theta: terms.on_degraded.theta,
             job_index: job.record.job_index,
             has_started: *job.state() == State::Running,
             is_queued: *job.state() == State::Queued,
@@ -108,6 +122,9 @@ impl StoredJob {
                 joined: generation.joined.iter().map(|rank| rank.get()).collect(),
                 first_seq: generation.beginning.seq.0,
                 begun: generation.beginning.begun,
+                regroup: generation.regroup,
+                detached: generation.detachment.ranks.iter().map(|rank| rank.get()).collect(),
+                mode: generation.detachment.mode,
                 slots: generation
                     .switches
                     .iter()
@@ -147,6 +164,7 @@ impl StoredJob {
             terms: Terms {
                 rigid: self.rigid,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
+                on_degraded: OnDegraded { auto: self.degraded_auto, theta: self.theta },
             },
             job_index: self.job_index,
             holds_index: !self.is_queued,
@@ -170,6 +188,11 @@ impl StoredGeneration {
             job: JobId::new(self.job).ok_or(StoredError::Senseless("data-plane id"))?,
             plan: self.plan.into_plan(topology)?,
             joined: self.joined.into_iter().map(Rank::new).collect(),
+            regroup: self.regroup,
+            detachment: Detachment {
+                ranks: self.detached.into_iter().map(Rank::new).collect(),
+                mode: self.mode,
+            },
             beginning: Beginning { seq: Seq(self.first_seq), begun: self.begun },
             switches,
             fallbacks: self.fallbacks,

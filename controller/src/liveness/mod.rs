@@ -107,7 +107,11 @@ impl Manager {
                 self.hear_probe((host, via.port), Probe { node, port });
             }
         }
-        self.book().progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
+        let mut book = self.book();
+        book.progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
+        for progress in &heartbeat.jobs {
+            book.jobs.note_progress(host, progress);
+        }
     }
 
     fn beat(&self) {

@@ -16,7 +16,7 @@ use tributary_wire::{Rank, Seq};
 use super::setback::Setback;
 use super::survivors;
 use crate::error::SwitchError;
-use crate::jobs::{Answered, Beginning, JobKey, Place, State, Step, Target};
+use crate::jobs::{Answered, Beginning, JobKey, LastChange, Place, State, Step, Target};
 use crate::manager::Manager;
 
 /// How long a host may take to join as the server that it was asked to be.
@@ -88,7 +88,7 @@ impl<'a> Change<'a> {
     async fn run(&mut self) -> Result<(), Setback> {
         self.summon_server().await?;
         let installing = self.plan.install(self.look.clone());
-        let must_stop = self.plan.target.takes_over || !self.plan.target.joined.is_empty();
+        let must_stop = self.plan.target.takes_over || self.plan.target.regroups();
         let standings = if must_stop {
             let (installed, standings) = tokio::join!(installing, self.stop());
             installed?;
@@ -135,7 +135,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Stops the members that stay; where somebody comes in, at the beginning of an operation.
+    /// Stops the members that stay; where they have to synchronise, at the beginning of an operation.
     async fn stop(&mut self) -> Result<Standings, Setback> {
         let stays = |rank: &Rank| !self.plan.target.joined.contains(rank);
         let ranks: BTreeSet<_> =
@@ -144,13 +144,18 @@ impl<'a> Change<'a> {
         self.tell_all(&ranks, &Event::Prepare(v1::Prepare { generation }));
         let standings = self.standings(&ranks, Instant::now() + ANSWER_PATIENCE, |_| true).await;
         let standings = standings.map_err(|setback| self.give_up_silent(setback))?;
-        if self.plan.target.joined.is_empty() || is_boundary(&standings) {
+        if !self.plan.target.regroups() || is_boundary(&standings) {
             return Ok(standings);
         }
         let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
         let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
-        match self.standings(&ranks, Instant::now() + BOUNDARY_PATIENCE, has_proceeded).await {
+        // Who is to be left out is slow, and the others wait for it in any case.
+        let patience = match self.plan.target.expected {
+            Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
+            None => BOUNDARY_PATIENCE,
+        };
+        match self.standings(&ranks, Instant::now() + patience, has_proceeded).await {
             Ok(standings) if is_boundary(&standings) => Ok(standings),
             Ok(_) | Err(Setback::Silent(_)) => Err(Setback::NoBoundary),
             Err(setback) => Err(setback),
@@ -261,6 +266,7 @@ impl<'a> Change<'a> {
         let mut book = self.plan.manager.book();
         let job = book.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
         let before = (job.record.current, job.record.last_change.clone());
+        let Target { expected, reason, .. } = self.plan.target;
         if let Some(generation) = job.record.numbered(self.plan.number) {
             generation.beginning = beginning;
         }
@@ -271,6 +277,10 @@ impl<'a> Change<'a> {
         {
             (job.record.current, job.record.last_change) = before;
             return Err(Setback::Journal(error));
+        }
+        if let Some(expected) = *expected {
+            let (generation, reason, at) = (self.plan.number, reason.clone(), Instant::now());
+            job.measured.last_change = Some(LastChange { generation, reason, expected, at });
         }
         Ok(())
     }
@@ -291,7 +301,7 @@ impl<'a> Change<'a> {
             }
             let (Some(config), Some(attendee)) = (config, job.attendee_mut(&place)) else { continue };
             let goes_on = attendee.started;
-            attendee.started = true;
+            (attendee.started, attendee.detached) = (true, false);
             attendee.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
             if goes_on {
                 told.insert(place);
@@ -302,7 +312,15 @@ impl<'a> Change<'a> {
             Place::Server(host) => attendee.started && *host != generation.plan.server.name,
         };
         let out: Vec<_> = job.attendees().filter(out).map(|(place, _)| place.clone()).collect();
+        let word = job.word_of_detachment();
         for place in out {
+            if let Place::Worker(rank) = place
+                && generation.detachment.ranks.contains(&rank)
+                && let Some(attendee) = job.attendee_mut(&place)
+            {
+                attendee.detach(word.clone());
+                continue;
+            }
             let reason = self.plan.target.reason.clone();
             let event = match place {
                 Place::Worker(_) => Event::Removed(v1::JobRemoved { reason }),
@@ -365,7 +383,7 @@ impl Undertaking<'_> {
     fn is_overtaken(&self) -> bool {
         match self.manager.book().next_step(self.key, Instant::now()) {
             Step::Rest(_) | Step::Invite(_) => false,
-            Step::Change(target) => target != *self.target && target.joined.is_empty(),
+            Step::Change(target) => target != *self.target && !target.can_wait(),
             Step::Fail(_) | Step::Over => true,
         }
     }

@@ -6,7 +6,7 @@ use tributary_wire::Rank;
 
 use super::running::Running;
 use super::session::SessionId;
-use crate::worker::{Outcome, Reduction, Regroup, Situation};
+use crate::worker::{Detached, Outcome, Reduction, Regroup, Situation};
 
 pub(super) fn started(
     session: SessionId,
@@ -23,27 +23,39 @@ pub(super) fn started(
         host: host.into(),
         generation: members.generation,
         regroup: joined.as_ref().map(regroup),
+        shards: numbers(&members.shards),
     }
 }
 
 pub(super) fn all_reduced(Reduction { outcome, members }: &Reduction) -> v1::AllReduceResponse {
-    let (runs, regroup) = match outcome {
-        Outcome::Reduced(reduced) => (reduced.runs.iter().map(run).collect(), None),
-        Outcome::Regroup(joined) => (Vec::new(), Some(regroup(joined))),
+    let mut response = v1::AllReduceResponse {
+        generation: members.generation,
+        ranks: numbers(&members.ranks),
+        ..v1::AllReduceResponse::default()
     };
-    v1::AllReduceResponse { runs, regroup, generation: members.generation, ranks: numbers(&members.ranks) }
+    match outcome {
+        Outcome::Reduced(reduced) => response.runs = reduced.runs.iter().map(run).collect(),
+        Outcome::Regroup(joined) => response.regroup = Some(regroup(joined)),
+        Outcome::Detached(why) => response.detached = Some(detached(why)),
+    }
+    response
+}
+
+fn detached(Detached { generation, data_adopted, reason }: &Detached) -> v1::Detached {
+    v1::Detached { generation: *generation, data_adopted: *data_adopted, reason: reason.clone() }
 }
 
 fn run(Run { len, weight, contributors }: &Run) -> v1::Run {
     v1::Run { elements: *len as u64, weight: *weight, contributors: *contributors }
 }
 
-fn regroup(Regroup { generation, ranks, joined, leader }: &Regroup) -> v1::Regroup {
+fn regroup(Regroup { generation, ranks, joined, leader, shards }: &Regroup) -> v1::Regroup {
     v1::Regroup {
         generation: *generation,
         ranks: numbers(ranks),
         joined: numbers(joined),
         leader: leader.get().into(),
+        shards: numbers(shards),
     }
 }
 

@@ -7,6 +7,7 @@
 mod account;
 mod budget;
 mod connections;
+mod course;
 mod fabric;
 mod jobs;
 mod limits;

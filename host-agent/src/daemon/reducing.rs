@@ -51,7 +51,8 @@ impl Reducing {
         check_name(&request.name)?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
-        let terms = Terms { deadline, regroup: request.regroup_generation };
+        let (regroup, step_goes_on) = (request.regroup_generation, request.step_goes_on);
+        let terms = Terms { deadline, regroup, step_goes_on };
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let held: Held = Box::new(account.take(place.memory_to_reduce())?);
         // The turn ends with the work, not with the caller's patience; and a wrong sum is reported whether or not the
@@ -132,7 +133,9 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
             Some(time) => format!("{message}; the controller has been away for {time:.1?}"),
             None => message,
         }),
-        AgentError::Ended { .. } | AgentError::Regroup { .. } => Status::aborted(message),
+        AgentError::Ended { .. } | AgentError::Regroup { .. } | AgentError::Detached(_) => {
+            Status::aborted(message)
+        }
         AgentError::OtherRole { .. }
         | AgentError::Change { .. }
         | AgentError::Config(_)

@@ -10,6 +10,7 @@ use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, CollectiveError, Timers};
 use tributary_wire::Rank;
 
+use super::course::{Course, End, Part};
 use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
 use crate::worker::{Held, Outcome, Reduction, Terms, WorkerAgent};
@@ -23,21 +24,6 @@ pub(crate) struct Running {
     speaker: Speaker,
     away: watch::Receiver<Option<Instant>>,
     course: Mutex<Course>,
-}
-
-/// What processes have done so far.
-#[derive(Debug, Default)]
-struct Course {
-    /// All-reduces that have ended well.
-    operations: u64,
-    /// When those began that are under way: the first of them.
-    under_way: Option<Instant>,
-    /// How many these are.
-    count: usize,
-    /// When the last one ended.
-    ended: Option<Instant>,
-    /// The last time between two all-reduces.
-    step: Duration,
 }
 
 impl std::fmt::Debug for Running {
@@ -75,10 +61,18 @@ impl Running {
         terms: Terms,
         held: Held,
     ) -> Result<Reduction, AgentError> {
+        let part = match terms.regroup {
+            0 => Part::OfStep { samples: operation.weight, goes_on: terms.step_goes_on },
+            _ => Part::Other,
+        };
         self.course().begin(Instant::now());
         let reduction = self.agent.reduce(operation, terms, held);
-        let well = matches!(&reduction, Ok(Reduction { outcome: Outcome::Reduced(_), .. }));
-        self.course().end(Instant::now(), well);
+        let end = match &reduction {
+            Ok(Reduction { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
+            Ok(Reduction { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
+            Err(_) => End::Failed,
+        };
+        self.course().end(Instant::now(), part, end);
         reduction
     }
 
@@ -94,7 +88,7 @@ impl Running {
 
     /// Since when an all-reduce has been under way, if one is.
     pub(crate) fn under_way(&self) -> Option<Instant> {
-        self.course().under_way
+        self.course().under_way()
     }
 
     /// How long the controller has been away, if it is.
@@ -104,9 +98,9 @@ impl Running {
 
     /// What the controller is told from time to time.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
-        let (operations, step, waits) = {
+        let (progress, waits) = {
             let course = self.course();
-            (course.operations, course.step, course.under_way.is_some())
+            (course.progress(), course.under_way().is_some())
         };
         let wait = match waits {
             true => self.agent.situation().await.ok().and_then(|situation| situation.wait),
@@ -114,58 +108,14 @@ impl Running {
         };
         v1::JobProgress {
             job: self.job.clone(),
-            operations,
-            step_nanoseconds: u64::try_from(step.as_nanos()).unwrap_or(u64::MAX),
             stalled_milliseconds: wait
                 .map_or(0, |wait| u64::try_from(wait.silent.as_millis()).unwrap_or(u64::MAX)),
+            ..progress
         }
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {
         // Each change is one call that leaves it sound.
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Course {
-    fn begin(&mut self, now: Instant) {
-        self.count += 1;
-        if self.under_way.is_none() {
-            self.under_way = Some(now);
-            self.step = self.ended.map_or(self.step, |ended| now - ended);
-        }
-    }
-
-    fn end(&mut self, now: Instant, well: bool) {
-        self.count = self.count.saturating_sub(1);
-        if self.count == 0 {
-            self.under_way = None;
-        }
-        self.ended = Some(now);
-        self.operations += u64::from(well);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_is_the_time_between_two_all_reduces() {
-        let (start, mut course) = (Instant::now(), Course::default());
-        let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        course.begin(at(0));
-        assert_eq!(course.under_way, Some(at(0)));
-        course.end(at(10), true);
-        course.begin(at(40));
-        assert_eq!((course.step, course.operations), (Duration::from_millis(30), 1));
-        // Two at the same time are one stretch of waiting.
-        course.begin(at(45));
-        course.end(at(50), true);
-        assert_eq!(course.under_way, Some(at(40)));
-        course.end(at(60), false);
-        assert_eq!((course.under_way, course.operations), (None, 2));
-        course.begin(at(61));
-        assert_eq!(course.step, Duration::from_millis(1));
     }
 }

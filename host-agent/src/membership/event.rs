@@ -3,6 +3,8 @@
 use tributary_api::{ConfigError, JobConfig, v1};
 use tributary_wire::Seq;
 
+use crate::worker::Detached;
+
 /// What a member is told about its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEvent {
@@ -36,6 +38,8 @@ pub enum JobEvent {
         /// Why, with the name of the host, switch or link at fault.
         reason: String,
     },
+    /// To a worker: the job goes on without it as long as its process is degraded.
+    Detached(Detached),
     /// To a server: another one serves the job.
     Relieved,
     /// The job is over before its end.
@@ -68,6 +72,9 @@ impl TryFrom<v1::job_event::Event> for JobEvent {
             }
             Event::Change(config) => Self::Change(Box::new(config.try_into()?)),
             Event::Removed(v1::JobRemoved { reason }) => Self::Removed { reason },
+            Event::Detached(v1::JobDetached { generation, data_adopted, reason }) => {
+                Self::Detached(Detached { generation, data_adopted, reason })
+            }
             Event::Relieved(v1::JobRelieved {}) => Self::Relieved,
             Event::Failed(v1::JobFailed { reason }) => Self::Failed { reason },
             Event::Ended(v1::JobEnded {}) => Self::Ended,

@@ -14,7 +14,7 @@ use tributary_link::FramePort;
 use crate::error::{AgentError, JobError};
 use crate::membership::{JobEvent, Membership};
 use crate::server::ServerAgent;
-use crate::worker::WorkerAgent;
+use crate::worker::{Detached, WorkerAgent};
 use answers::answer;
 pub use serve::serve_job;
 pub use servers::{Reserved, Served, Servers};
@@ -66,7 +66,10 @@ pub(crate) async fn wait_for_start(
         JobEvent::Failed { reason } => Err(JobError::Failed { job: job.into(), reason }),
         JobEvent::Removed { reason } => Err(JobError::Removed { job: job.into(), reason }),
         JobEvent::Ended | JobEvent::Relieved => Err(JobError::NeverStarted { job: job.into() }),
-        JobEvent::Prepare { .. } | JobEvent::Proceed { .. } | JobEvent::Provide { .. } => {
+        JobEvent::Prepare { .. }
+        | JobEvent::Proceed { .. }
+        | JobEvent::Provide { .. }
+        | JobEvent::Detached(_) => {
             Err(JobError::OutOfPlace { job: job.into(), event: "something else than how to start" })
         }
     }
@@ -164,10 +167,30 @@ impl Follower<'_> {
                 self.asked(generation, answers::What::Proceed { until })
             }
             JobEvent::Provide { generation, seqs } => self.asked(generation, answers::What::Provide { seqs }),
+            JobEvent::Detached(detached) => self.detach(detached).await?,
             JobEvent::Ended | JobEvent::Relieved => Next::Over,
             JobEvent::Failed { reason } => return Err(JobError::Failed { job: job(), reason }),
             JobEvent::Removed { reason } => return Err(JobError::Removed { job: job(), reason }),
         })
+    }
+
+    async fn detach(&self, detached: Detached) -> Result<Next, AgentError> {
+        let Detached { generation, reason, .. } = &detached;
+        let JobAgent::Worker(worker) = self.agent else {
+            tracing::warn!(
+                job = self.job,
+                generation,
+                "the controller detaches a server: only workers can be"
+            );
+            return Ok(Next::Nothing);
+        };
+        if *generation <= self.generation {
+            tracing::info!(job = self.job, generation, "told of a generation that is over");
+            return Ok(Next::Nothing);
+        }
+        tracing::warn!(job = self.job, generation, reason, "the job goes on without this host for now");
+        worker.detach(detached).await?;
+        Ok(Next::Nothing)
     }
 
     /// A change that is done, or older, is of a controller that has not heard so.

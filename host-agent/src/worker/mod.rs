@@ -1,5 +1,6 @@
 //! The worker's agent: all-reduces for a training process.
 
+mod detached;
 mod regroup;
 mod role;
 
@@ -17,6 +18,7 @@ use tributary_wire::{Rank, Seq};
 use crate::AgentStats;
 use crate::error::AgentError;
 use crate::handle::Handle;
+pub use detached::Detached;
 pub use regroup::Regroup;
 use role::{Command, WorkerRole};
 
@@ -34,6 +36,8 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Duration>,
     /// The generation whose joiners it synchronises for; 0: none.
     pub(crate) regroup: u32,
+    /// Another one of the same step of training follows.
+    pub(crate) step_goes_on: bool,
 }
 
 /// How an all-reduce went.
@@ -51,6 +55,8 @@ pub(crate) enum Outcome {
     Reduced(Reduced),
     /// Nothing: the members have to synchronise first.
     Regroup(Regroup),
+    /// Nothing: the job goes on without this worker for now.
+    Detached(Detached),
 }
 
 /// The members of one generation.
@@ -59,6 +65,8 @@ pub(crate) struct Members {
     pub(crate) generation: u32,
     /// Ascending.
     pub(crate) ranks: Vec<Rank>,
+    /// Ranks whose data they process, ascending: their own, and those that they have adopted.
+    pub(crate) shards: Vec<Rank>,
 }
 
 /// Where a worker is, for whoever waits for it.
@@ -115,12 +123,13 @@ impl WorkerAgent {
     ///
     /// # Errors
     /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not
-    /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Ended`] when the agent has ended, or ends
-    /// meanwhile.
+    /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Detached`] as long as the job goes on
+    /// without this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
         match self.reduce(operation, Terms::default(), Box::new(()))?.outcome {
             Outcome::Reduced(reduced) => Ok(reduced),
             Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),
+            Outcome::Detached(detached) => Err(AgentError::Detached(detached)),
         }
     }
 
@@ -173,6 +182,16 @@ impl WorkerAgent {
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let config = Box::new(config.clone());
         self.ask(|reply| Command::Change { config, reply }).await?
+    }
+
+    /// The job goes on without it: from now on the worker sends nothing and takes nothing, and all its operations, those
+    /// that are under way among them, end with that word. Until it [changes](Self::change) to a generation that it is in
+    /// again.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub async fn detach(&self, detached: Detached) -> Result<(), AgentError> {
+        self.ask(|reply| Command::Detach { detached, reply }).await
     }
 
     /// Where it is.

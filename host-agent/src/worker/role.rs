@@ -14,7 +14,7 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq};
 
 use super::regroup::{self, Joined};
-use super::{Held, Members, Outcome, Reduction, Situation, Terms, Wait};
+use super::{Detached, Held, Members, Outcome, Reduction, Situation, Terms, Wait};
 use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Proceed { until: u64, reply: oneshot::Sender<Standing> },
     /// Hand out results.
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
+    /// Have no part in the job until a change to another generation.
+    Detach { detached: Detached, reply: oneshot::Sender<()> },
     /// Change over to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
     /// Tell where it is.
@@ -49,6 +51,9 @@ struct Pending {
 
 pub(crate) struct WorkerRole {
     worker: Worker,
+    timers: Timers,
+    /// The job goes on without it.
+    detached: Option<Detached>,
     rank: Rank,
     window: u32,
     up: Route,
@@ -84,14 +89,17 @@ impl WorkerRole {
             begun: config.begun,
             timers,
         })?;
+        let members = members(config);
         Ok(Self {
             worker,
+            timers,
+            detached: None,
             rank,
             window: config.window,
             up: Route::new(&config.own, &config.server, up.to_vec())?,
             addresses: [config.own.mac, config.multicast.mac],
-            members: members(config),
-            joined: Joined::new(config.generation, &config.joined),
+            joined: Joined::new(config, &members),
+            members,
             pending: BTreeMap::new(),
             held: BTreeMap::new(),
             proceeding: None,
@@ -101,6 +109,9 @@ impl WorkerRole {
     }
 
     fn reduce(&mut self, now: Time, operation: AllReduce, terms: Terms, held: Held, reply: Reply) {
+        if let Some(detached) = &self.detached {
+            return self.answer(&reply, Ok(Outcome::Detached(detached.clone())));
+        }
         if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != terms.regroup) {
             let regroup = Outcome::Regroup(joined.regroup(&self.members));
             return self.answer(&reply, Ok(regroup));
@@ -129,7 +140,40 @@ impl WorkerRole {
         }
     }
 
+    fn detach(&mut self, detached: Detached) {
+        self.stop_proceeding();
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            self.answer(&pending.reply, Ok(Outcome::Detached(detached.clone())));
+        }
+        self.detached = Some(detached);
+    }
+
+    /// It is in again: it begins where it is told to.
+    fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
+        let up = self.check(config)?;
+        *self = Self::new(config, self.rank, up, self.timers)?;
+        Ok(())
+    }
+
+    /// The way up in another generation of the same worker's.
+    fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
+        let job = || config.name.clone();
+        let JobRole::Worker { rank, up } = &config.role else {
+            return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
+        };
+        if (*rank, config.window) != (self.rank, self.window) {
+            let problem = "a worker keeps its rank, and a job its window".to_owned();
+            return Err(AgentError::Change { job: job(), problem });
+        }
+        Ok(up)
+    }
+
     fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
+        if let Some(detached) = &self.detached {
+            // One that it was in is over.
+            let is_news = config.generation > detached.generation;
+            return if is_news { self.come_back(config) } else { Ok(()) };
+        }
         let is_held = self.worker.is_frozen() || self.proceeding.is_some();
         self.stop_proceeding();
         if config.generation == self.members.generation {
@@ -139,22 +183,15 @@ impl WorkerRole {
             }
             return Ok(());
         }
-        let job = || config.name.clone();
-        let JobRole::Worker { rank, up } = &config.role else {
-            return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
-        };
-        if (*rank, config.window) != (self.rank, self.window) {
-            let problem = "a worker keeps its rank, and a job its window".to_owned();
-            return Err(AgentError::Change { job: job(), problem });
-        }
-        let up = Route::new(&config.own, &config.server, up.clone())?;
-        let joined = Joined::new(config.generation, &config.joined);
+        let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
+        let members = members(config);
+        let joined = Joined::new(config, &members);
         // What has not begun waits until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
         self.worker.change_generation(now, config.job, &config.ranks)?;
         self.up = up;
         self.addresses = [config.own.mac, config.multicast.mac];
-        self.members = members(config);
+        self.members = members;
         self.joined = joined.or(self.joined.take());
         self.moved.0 = now;
         for operation in withdrawn {
@@ -220,7 +257,9 @@ impl WorkerRole {
 }
 
 fn members(config: &JobConfig) -> Arc<Members> {
-    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone() })
+    let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
+    shards.sort_unstable();
+    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone(), shards })
 }
 
 impl Role for WorkerRole {
@@ -247,6 +286,10 @@ impl Role for WorkerRole {
                 let finished = slices.into_iter().filter_map(|seq| self.worker.finished(seq).cloned());
                 let _ = reply.send(finished.collect());
             }
+            Command::Detach { detached, reply } => {
+                self.detach(detached);
+                let _ = reply.send(());
+            }
             Command::Change { config, reply } => {
                 let _ = reply.send(self.change(now, &config));
             }
@@ -257,6 +300,9 @@ impl Role for WorkerRole {
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
+        if self.detached.is_some() {
+            return Verdict::NotOurs;
+        }
         let (message, to) = (frame.message(), frame.header().destination_mac);
         let Some(values) = message.values() else { return Verdict::NotOurs };
         if message.header().kind != Kind::Result || !self.addresses.contains(&to) {
@@ -267,6 +313,9 @@ impl Role for WorkerRole {
     }
 
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError> {
+        if self.detached.is_some() {
+            return Ok(());
+        }
         while let Some(slice) = self.worker.poll_transmit(now) {
             link.send(&self.up, slice.header, slice.values)?;
         }
@@ -274,6 +323,9 @@ impl Role for WorkerRole {
     }
 
     fn next_timeout(&self) -> Option<Time> {
+        if self.detached.is_some() {
+            return None;
+        }
         let deadlines = self.pending.values().filter_map(|pending| pending.deadline);
         self.worker.poll_timeout().into_iter().chain(deadlines.map(|(at, _)| at)).min()
     }

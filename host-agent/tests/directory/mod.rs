@@ -322,6 +322,13 @@ impl Controller for Service {
         Ok(Response::new(v1::LeaveResponse {}))
     }
 
+    async fn explain_job(
+        &self,
+        _: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
     async fn list_switches(
         &self,
         _: Request<v1::ListSwitchesRequest>,

@@ -59,6 +59,8 @@ impl Structure {
             generation: self.generation,
             begun: self.begun,
             joined: ranks(&self.joined),
+            regroup: !self.joined.is_empty(),
+            adopted: Vec::new(),
             start_seq: self.start_seq,
             downlink: self.downlink,
             ranks: ranks(&self.ranks),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::time::sleep;
 use tonic::transport::Channel;
@@ -16,7 +16,7 @@ use tributary_api::v1::controller_client::ControllerClient;
 use super::list::plan_json;
 use crate::files::{self, Readers};
 use crate::remote::{ControllerArgs, refused};
-use tributary_cli::options::{Aggregation, Downlink, window};
+use tributary_cli::options::{Aggregation, Downlink, share, window};
 
 /// Between two looks at whether a job has got its slots.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -59,6 +59,16 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     rigid: bool,
 
+    /// What is done about processes that become much slower than the others: with auto the job goes on without them
+    /// until they are well again, where that makes steps clearly shorter
+    #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
+    degraded: Degraded,
+
+    /// Up to this share of all processes, slow ones are detached: nobody processes their data. With more of them the
+    /// others do [default: the controller's, 0.1]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    theta: Option<f64>,
+
     /// How long the job may wait for its members to join [default: the controller's, an hour]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
@@ -70,6 +80,24 @@ pub(super) struct CreateArgs {
     /// Replace the token file if it is there: the job that it was of can then be ended by operators only
     #[arg(long)]
     overwrite: bool,
+}
+
+/// What is done about processes that get slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Degraded {
+    /// Nothing
+    Off,
+    /// The job goes on without them, as long as all of its processes are elastic
+    Auto,
+}
+
+impl From<Degraded> for v1::Degraded {
+    fn from(degraded: Degraded) -> Self {
+        match degraded {
+            Degraded::Off => Self::Off,
+            Degraded::Auto => Self::Auto,
+        }
+    }
 }
 
 pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
@@ -91,6 +119,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         rigid: args.rigid,
         join_deadline_milliseconds: args.join_deadline.unwrap_or_default().saturating_mul(1000),
         wait_for_slots: !args.no_wait,
+        degraded: v1::Degraded::from(args.degraded).into(),
+        theta: args.theta,
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

@@ -91,7 +91,12 @@ pub(crate) async fn up(
     let options =
         LabOptions { switches: kind, loss: args.loss, rates: !args.no_rates, ..LabOptions::new(name) };
     let lab = Lab::up(&topology, &options)?;
-    let job = JobOptions { aggregation: args.aggregation, downlink: args.downlink, window: args.window };
+    let job = JobOptions {
+        aggregation: args.aggregation,
+        downlink: args.downlink,
+        window: args.window,
+        theta: None,
+    };
     let started = tokio::select! {
         started = start(&lab, &topology, topology_file, switches, job) => started,
         () = stop.requested() => Err(interrupted()),

@@ -27,11 +27,14 @@ pub(super) struct JobOptions {
     pub(super) downlink: Downlink,
     /// `None`: the controller's default.
     pub(super) window: Option<u32>,
+    /// The θ with which something is done about processes that get slow; `None`: nothing is.
+    #[serde(default)]
+    pub(super) theta: Option<f64>,
 }
 
 /// Creates the job. The controller asks the server that is there to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
-    let JobOptions { aggregation, downlink, window } = record.job_options.clone();
+    let JobOptions { aggregation, downlink, window, theta } = record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),
         workers: record.workers.iter().map(|worker| worker.host.clone()).collect(),
@@ -43,6 +46,8 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         rigid: false,
         join_deadline_milliseconds: 0,
         wait_for_slots: false,
+        degraded: if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Off }.into(),
+        theta,
     };
     let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
     write_token(&record.token_file, &created.into_inner().token)

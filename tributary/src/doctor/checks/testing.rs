@@ -79,6 +79,7 @@ fn job() -> v1::Job {
             operations: 7,
             step_nanoseconds: 1_000_000_000,
             stalled_milliseconds: 900,
+            ..v1::JobProgress::default()
         }),
     };
     let adding = v1::TreeSwitch { name: "leaf".into(), aggregates: true, fan_in: 2, ..Default::default() };
