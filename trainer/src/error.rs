@@ -51,6 +51,23 @@ pub enum TrainerError {
         /// How many workers there are.
         workers: u16,
     },
+    /// A worker would have no data.
+    #[error("{samples} samples for {workers} workers: each needs at least one")]
+    EmptyShard {
+        /// How many samples there are.
+        samples: usize,
+        /// How many workers.
+        workers: u16,
+    },
+    /// Members that cannot be.
+    #[error("this is no group to train with: {problem}")]
+    BadGroup {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// What another member has sent is no state of this training.
+    #[error("what is to be taken over is no member's state: do all run the same training?")]
+    BadState,
     /// A gradient that is not of this model's size.
     #[error("a gradient of {got} values for a model of {expected} parameters")]
     WrongLength {

@@ -12,6 +12,9 @@
 //! takes, so [`train_on_one_machine`] is the same training up to rounding, and what the fabric adds up
 //! can be judged against it.
 //!
+//! Where workers come and go, [`Sampler`] chooses each one's samples so that none is lost and none comes twice, and
+//! [`ElasticLearner`] trains with it.
+//!
 //! Everything is a function of [`Training`] and the data: no clock, no I/O, no threads. Runs on one
 //! machine repeat bit for bit; another CPU's matrix kernels may round differently. The initial
 //! parameters and [`Model::apply`] use only exactly rounded operations, so that workers on different
@@ -31,18 +34,22 @@
 mod batches;
 mod dense;
 mod digits;
+mod elastic;
 mod error;
 mod images;
 mod learner;
 mod model;
 mod remote;
+mod sampler;
 mod training;
 
 pub use batches::Share;
 pub use digits::Digits;
+pub use elastic::ElasticLearner;
 pub use error::TrainerError;
 pub use images::{CLASSES, Images, PIXELS};
 pub use learner::{Learner, train_on_one_machine};
 pub use model::{Model, PARAMETERS};
 pub use remote::RemoteLearner;
+pub use sampler::{Sampler, Shards};
 pub use training::Training;

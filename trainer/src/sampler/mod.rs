@@ -1,0 +1,323 @@
+//! Who processes which samples in which step, while workers come and go.
+//!
+//! Each worker has a shard of the data ([`Shards`]). Picture a shard's epochs, each a permutation of its samples, laid
+//! end to end: a step takes the next `batch` samples from the row of each shard *in use*, puts them one behind the other
+//! in the shards' order, and splits them among the members in as equal pieces as can be. So
+//!
+//! - with everyone in, or with some workers *detached* (their shards are not in use), each member has its own shard's
+//!   samples;
+//! - where workers are left out whose data are shared (*shrink*: their shards are in use), each of the m members has
+//!   batch · N / m samples;
+//! - whatever the members are, each sample of a shard that is in use is taken once an epoch, and none of one that is not.
+//!   A shard that comes back into use goes on where it stopped.
+//!
+//! All of it follows from which steps were made with which members. Members agree on that without messages: they are told
+//! of a change at the same place in the order of their all-reduces (`Regroup` of `tributary-client`). One that comes in
+//! takes over the others' [`state`](Sampler::state).
+//!
+//! ```
+//! use tributary_trainer::{Sampler, Shards};
+//! # fn main() -> Result<(), tributary_trainer::TrainerError> {
+//! let mut sampler = Sampler::new(Shards::alike(1000, 4, 1)?, 30, 1)?;
+//! let mine = sampler.samples(2); // 30 of worker 2's shard, for this step
+//! sampler.advance(); // the step is made
+//! sampler.regroup(&[0, 1, 3], &[0, 1, 2, 3])?; // worker 2 is left out, and the others share its data
+//! assert_eq!(sampler.samples(3).len(), 40);
+//! # assert_eq!(mine.len(), 30);
+//! # Ok(()) }
+//! ```
+
+mod shards;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::error::TrainerError;
+pub use shards::Shards;
+use shards::piece;
+
+/// Values that stand for one number in a state: 16 bits each, which f32 and the fabric's fixed point hold exactly.
+const DIGITS: usize = 4;
+const DIGIT: u64 = 1 << 16;
+
+/// Chooses samples. All members of a training have the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampler {
+    shards: Shards,
+    seed: u64,
+    batch: usize,
+    /// Ascending.
+    members: Vec<u16>,
+    /// Shards in use, ascending: those of all members among them.
+    used: Vec<u16>,
+    /// Samples that were taken of each shard's row.
+    taken: Vec<u64>,
+}
+
+impl Sampler {
+    /// A sampler before the first step, with all workers in. Each shard gives `batch` samples to a step. The seed chooses
+    /// their order.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::NoSamples`] for a batch of 0.
+    pub fn new(shards: Shards, batch: usize, seed: u64) -> Result<Self, TrainerError> {
+        if batch == 0 {
+            return Err(TrainerError::NoSamples);
+        }
+        let all: Vec<u16> = (0..).zip(0..shards.len()).map(|(worker, _)| worker).collect();
+        let taken = vec![0; shards.len()];
+        Ok(Self { shards, seed, batch, members: all.clone(), used: all, taken })
+    }
+
+    /// The samples of this step that a worker processes. One that is not a member gets the next ones of its own shard: what
+    /// it takes for them tells how fast it is.
+    pub fn samples(&self, worker: u16) -> Vec<usize> {
+        let Ok(place) = self.members.binary_search(&worker) else { return self.next_of(worker) };
+        let all = self.batch * self.used.len();
+        let mine = piece(all, place, self.members.len());
+        // Only the shards that it has samples of.
+        let first = mine.start / self.batch;
+        let last = mine.end.div_ceil(self.batch);
+        let from_first = self.used[first..last].iter().flat_map(|shard| self.next_of(*shard));
+        from_first.skip(mine.start - first * self.batch).take(mine.len()).collect()
+    }
+
+    /// How many samples all members process in this step together.
+    pub fn total(&self) -> usize {
+        self.batch * self.used.len()
+    }
+
+    /// The step is made.
+    pub fn advance(&mut self) {
+        for shard in &self.used {
+            self.taken[usize::from(*shard)] += self.batch as u64;
+        }
+    }
+
+    /// From this step on these are the members, and they process the data of `shards`: as a `Regroup` says. Both ascend.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::BadGroup`]: there is no such worker, or the shard of a member is not in use. Everything is as it was
+    /// then.
+    pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
+        let bad = |problem: String| Err(TrainerError::BadGroup { problem });
+        for ranks in [members, shards] {
+            if !ranks.is_sorted_by(|a, b| a < b) {
+                return bad(format!("{ranks:?} do not ascend"));
+            }
+            if let Some(stranger) = ranks.iter().find(|rank| usize::from(**rank) >= self.shards.len()) {
+                return bad(format!("there is no worker {stranger} of {}", self.shards.len()));
+            }
+        }
+        if members.is_empty() {
+            return bad("nobody is in it".to_owned());
+        }
+        if let Some(idle) = members.iter().find(|member| shards.binary_search(member).is_err()) {
+            return bad(format!("the data of its member {idle} are not used"));
+        }
+        (self.members, self.used) = (members.to_vec(), shards.to_vec());
+        Ok(())
+    }
+
+    /// What one that comes in has to know besides the members: to be given to [`restore`](Self::restore). Whole numbers
+    /// below 65536, so that an all-reduce keeps them as they are.
+    pub fn state(&self) -> Vec<f32> {
+        self.taken.iter().flat_map(|taken| digits(*taken)).collect()
+    }
+
+    /// How many values a state has.
+    pub fn state_len(&self) -> usize {
+        self.taken.len() * DIGITS
+    }
+
+    /// Goes on where another sampler of the same shards is.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainerError::BadState`]; everything is as it was then.
+    pub fn restore(&mut self, state: &[f32]) -> Result<(), TrainerError> {
+        let (numbers, rest) = state.as_chunks::<DIGITS>();
+        if numbers.len() != self.taken.len() || !rest.is_empty() {
+            return Err(TrainerError::BadState);
+        }
+        self.taken = numbers.iter().map(number).collect::<Option<_>>().ok_or(TrainerError::BadState)?;
+        Ok(())
+    }
+
+    /// The samples that a shard gives to this step.
+    fn next_of(&self, shard: u16) -> Vec<usize> {
+        let samples = self.shards.of(shard);
+        if samples.is_empty() {
+            return Vec::new();
+        }
+        let len = samples.len() as u64;
+        let start = self.taken[usize::from(shard)];
+        let (mut epoch, mut skip) = (start / len, (start % len) as usize);
+        let mut next = Vec::with_capacity(self.batch);
+        while next.len() < self.batch {
+            let missing = self.batch - next.len();
+            next.extend(self.permutation(shard, epoch).into_iter().skip(skip).take(missing));
+            (epoch, skip) = (epoch + 1, 0);
+        }
+        next
+    }
+
+    /// The order of a shard's samples in one of its epochs.
+    fn permutation(&self, shard: u16, epoch: u64) -> Vec<usize> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        // Stream 0 is the initial weights'.
+        let stream = epoch.wrapping_mul(self.shards.len() as u64).wrapping_add(u64::from(shard));
+        random.set_stream(stream.wrapping_add(1));
+        let mut order = self.shards.of(shard).to_vec();
+        order.shuffle(&mut random);
+        order
+    }
+}
+
+/// A number in values that an all-reduce keeps as they are.
+pub(crate) fn digits(number: u64) -> [f32; DIGITS] {
+    let mut left = number;
+    std::array::from_fn(|_| {
+        let digit = left % DIGIT;
+        left /= DIGIT;
+        digit as f32
+    })
+}
+
+/// The number that these stand for, if they do.
+pub(crate) fn number(digits: &[f32; DIGITS]) -> Option<u64> {
+    let is_digit = |digit: &f32| digit.fract() == 0.0 && (0.0..DIGIT as f32).contains(digit);
+    let all = digits.iter().all(is_digit);
+    all.then(|| digits.iter().rev().fold(0, |number, digit| number * DIGIT + *digit as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Who is in and whose shards are used for how many steps.
+    #[derive(Debug, Clone)]
+    struct Stretch {
+        members: Vec<u16>,
+        used: Vec<u16>,
+        steps: usize,
+    }
+
+    fn stretches(workers: u16) -> impl Strategy<Value = Vec<Stretch>> {
+        let ranks: Vec<u16> = (0..workers).collect();
+        let members = proptest::sample::subsequence(ranks.clone(), 1..=ranks.len());
+        let shared = proptest::sample::subsequence(ranks.clone(), 0..=ranks.len());
+        let stretch = (members, shared, 0usize..12).prop_map(|(members, shared, steps)| {
+            let used: BTreeSet<u16> = members.iter().chain(&shared).copied().collect();
+            Stretch { members, used: used.into_iter().collect(), steps }
+        });
+        proptest::collection::vec(stretch, 1..12)
+    }
+
+    fn course() -> impl Strategy<Value = (u16, usize, usize, u64, Vec<Stretch>)> {
+        (1u16..9).prop_flat_map(|workers| {
+            (Just(workers), usize::from(workers)..120, 1usize..20, any::<u64>(), stretches(workers))
+        })
+    }
+
+    proptest! {
+        /// Whatever the changes: no sample is lost, none comes twice within its shard's epoch, and none of a shard that is
+        /// not in use is taken.
+        #[test]
+        fn every_sample_of_the_shards_in_use_is_taken_once_an_epoch(
+            (workers, samples, batch, seed, stretches) in course(),
+        ) {
+            let shards = Shards::alike(samples, workers, seed).unwrap();
+            let mut sampler = Sampler::new(shards.clone(), batch, seed).unwrap();
+            let mut rows: Vec<Vec<usize>> = vec![Vec::new(); usize::from(workers)];
+            for Stretch { members, used, steps } in stretches {
+                sampler.regroup(&members, &used).unwrap();
+                for _ in 0..steps {
+                    let taken: Vec<Vec<usize>> = members.iter().map(|member| sampler.samples(*member)).collect();
+                    let sizes = || taken.iter().map(Vec::len);
+                    prop_assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1, "{:?}", taken);
+                    prop_assert_eq!(sizes().sum::<usize>(), sampler.total());
+                    for (place, sample) in taken.concat().into_iter().enumerate() {
+                        let shard = used[place / batch];
+                        prop_assert!(shards.of(shard).contains(&sample));
+                        rows[usize::from(shard)].push(sample);
+                    }
+                    sampler.advance();
+                }
+            }
+            for (shard, row) in (0..).zip(&rows) {
+                for epoch in row.chunks(shards.of(shard).len()) {
+                    let distinct: BTreeSet<_> = epoch.iter().collect();
+                    prop_assert_eq!(distinct.len(), epoch.len(), "shard {}", shard);
+                }
+            }
+        }
+
+        /// One that comes in later goes on as those that were there.
+        #[test]
+        fn a_state_is_all_that_a_newcomer_needs((workers, samples, batch, seed, stretches) in course()) {
+            let shards = Shards::alike(samples, workers, seed).unwrap();
+            let mut there = Sampler::new(shards.clone(), batch, seed).unwrap();
+            for Stretch { members, used, steps } in stretches {
+                there.regroup(&members, &used).unwrap();
+                (0..steps).for_each(|_| there.advance());
+                let mut newcomer = Sampler::new(shards.clone(), batch, seed).unwrap();
+                newcomer.restore(&there.state()).unwrap();
+                newcomer.regroup(&members, &used).unwrap();
+                prop_assert_eq!(&newcomer, &there);
+            }
+        }
+
+        #[test]
+        fn a_number_survives_its_digits(all: u64) {
+            prop_assert_eq!(number(&digits(all)), Some(all));
+        }
+    }
+
+    fn sampler() -> Sampler {
+        Sampler::new(Shards::alike(80, 8, 3).unwrap(), 4, 3).unwrap()
+    }
+
+    #[test]
+    fn with_everyone_in_or_some_detached_each_has_its_own_shard() {
+        let mut sampler = sampler();
+        let own = |sampler: &Sampler, worker| {
+            sampler.samples(worker).iter().all(|sample| sampler.shards.of(worker).contains(sample))
+        };
+        assert!((0..8).all(|worker| own(&sampler, worker)));
+        let others = [0, 1, 2, 4, 5, 6, 7];
+        sampler.regroup(&others, &others).unwrap();
+        assert!((0..8).all(|worker| own(&sampler, worker) && sampler.samples(worker).len() == 4));
+        // One that is not in sees the same samples until it is.
+        let waiting = sampler.samples(3);
+        sampler.advance();
+        assert_eq!(sampler.samples(3), waiting);
+    }
+
+    #[test]
+    fn what_is_no_group_or_no_state_is_refused_and_changes_nothing() {
+        let mut sampler = sampler();
+        let before = sampler.clone();
+        let mut refused =
+            |members: &[u16], shards: &[u16]| sampler.regroup(members, shards).unwrap_err().to_string();
+        assert!(refused(&[], &[]).contains("nobody is in it"));
+        assert!(refused(&[1, 0], &[0, 1]).contains("[1, 0] do not ascend"));
+        assert!(refused(&[0, 8], &[0, 8]).contains("no worker 8 of 8"));
+        assert!(refused(&[0, 1], &[0]).contains("member 1 are not used"));
+        let mut state = before.state();
+        for bad in [-1.0, 0.5, 65536.0, f32::NAN] {
+            state[5] = bad;
+            assert!(matches!(sampler.restore(&state), Err(TrainerError::BadState)), "{bad}");
+        }
+        assert!(matches!(sampler.restore(&state[1..]), Err(TrainerError::BadState)));
+        assert_eq!(sampler, before);
+        assert!(matches!(Sampler::new(before.shards, 0, 0), Err(TrainerError::NoSamples)));
+    }
+}
