@@ -1,6 +1,7 @@
-//! `tributary jobs`: creates, lists and ends jobs at the controller.
+//! `tributary jobs`: creates, lists, explains and ends jobs at the controller.
 
 mod create;
+mod explain;
 mod list;
 
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use tributary_api::v1;
 
 use crate::remote::{ControllerArgs, read_token, refused};
 
-/// Creates, lists and ends jobs of the fabric
+/// Creates, lists, explains and ends jobs of the fabric
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {
     #[command(flatten)]
@@ -33,6 +34,9 @@ enum JobsCommand {
     Create(create::CreateArgs),
     /// Show the jobs that are alive, and the last ones that were
     List,
+    /// Show what a job's processes take for a step, which groups of them it could go on with, and what is done about slow
+    /// ones
+    Explain(explain::ExplainArgs),
     /// End a job and withdraw its tables
     End(EndArgs),
 }
@@ -56,6 +60,7 @@ pub(crate) fn run(args: &JobsArgs) -> Result<()> {
     runtime.block_on(async {
         match &args.command {
             JobsCommand::Create(create) => create::run(&args.controller, create, args.json).await,
+            JobsCommand::Explain(explain) => explain::run(&args.controller, explain, args.json).await,
             JobsCommand::List => list::run(&args.controller, args.json).await,
             JobsCommand::End(end) => run_end(&args.controller, end, args.json).await,
         }
