@@ -1,6 +1,7 @@
 //! `tributary bench`: what to expect, in numbers.
 
 mod allreduce;
+mod degraded;
 mod simulate;
 mod switch;
 
@@ -17,6 +18,10 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum What {
     Allreduce(allreduce::AllReduceArgs),
+    Degraded(degraded::DegradedArgs),
+    /// The training process of `degraded`
+    #[command(hide = true)]
+    DegradedWorker(degraded::WorkerArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
 }
@@ -28,6 +33,8 @@ enum What {
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
         What::Allreduce(args) => allreduce::run(args),
+        What::Degraded(args) => degraded::run(args),
+        What::DegradedWorker(args) => degraded::run_worker(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
     }

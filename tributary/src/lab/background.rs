@@ -117,7 +117,7 @@ async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
 }
 
 /// The log of the daemon at a station.
-pub(super) fn log_file(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn log_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }
 

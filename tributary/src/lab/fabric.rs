@@ -71,6 +71,11 @@ impl FabricArgs {
         Self { loss, no_rates: false, switch: Switches::Softswitch, aggregation, downlink, window: None }
     }
 
+    /// Without losses, and with links as fast as this machine can.
+    pub(crate) fn without_rates() -> Self {
+        Self { no_rates: true, ..Self::with_loss(0.0) }
+    }
+
     /// What the switches are, as the command line calls it.
     pub(super) fn switch(&self) -> String {
         self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -59,6 +59,27 @@ pub(super) fn renew(lab: &Lab, record: &Record) -> Result<()> {
     if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
 }
 
+/// Ends the job, and creates it anew: with this θ one that does something about processes that get slow, without one that
+/// does not.
+///
+/// # Errors
+/// The controller does not answer, or refuses.
+pub(crate) fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Result<()> {
+    end(lab, record)?;
+    record.job_options.theta = theta;
+    create(lab, record)
+}
+
+/// What the controller knows of the job's processes, and does about slow ones.
+///
+/// # Errors
+/// The controller does not answer, or refuses.
+pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobResponse> {
+    let request = v1::ExplainJobRequest { job: record.job.clone() };
+    let explained = ask(lab, record, async |mut client| client.explain_job(request).await.map_err(refused))?;
+    Ok(explained.into_inner())
+}
+
 /// Whether the job is not over yet.
 ///
 /// # Errors

@@ -177,7 +177,7 @@ pub(super) async fn start(lab: &Lab, name: &str) -> Result<u32> {
 ///
 /// # Errors
 /// There is no such station, or what slows it down cannot be started or ended.
-pub(super) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
+pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
     let starting = Record::change(lab, |record| {
         let folder = record.folder.clone();
         let station = record.station_mut(lab, name)?;

@@ -1,6 +1,6 @@
 //! One command on every worker.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -75,14 +75,9 @@ fn start(
     command: &[OsString],
 ) -> Result<Child> {
     let (program, arguments) = command.split_first().context("no command")?;
-    let mut command = lab.command(&worker.host, program)?;
+    let mut command = worker_command(lab, record, (rank, worker), program)?;
     command
         .args(arguments)
-        .env("TRIBUTARY_RANK", rank.to_string())
-        .env("TRIBUTARY_WORLD_SIZE", record.workers.len().to_string())
-        .env("TRIBUTARY_JOB", &record.job)
-        .env("TRIBUTARY_TOKEN_FILE", &record.token_file)
-        .env("TRIBUTARY_SOCKET", &worker.socket)
         .env("PATH", path_with_this_program()?)
         .process_group(0)
         .stdin(Stdio::null())
@@ -91,6 +86,26 @@ fn start(
     // Should this process fail in between, no worker stays.
     let child = Command::from(command).kill_on_drop(true).spawn();
     child.with_context(|| format!("cannot run anything on {}", worker.host))
+}
+
+/// What runs a program on a worker, as a rank of the job.
+///
+/// # Errors
+/// The lab has no such host.
+pub(crate) fn worker_command(
+    lab: &Lab,
+    record: &Record,
+    (rank, worker): (usize, &Worker),
+    program: impl AsRef<OsStr>,
+) -> Result<std::process::Command> {
+    let mut command = lab.command(&worker.host, program)?;
+    command
+        .env("TRIBUTARY_RANK", rank.to_string())
+        .env("TRIBUTARY_WORLD_SIZE", record.workers.len().to_string())
+        .env("TRIBUTARY_JOB", &record.job)
+        .env("TRIBUTARY_TOKEN_FILE", &record.token_file)
+        .env("TRIBUTARY_SOCKET", &worker.socket);
+    Ok(command)
 }
 
 /// `tributary` shall be this program, also where it is not installed.

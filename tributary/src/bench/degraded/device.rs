@@ -1,0 +1,63 @@
+//! The accelerator of a worker, emulated.
+//!
+//! Eight processes that computed for real would share the few processors of one machine, and hide behind each other how
+//! fast each of them is. So besides the real gradient of a small model each process waits for a *device*, whose time
+//! α + β · b passes only while the process runs: it is made of many short naps, and a nap that took so long that the
+//! process must have been stopped in it hardly counts. A process that is slowed down, as by `tributary lab slow`, so has a
+//! device that is slowed down as much.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A nap. Short beside the turns of `lab slow`, long beside what it takes to fall asleep and to wake up.
+const NAP: Duration = Duration::from_micros(500);
+/// A nap that takes longer had a stop in it.
+const STOPPED: Duration = Duration::from_millis(5);
+
+/// What a device takes for a step of b samples: α + β · b.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device {
+    /// α.
+    pub(super) step: Duration,
+    /// β.
+    pub(super) sample: Duration,
+}
+
+impl Device {
+    /// Lets the device work on a step of so many samples, and waits for it.
+    pub(super) fn work(self, samples: u32) {
+        let needed = self.step + self.sample * samples;
+        let (mut worked, mut before) = (Duration::ZERO, Instant::now());
+        while worked < needed {
+            sleep(NAP.min(needed - worked));
+            let now = Instant::now();
+            worked += counted(now - before);
+            before = now;
+        }
+    }
+}
+
+/// How much of a nap the device has worked.
+fn counted(nap: Duration) -> Duration {
+    // Stopped somewhere in it: in the middle, on average.
+    if nap > STOPPED { NAP / 2 } else { nap }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_takes_what_it_is_said_to_take_at_least() {
+        let device = Device { step: Duration::from_millis(4), sample: Duration::from_millis(1) };
+        let began = Instant::now();
+        device.work(3);
+        assert!(began.elapsed() >= Duration::from_millis(7));
+    }
+
+    #[test]
+    fn the_device_stands_still_while_the_process_does() {
+        assert_eq!(counted(Duration::from_millis(1)), Duration::from_millis(1));
+        assert!(counted(Duration::from_millis(15)) < NAP);
+    }
+}

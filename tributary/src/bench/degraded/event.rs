@@ -1,0 +1,58 @@
+//! What a worker of the measurement tells the runner: one JSON object a line, on its standard output.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub(super) enum Event {
+    /// A step is made.
+    Step {
+        /// Those before it.
+        step: u32,
+        /// From the end of the one before it to its end, in seconds.
+        seconds: f64,
+        /// Members that its sum is over.
+        members: u32,
+        /// Samples of all of them.
+        samples: u32,
+    },
+    /// The members, or whose data they process, have changed.
+    Regrouped {
+        /// Who is in.
+        members: Vec<u16>,
+        /// Whose data they process.
+        shards: Vec<u16>,
+    },
+    /// The job goes on without this worker for now.
+    Detached {
+        /// The others process its data.
+        data_adopted: bool,
+    },
+    /// All steps are made.
+    Done {
+        /// Of the held-out images, the share that the model reads right.
+        accuracy: f64,
+        /// Of the model's bits: the same on every member.
+        digest: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_and_comes_back() {
+        for event in [
+            Event::Step { step: 3, seconds: 0.25, members: 7, samples: 112 },
+            Event::Regrouped { members: vec![0, 2], shards: vec![0, 1, 2] },
+            Event::Detached { data_adopted: true },
+            Event::Done { accuracy: 0.95, digest: u64::MAX },
+        ] {
+            let line = serde_json::to_string(&event).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One training on the lab, with some of its workers slowed down.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+use tokio::time::timeout;
+use tributary_api::v1;
+use tributary_bench::statistics::Summary;
+use tributary_lab::{Lab, Slowdown};
+
+use super::event::Event;
+use super::processes::Processes;
+use crate::lab::{Record, explain, restart_job, slow_station};
+
+/// How long nothing may happen: a slowed-down worker's step takes a small part of it.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// More steps than any phase makes that does not wait for a training's end.
+const ENDLESS: u32 = 1_000_000;
+
+/// What a phase is to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    /// Ranks of those that are slowed down.
+    pub(super) slow: &'static [usize],
+    /// θ of a job that does something about them; `None`: nothing is done.
+    pub(super) theta: Option<f64>,
+    pub(super) goal: Goal,
+}
+
+/// When a phase is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// All steps are made.
+    Trained,
+    /// So many steps are made in the group that they end up in.
+    Measured(usize),
+    /// As `Measured`; then nobody is slowed down any more, and as many steps are made once all are in again.
+    Returned(usize),
+}
+
+/// What came of a phase.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    /// Hosts that were slowed down.
+    pub(super) slow: Vec<String>,
+    pub(super) theta: Option<f64>,
+    /// What became of the data of those that were left out.
+    pub(super) mode: Option<&'static str>,
+    /// In the group that was measured.
+    pub(super) members: usize,
+    /// Samples of a step of all members.
+    pub(super) samples: u32,
+    /// The median, in seconds.
+    pub(super) step_s: f64,
+    /// How many steps that is over.
+    pub(super) steps: usize,
+    /// What the controller's model says that it takes: of a change, before it was made.
+    pub(super) predicted_s: f64,
+    /// Of a change: what the model said of the group before.
+    pub(super) predicted_before_s: Option<f64>,
+    /// Steps that were made until the change.
+    pub(super) steps_until_change: Option<usize>,
+    /// Steps that were made until those that were left out were in again, from when they were as fast as ever.
+    pub(super) steps_until_return: Option<usize>,
+    /// Of the model after all steps.
+    pub(super) accuracy: Option<f64>,
+    /// All members had the same model then.
+    pub(super) same_bits: Option<bool>,
+    /// What the controller said about it in the end.
+    pub(super) verdict: String,
+}
+
+/// Where phases run.
+pub(super) struct Stage<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) record: &'a mut Record,
+    /// How many times slower.
+    pub(super) factor: Slowdown,
+    /// Steps of a training that is to come to its end.
+    pub(super) steps: u32,
+    /// Other arguments of the training processes.
+    pub(super) arguments: Vec<String>,
+}
+
+impl Stage<'_> {
+    /// Runs a phase, with a job of its own.
+    ///
+    /// # Errors
+    /// The job cannot be made, a process ends by itself, or nothing happens for long.
+    pub(super) async fn run(&mut self, spec: &Spec, tell: impl Fn(String)) -> Result<Phase> {
+        restart_job(self.lab, self.record, spec.theta)?;
+        self.slow(spec.slow, self.factor).await?;
+        let steps = if spec.goal == Goal::Trained { self.steps } else { ENDLESS };
+        let arguments = [&self.arguments[..], &["--steps".to_owned(), steps.to_string()]].concat();
+        let processes = Processes::start(self.lab, self.record, &arguments)?;
+        let mut course = Course::new(self.record.workers.len(), processes);
+        let phase = self.observe(spec, &mut course, tell).await;
+        course.processes.kill().await?;
+        self.slow(spec.slow, Slowdown::new(1.0)?).await?;
+        phase
+    }
+
+    async fn observe(&self, spec: &Spec, course: &mut Course, tell: impl Fn(String)) -> Result<Phase> {
+        let changes = spec.theta.is_some();
+        let steps = match spec.goal {
+            Goal::Trained => None,
+            Goal::Measured(steps) | Goal::Returned(steps) => Some(steps),
+        };
+        course
+            .until(&tell, |course| match steps {
+                None => course.all_done(),
+                Some(steps) => course.measured() >= steps && (!changes || course.changes > 0),
+            })
+            .await?;
+        let explained = explain(self.lab, self.record)?;
+        let mut phase = self.phase(spec, course, &explained)?;
+        if let Goal::Returned(steps) = spec.goal {
+            self.slow(spec.slow, Slowdown::new(1.0)?).await?;
+            let (made, all) = (course.steps.len(), self.record.workers.len());
+            course.until(&tell, |course| course.members == all && course.measured() >= steps).await?;
+            phase.steps_until_return = Some(course.since - made);
+        }
+        Ok(phase)
+    }
+
+    fn phase(&self, spec: &Spec, course: &Course, explained: &v1::ExplainJobResponse) -> Result<Phase> {
+        let measured = &course.steps[course.steps.len() - course.measured()..];
+        let seconds: Vec<f64> = measured.iter().map(|step| step.seconds).collect();
+        let change = explained.last_change.as_ref();
+        ensure!(
+            spec.theta.is_none() || change.is_some(),
+            "{}: the controller has made no change: {}",
+            spec.name,
+            explained.verdict
+        );
+        Ok(Phase {
+            name: spec.name,
+            slow: spec.slow.iter().map(|rank| self.record.workers[*rank].host.clone()).collect(),
+            theta: spec.theta,
+            mode: match explained.mode() {
+                v1::DegradedMode::Unspecified => None,
+                v1::DegradedMode::Detach => Some("detach"),
+                v1::DegradedMode::Shrink => Some("shrink"),
+            },
+            members: course.members,
+            samples: measured.last().context("no step was measured")?.samples,
+            step_s: Summary::of(&seconds)?.median,
+            steps: seconds.len(),
+            predicted_s: change.map_or(explained.today_seconds, |change| change.predicted_seconds),
+            predicted_before_s: change.map(|change| change.before_seconds),
+            steps_until_change: change.map(|_| course.since),
+            steps_until_return: None,
+            accuracy: course.done.values().next().map(|(accuracy, _)| *accuracy),
+            same_bits: course.same_bits(),
+            verdict: explained.verdict.clone(),
+        })
+    }
+
+    async fn slow(&self, ranks: &[usize], factor: Slowdown) -> Result<()> {
+        for rank in ranks {
+            let worker = self.record.workers.get(*rank).context("the topology has too few workers")?;
+            slow_station(self.lab, &worker.host, factor).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A step as the first rank saw it, which is never slowed down.
+struct Step {
+    seconds: f64,
+    samples: u32,
+}
+
+/// What has happened in a phase so far.
+struct Course {
+    processes: Processes,
+    /// Those of rank 0.
+    steps: Vec<Step>,
+    /// How many of these had been made at the last change of the members.
+    since: usize,
+    members: usize,
+    changes: usize,
+    /// Accuracy and digest of those who have made all steps, by rank.
+    done: BTreeMap<usize, (f64, u64)>,
+}
+
+impl Course {
+    fn new(members: usize, processes: Processes) -> Self {
+        Self { processes, steps: Vec::new(), since: 0, members, changes: 0, done: BTreeMap::new() }
+    }
+
+    /// Listens until it is so.
+    async fn until(&mut self, tell: impl Fn(String), holds: impl Fn(&Self) -> bool) -> Result<()> {
+        while !holds(self) {
+            let Ok(said) = timeout(PATIENCE, self.processes.next()).await else {
+                bail!("nothing has happened for {PATIENCE:?}");
+            };
+            let (rank, event) = said?;
+            self.note(rank, event);
+            tell(format!("{} members, {} steps", self.members, self.steps.len()));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, rank: usize, event: Event) {
+        match event {
+            Event::Step { seconds, samples, .. } if rank == 0 => self.steps.push(Step { seconds, samples }),
+            Event::Regrouped { members, .. } if rank == 0 => {
+                (self.since, self.members) = (self.steps.len(), members.len());
+                self.changes += 1;
+            }
+            Event::Done { accuracy, digest } => drop(self.done.insert(rank, (accuracy, digest))),
+            Event::Step { .. } | Event::Regrouped { .. } | Event::Detached { .. } => {}
+        }
+    }
+
+    /// How many steps of the present group tell what a step of it takes: not its first one, in which it came about.
+    fn measured(&self) -> usize {
+        self.steps.len().saturating_sub(self.since + 1)
+    }
+
+    fn all_done(&self) -> bool {
+        self.done.len() >= self.members
+    }
+
+    fn same_bits(&self) -> Option<bool> {
+        let mut digests = self.done.values().map(|(_, digest)| digest);
+        let first = digests.next()?;
+        Some(digests.all(|digest| digest == first))
+    }
+}

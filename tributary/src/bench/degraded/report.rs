@@ -1,0 +1,256 @@
+//! What the measurement found, and whether that is as it must be.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tributary_cli::output::number_table;
+
+use super::phase::Phase;
+
+/// How far a predicted step time may be from the measured one, as a share of that.
+const PREDICTION: f64 = 0.15;
+/// What a step may take of an undisturbed one at most, with one of eight left out.
+const DETACHED: f64 = 1.1;
+const SHRUNK: f64 = 1.2;
+/// How far the accuracy may be from the undisturbed one where all data are processed: a point.
+const ACCURACY: f64 = 0.01;
+/// How much of it is visibly less.
+const VISIBLE: f64 = 0.02;
+
+/// What stands for workers' accelerators.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Device {
+    emulated: bool,
+    how: &'static str,
+    alpha_s: f64,
+    beta_s: f64,
+}
+
+impl Device {
+    pub(super) fn emulated(step_ms: u64, sample_ms: u64) -> Self {
+        let how = "besides a real model's real gradient each process waits alpha + beta * samples, of time in which it runs";
+        Self { emulated: true, how, alpha_s: step_ms as f64 / 1e3, beta_s: sample_ms as f64 / 1e3 }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Report {
+    topology: String,
+    training_steps: u32,
+    factor: f64,
+    device: Device,
+    phases: Vec<Compared>,
+    checks: Vec<Check>,
+    passed: bool,
+    seconds: f64,
+}
+
+/// A phase beside the undisturbed one, and beside what was predicted.
+#[derive(Debug, Clone, Serialize)]
+struct Compared {
+    #[serde(flatten)]
+    phase: Phase,
+    /// Its step time beside the undisturbed one.
+    of_undisturbed: f64,
+    /// How far the prediction is off, as a share of what was measured.
+    prediction_error: f64,
+}
+
+/// Something that must be so.
+#[derive(Debug, Clone, Serialize)]
+struct Check {
+    what: String,
+    measured: f64,
+    limit: String,
+    ok: bool,
+}
+
+impl Check {
+    fn new(what: impl Into<String>, measured: f64, limit: impl Into<String>, ok: bool) -> Self {
+        Self { what: what.into(), measured, limit: limit.into(), ok }
+    }
+}
+
+impl Report {
+    /// `phases`: as the measurement has them, the undisturbed one first.
+    pub(super) fn new(
+        topology: &str,
+        training_steps: u32,
+        factor: f64,
+        device: Device,
+        phases: Vec<Phase>,
+        took: Duration,
+    ) -> Self {
+        let undisturbed = phases.first().map_or(f64::NAN, |phase| phase.step_s);
+        let compared = |phase: Phase| Compared {
+            of_undisturbed: phase.step_s / undisturbed,
+            prediction_error: phase.predicted_s / phase.step_s - 1.0,
+            phase,
+        };
+        let phases: Vec<_> = phases.into_iter().map(compared).collect();
+        let checks = checks(&phases);
+        Self {
+            topology: topology.to_owned(),
+            training_steps,
+            factor,
+            device,
+            passed: checks.iter().all(|check| check.ok),
+            phases,
+            checks,
+            seconds: took.as_secs_f64(),
+        }
+    }
+
+    /// What is not as it must be.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let failed = self.checks.iter().filter(|check| !check.ok);
+        failed
+            .map(|check| format!("{}: {:.3}, where {} is needed", check.what, check.measured, check.limit))
+            .collect()
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut table = number_table(&[
+            "eight workers",
+            "θ",
+            "mode",
+            "members",
+            "samples",
+            "a step",
+            "of undisturbed",
+            "predicted",
+            "off by",
+            "accuracy",
+        ]);
+        for Compared { phase, of_undisturbed, prediction_error } in &self.phases {
+            table.add_row([
+                phase.name.to_owned(),
+                phase.theta.map_or_else(String::new, |theta| theta.to_string()),
+                phase.mode.unwrap_or_default().to_owned(),
+                phase.members.to_string(),
+                phase.samples.to_string(),
+                format!("{:.3} s", phase.step_s),
+                format!("{of_undisturbed:.2}"),
+                format!("{:.3} s", phase.predicted_s),
+                format!("{:+.1} %", prediction_error * 100.0),
+                phase.accuracy.map_or_else(String::new, |accuracy| format!("{:.1} %", accuracy * 100.0)),
+            ]);
+        }
+        let mut lines = vec![table.to_string()];
+        lines.extend(self.checks.iter().map(|check| {
+            let mark = if check.ok { "ok" } else { "NOT" };
+            format!("{mark:>4}  {}: {:.3} (needed: {})", check.what, check.measured, check.limit)
+        }));
+        let Device { alpha_s, beta_s, .. } = self.device;
+        lines.push(format!(
+            "topology {}, slow is {} times; {:.0} s in all. Workers' accelerators are emulated: {alpha_s} s + {beta_s} s a \
+             sample, of time in which the process runs; the model, its gradients, data and all-reduces are real",
+            self.topology, self.factor, self.seconds
+        ));
+        lines.join("\n")
+    }
+}
+
+fn checks(phases: &[Compared]) -> Vec<Check> {
+    let find = |name: &str| phases.iter().find(|compared| compared.phase.name == name);
+    let mut checks = Vec::new();
+    for Compared { phase, prediction_error, .. } in phases {
+        let what = format!("{}: predicted beside measured", phase.name);
+        checks.push(Check::new(what, *prediction_error, "±0.15", prediction_error.abs() <= PREDICTION));
+        if let Some(same) = phase.same_bits {
+            let what = format!("{}: all members have the same model (1: yes)", phase.name);
+            checks.push(Check::new(what, f64::from(u8::from(same)), "1", same));
+        }
+    }
+    let mut ratio = |name: &str, most: f64| {
+        if let Some(Compared { phase, of_undisturbed, .. }) = find(name) {
+            let what = format!("{}: a step beside an undisturbed one", phase.name);
+            checks.push(Check::new(what, *of_undisturbed, format!("≤ {most}"), *of_undisturbed <= most));
+        }
+    };
+    ratio("one slow, detach", DETACHED);
+    ratio("one slow, shrink", SHRUNK);
+    for (name, mode) in [("one slow, detach", "detach"), ("one slow, shrink", "shrink")] {
+        if let Some(Compared { phase, .. }) = find(name) {
+            let theta = phase.theta.unwrap_or_default();
+            let what = format!("r = 0.125 and θ = {theta}: {mode} (1: yes)");
+            let ok = phase.mode == Some(mode);
+            checks.push(Check::new(what, f64::from(u8::from(ok)), "1", ok));
+        }
+    }
+    let accuracy = |name: &str| find(name).and_then(|compared| compared.phase.accuracy);
+    if let (Some(undisturbed), Some(shrink), Some(detach)) =
+        (accuracy("undisturbed"), accuracy("one slow, shrink"), accuracy("one slow, detach"))
+    {
+        let (of_shrink, of_detach) = (shrink - undisturbed, detach - undisturbed);
+        checks.push(Check::new(
+            "shrink: accuracy beside undisturbed",
+            of_shrink,
+            "±0.01",
+            of_shrink.abs() <= ACCURACY,
+        ));
+        checks.push(Check::new(
+            "detach: accuracy beside undisturbed",
+            of_detach,
+            "≤ -0.02",
+            of_detach <= -VISIBLE,
+        ));
+    }
+    if let Some(Compared { phase, .. }) = find("slow for a while") {
+        let steps = phase.steps_until_return;
+        let measured = steps.map_or(f64::NAN, |steps| steps as f64);
+        checks.push(Check::new("steps until one that is well again is in", measured, "≥ 1", steps.is_some()));
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(name: &'static str, step_s: f64, accuracy: Option<f64>) -> Phase {
+        let mode = ["detach", "shrink"].into_iter().find(|mode| name.ends_with(mode));
+        Phase {
+            name,
+            slow: Vec::new(),
+            theta: mode.map(|_| 0.125),
+            mode,
+            members: 8,
+            samples: 128,
+            step_s,
+            steps: 12,
+            predicted_s: step_s * 1.1,
+            predicted_before_s: None,
+            steps_until_change: None,
+            steps_until_return: (name == "slow for a while").then_some(9),
+            accuracy,
+            same_bits: accuracy.map(|_| true),
+            verdict: String::new(),
+        }
+    }
+
+    fn report(detach: f64, shrunk_accuracy: f64) -> Report {
+        let phases = vec![
+            phase("undisturbed", 1.0, Some(0.95)),
+            phase("one slow", 4.0, None),
+            phase("one slow, detach", detach, Some(0.85)),
+            phase("one slow, shrink", 1.15, Some(shrunk_accuracy)),
+            phase("slow for a while", 1.15, None),
+        ];
+        Report::new("star", 60, 4.0, Device::emulated(50, 40), phases, Duration::from_secs(9))
+    }
+
+    #[test]
+    fn what_must_be_is_checked() {
+        let good = report(1.05, 0.945);
+        assert!(good.passed && good.failures().is_empty(), "{:?}", good.failures());
+        let text = good.text();
+        assert!(text.contains("+10.0 %") && text.contains("emulated"), "{text}");
+        let bad = report(1.2, 0.90);
+        assert!(!bad.passed);
+        assert_eq!(bad.failures().len(), 2, "{:?}", bad.failures());
+        assert!(bad.failures()[0].contains("1.200, where ≤ 1.1 is needed"), "{:?}", bad.failures());
+    }
+}

@@ -1,0 +1,165 @@
+//! `tributary bench degraded-worker`: the training process of a worker in the measurement.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use tokio::runtime;
+use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Regroup, Run, Segment};
+use tributary_trainer::{Digits, ElasticLearner, PARAMETERS, Shards, Training};
+
+use super::device::Device;
+use super::event::Event;
+use crate::remote::read_token;
+
+/// What a worker is told.
+#[derive(Debug, Clone, Args)]
+pub(in crate::bench) struct WorkerArgs {
+    /// The agent's Unix socket
+    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET")]
+    socket: PathBuf,
+
+    /// The job's name
+    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
+    job: String,
+
+    /// File with the job's token
+    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
+    token_file: PathBuf,
+
+    /// Workers of the job
+    #[arg(long, env = "TRIBUTARY_WORLD_SIZE")]
+    workers: u16,
+
+    /// Steps of the training
+    #[arg(long)]
+    steps: u32,
+
+    /// Chooses the model's first weights and the order of the data
+    #[arg(long)]
+    seed: u64,
+
+    /// What the emulated device takes for each step, microseconds
+    #[arg(long)]
+    step_microseconds: u64,
+
+    /// What it takes for each sample, microseconds
+    #[arg(long)]
+    sample_microseconds: u64,
+}
+
+/// Trains until all steps are made, and stays in the job then until it is ended.
+///
+/// # Errors
+/// No agent, no such job, or the job is over.
+pub(in crate::bench) fn run(args: &WorkerArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(train(args))
+}
+
+async fn train(args: &WorkerArgs) -> Result<()> {
+    let token = read_token(&args.token_file)?;
+    let agent = Agent::connect(&args.socket).await?;
+    let mut job = agent.join_with(&args.job, token, JoinOptions::default().elastic()).await?;
+    let digits = Digits::embedded()?;
+    let training = Training::new(args.workers, args.steps, args.seed)?;
+    let shards = Shards::by_class(&digits.training, args.workers)?;
+    let rank = u16::try_from(job.rank())?;
+    let learner = ElasticLearner::new(&training, digits.training.clone(), shards, rank)?;
+    let mut worker = Worker {
+        state: job.segment(ElasticLearner::STATE_LEN * size_of::<f32>()).await?,
+        gradient: job.segment(PARAMETERS * size_of::<f32>()).await?,
+        device: Device {
+            step: Duration::from_micros(args.step_microseconds),
+            sample: Duration::from_micros(args.sample_microseconds),
+        },
+        job,
+        learner,
+        last: Instant::now(),
+    };
+    while worker.learner.step() < args.steps {
+        worker.step().await?;
+    }
+    let accuracy = worker.learner.model().accuracy(&digits.held_out);
+    say(&Event::Done { accuracy, digest: digest(worker.learner.model().parameters()) })?;
+    // Whoever goes now would be one that the others lose.
+    std::future::pending().await
+}
+
+struct Worker {
+    job: Job,
+    learner: ElasticLearner,
+    device: Device,
+    gradient: Segment,
+    state: Segment,
+    /// When the last step ended.
+    last: Instant,
+}
+
+impl Worker {
+    /// One step, if this worker is in; else what it would take.
+    async fn step(&mut self) -> Result<()> {
+        self.synchronise().await?;
+        let samples = self.learner.gradient(self.gradient.elements_mut()?)?;
+        self.device.work(samples);
+        let operation = Operation { name: "gradient", weight: samples, ..Operation::whole::<f32>() };
+        match self.job.all_reduce(&mut self.gradient, operation).await {
+            Ok(runs) => self.apply(&runs),
+            // The next step begins with what there is to do about it.
+            Err(ClientError::Regroup(_)) => Ok(()),
+            Err(ClientError::Detached(detached)) => {
+                say(&Event::Detached { data_adopted: detached.data_adopted })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn apply(&mut self, runs: &[Run]) -> Result<()> {
+        let run = runs.first().context("a gradient has values")?;
+        ensure!(runs.len() == 1, "a member was lost: nobody should be");
+        let step = self.learner.step();
+        self.learner.apply(self.gradient.elements()?, run.weight.into())?;
+        let seconds = self.last.elapsed().as_secs_f64();
+        self.last = Instant::now();
+        say(&Event::Step { step, seconds, members: run.contributors, samples: run.weight })
+    }
+
+    /// After a change of the members, or of whose data they process: takes over what the leader has, and who they are.
+    async fn synchronise(&mut self) -> Result<()> {
+        if self.job.regroup().is_none() {
+            return Ok(());
+        }
+        self.state.elements_mut::<f32>()?.copy_from_slice(&self.learner.state());
+        let operation = Operation { name: "state", ..Operation::whole::<f32>() };
+        let synchronised = match self.job.synchronise(&mut self.state, operation).await {
+            // It was detached before it could: then it is not in, and goes on as it is.
+            Err(ClientError::Detached(_)) => return Ok(()),
+            synchronised => synchronised?,
+        };
+        let Some(Regroup { ranks, shards, .. }) = synchronised else { return Ok(()) };
+        self.learner.restore(self.state.elements()?)?;
+        let [members, shards] = [ranks, shards].map(|ranks| numbers(&ranks));
+        let (members, shards) = (members?, shards?);
+        self.learner.regroup(&members, &shards)?;
+        say(&Event::Regrouped { members, shards })
+    }
+}
+
+fn numbers(ranks: &[u32]) -> Result<Vec<u16>> {
+    Ok(ranks.iter().map(|rank| u16::try_from(*rank)).collect::<Result<_, _>>()?)
+}
+
+fn digest(parameters: &[f32]) -> u64 {
+    let mut digest = DefaultHasher::new();
+    parameters.iter().for_each(|value| digest.write_u32(value.to_bits()));
+    digest.finish()
+}
+
+/// # Errors
+/// The runner is gone.
+fn say(event: &Event) -> Result<()> {
+    writeln!(io::stdout().lock(), "{}", serde_json::to_string(event)?).context("nobody listens any more")
+}
