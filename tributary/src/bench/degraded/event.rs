@@ -29,6 +29,8 @@ pub(super) enum Event {
         /// The others process its data.
         data_adopted: bool,
     },
+    /// It has no part in the job now, and asks for one again.
+    Out,
     /// All steps are made.
     Done {
         /// Of the held-out images, the share that the model reads right.
@@ -48,6 +50,7 @@ mod tests {
             Event::Step { step: 3, seconds: 0.25, members: 7, samples: 112 },
             Event::Regrouped { members: vec![0, 2], shards: vec![0, 1, 2] },
             Event::Detached { data_adopted: true },
+            Event::Out,
             Event::Done { accuracy: 0.95, digest: u64::MAX },
         ] {
             let line = serde_json::to_string(&event).unwrap();

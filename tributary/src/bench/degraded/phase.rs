@@ -52,6 +52,8 @@ pub(super) struct Phase {
     pub(super) mode: Option<&'static str>,
     /// In the group that was measured.
     pub(super) members: usize,
+    /// How often somebody was out of the job for a moment without having been detached.
+    pub(super) outages: usize,
     /// Samples of a step of all members.
     pub(super) samples: u32,
     /// The median, in seconds.
@@ -105,7 +107,8 @@ impl Stage<'_> {
     }
 
     async fn observe(&self, spec: &Spec, course: &mut Course, tell: impl Fn(String)) -> Result<Phase> {
-        let changes = spec.theta.is_some();
+        let (all, relieved) = (0..self.record.workers.len(), spec.theta.is_some());
+        let group: Vec<usize> = all.filter(|rank| !relieved || !spec.slow.contains(rank)).collect();
         let steps = match spec.goal {
             Goal::Trained => None,
             Goal::Measured(steps) | Goal::Returned(steps) => Some(steps),
@@ -113,7 +116,7 @@ impl Stage<'_> {
         course
             .until(&tell, |course| match steps {
                 None => course.all_done(),
-                Some(steps) => course.measured() >= steps && (!changes || course.changes > 0),
+                Some(steps) => course.measured() >= steps && course.members == group,
             })
             .await?;
         let explained = explain(self.lab, self.record)?;
@@ -121,7 +124,7 @@ impl Stage<'_> {
         if let Goal::Returned(steps) = spec.goal {
             self.slow(spec.slow, Slowdown::new(1.0)?).await?;
             let (made, all) = (course.steps.len(), self.record.workers.len());
-            course.until(&tell, |course| course.members == all && course.measured() >= steps).await?;
+            course.until(&tell, |course| course.members.len() == all && course.measured() >= steps).await?;
             phase.steps_until_return = Some(course.since - made);
         }
         Ok(phase)
@@ -146,7 +149,8 @@ impl Stage<'_> {
                 v1::DegradedMode::Detach => Some("detach"),
                 v1::DegradedMode::Shrink => Some("shrink"),
             },
-            members: course.members,
+            members: course.members.len(),
+            outages: course.outages,
             samples: measured.last().context("no step was measured")?.samples,
             step_s: Summary::of(&seconds)?.median,
             steps: seconds.len(),
@@ -182,15 +186,18 @@ struct Course {
     steps: Vec<Step>,
     /// How many of these had been made at the last change of the members.
     since: usize,
-    members: usize,
-    changes: usize,
+    /// Ranks that are in.
+    members: Vec<usize>,
+    /// How often somebody had no part in the job though nobody had detached it.
+    outages: usize,
     /// Accuracy and digest of those who have made all steps, by rank.
     done: BTreeMap<usize, (f64, u64)>,
 }
 
 impl Course {
-    fn new(members: usize, processes: Processes) -> Self {
-        Self { processes, steps: Vec::new(), since: 0, members, changes: 0, done: BTreeMap::new() }
+    fn new(ranks: usize, processes: Processes) -> Self {
+        let members = (0..ranks).collect();
+        Self { processes, steps: Vec::new(), since: 0, members, outages: 0, done: BTreeMap::new() }
     }
 
     /// Listens until it is so.
@@ -201,7 +208,7 @@ impl Course {
             };
             let (rank, event) = said?;
             self.note(rank, event);
-            tell(format!("{} members, {} steps", self.members, self.steps.len()));
+            tell(format!("{} members, {} steps", self.members.len(), self.steps.len()));
         }
         Ok(())
     }
@@ -210,9 +217,10 @@ impl Course {
         match event {
             Event::Step { seconds, samples, .. } if rank == 0 => self.steps.push(Step { seconds, samples }),
             Event::Regrouped { members, .. } if rank == 0 => {
-                (self.since, self.members) = (self.steps.len(), members.len());
-                self.changes += 1;
+                self.since = self.steps.len();
+                self.members = members.into_iter().map(usize::from).collect();
             }
+            Event::Out => self.outages += 1,
             Event::Done { accuracy, digest } => drop(self.done.insert(rank, (accuracy, digest))),
             Event::Step { .. } | Event::Regrouped { .. } | Event::Detached { .. } => {}
         }
@@ -224,7 +232,7 @@ impl Course {
     }
 
     fn all_done(&self) -> bool {
-        self.done.len() >= self.members
+        self.members.iter().all(|rank| self.done.contains_key(rank))
     }
 
     fn same_bits(&self) -> Option<bool> {

@@ -218,6 +218,7 @@ mod tests {
             theta: mode.map(|_| 0.125),
             mode,
             members: 8,
+            outages: 0,
             samples: 128,
             step_s,
             steps: 12,

@@ -1,19 +1,24 @@
 //! `tributary bench degraded-worker`: the training process of a worker in the measurement.
 
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime;
+use tokio::time::sleep;
 use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Regroup, Run, Segment};
 use tributary_trainer::{Digits, ElasticLearner, PARAMETERS, Shards, Training};
 
 use super::device::Device;
 use super::event::Event;
 use crate::remote::read_token;
+
+/// How long a process that has lost its part in the job waits before it asks for one again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a worker is told.
 #[derive(Debug, Clone, Args)]
@@ -54,17 +59,28 @@ pub(in crate::bench) struct WorkerArgs {
 /// Trains until all steps are made, and stays in the job then until it is ended.
 ///
 /// # Errors
-/// No agent, no such job, or the job is over.
+/// The data cannot be read, or nobody listens any more. What else goes wrong it says, and tries again.
 pub(in crate::bench) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(train(args))
 }
 
 async fn train(args: &WorkerArgs) -> Result<()> {
+    let digits = Digits::embedded()?;
+    loop {
+        // On a busy machine a host can seem to be cut off for a moment: then it comes in again.
+        let Err(error) = take_part(args, &digits).await;
+        eprintln!("{error:#}");
+        say(&Event::Out)?;
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// Trains as long as this process has a part in the job.
+async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
     let token = read_token(&args.token_file)?;
     let agent = Agent::connect(&args.socket).await?;
     let mut job = agent.join_with(&args.job, token, JoinOptions::default().elastic()).await?;
-    let digits = Digits::embedded()?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
     let shards = Shards::by_class(&digits.training, args.workers)?;
     let rank = u16::try_from(job.rank())?;
@@ -119,7 +135,15 @@ impl Worker {
 
     fn apply(&mut self, runs: &[Run]) -> Result<()> {
         let run = runs.first().context("a gradient has values")?;
-        ensure!(runs.len() == 1, "a member was lost: nobody should be");
+        // One that was lost meanwhile is in a part of the sum only.
+        let mut rest = self.gradient.elements_mut::<f32>()?;
+        for Run { elements, weight, .. } in runs {
+            let parts = rest.split_at_mut_checked(usize::try_from(*elements)?);
+            let (stretch, others) = parts.context("the runs are longer than the gradient")?;
+            let scale = run.weight as f32 / (*weight).max(1) as f32;
+            stretch.iter_mut().filter(|_| *weight != run.weight).for_each(|value| *value *= scale);
+            rest = others;
+        }
         let step = self.learner.step();
         self.learner.apply(self.gradient.elements()?, run.weight.into())?;
         let seconds = self.last.elapsed().as_secs_f64();
