@@ -82,7 +82,8 @@ async fn a_host_acts_for_itself_and_operators_create_jobs() {
     let v1::LeaveRequest { job, host, token, .. } = leave;
     let report = v1::ReportFaultRequest { job, host, token: token.clone(), description: String::new() };
     denied(refusal(ps.report_fault(report).await), &["host \"w0\""]);
-    assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Running);
+    let running = &list(&mut ps).await[0];
+    assert_eq!((running.state(), running.creator.as_str()), (v1::JobState::Running, "alice"));
     end(&mut w0, "digits", &token).await.unwrap();
     member.ended().await;
 }

@@ -80,7 +80,9 @@ impl Book {
         let key = self.jobs.add(record, Instant::now())?;
         if let (Some(waits), Some(job)) = (waits, self.jobs.get_mut(key)) {
             job.enqueue(waits);
-            // It may keep others off, or find that nobody is before it after all.
+            // From now on it keeps others off.
+            let wanted = self.wanted(&asking.creator, request, &reserved);
+            self.reserved.extend(wanted);
             self.queue_news.send_replace(());
         }
         Ok(key)
@@ -402,6 +404,7 @@ mod tests {
         let full = create(&mut book, &asking("b", true), "fourth", 64).unwrap_err();
         assert_eq!(full, CreateError::QueueFull(1));
         end(&mut book, first);
+        assert_eq!(advance(&mut book).len(), 1);
         create(&mut book, &asking("a", true), "third", 64).unwrap();
     }
 
