@@ -61,9 +61,9 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let reload = Reload::new()?;
     let member = settings.member.member()?;
     let certificates = member.controller.clone();
+    let _reloading = Reload::new()?.in_background(move || reload_certificates(&certificates));
     let attends = member.attends(Trade::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
     let AgentArgs { ends, limits } = settings.own;
@@ -88,7 +88,6 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
             agent.shutdown().await;
             Ok(())
         }
-        never = reload.each(|| reload_certificates(&certificates)) => match never {},
         error = agent.failed() => Err(anyhow!("the agent cannot serve processes any more: {error}")),
     }
 }

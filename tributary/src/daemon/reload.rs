@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 /// Hears SIGHUP. From the time that this exists it does not end the process.
 #[derive(Debug)]
@@ -22,6 +23,13 @@ impl Reload {
     pub(crate) async fn requested(&mut self) {
         self.0.recv().await;
         tracing::info!(signal = "SIGHUP", "reading files again");
+    }
+
+    /// Reads files again whenever that is wanted, until the returned value is dropped.
+    pub(crate) fn in_background(self, read: impl FnMut() + Send + 'static) -> JoinSet<Infallible> {
+        let mut reading = JoinSet::new();
+        reading.spawn(self.each(read));
+        reading
     }
 
     /// Reads files again whenever that is wanted, on and on.

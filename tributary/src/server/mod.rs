@@ -67,7 +67,6 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let reload = Reload::new()?;
     let Settings { member, own: settings } = settings;
     let is_member = member.is_given();
     check(&settings, is_member)?;
@@ -80,6 +79,14 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
     let controller = member.as_deref().map(|member| member.controller.clone());
     let served = listen.as_ref().and_then(|(_, tls)| tls.clone());
+    let _reloading = Reload::new()?.in_background(move || {
+        if let Some(controller) = &controller {
+            reload_certificates(controller);
+        }
+        if let Some(served) = &served {
+            daemon::note("the parameter server's certificates", served.reload());
+        }
+    });
     let servers = member.as_deref().map(servers_of);
     let parameters = match listen {
         None => None,
@@ -110,18 +117,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let given = settings.job.iter().zip(&tokens);
     let given = given.filter_map(|(job, token)| servers.as_ref()?.serve(job, token)).collect();
     daemon::ready();
-    let read_again = || {
-        if let Some(controller) = &controller {
-            reload_certificates(controller);
-        }
-        if let Some(served) = &served {
-            daemon::note("the parameter server's certificates", served.reload());
-        }
-    };
-    tokio::select! {
-        served = serve(given, servers, parameters, stop) => served,
-        never = reload.each(read_again) => match never {},
-    }
+    serve(given, servers, parameters, stop).await
 }
 
 /// The jobs of this host, and whatever the controller wants served.
