@@ -341,6 +341,9 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
         &format!("`ethtool -K {interface} tso off tx off`"),
     );
     at(&network, "w0", "ethtool", &["-K", &interface, "tso", "off", "tx", "off", "sg", "off"]);
+    at(&network, "w0", "ip", &["link", "set", &interface, "down"]);
+    doctor.finds("interface-down", &["host w0", &interface], &format!("`ip link set {interface} up`"));
+    at(&network, "w0", "ip", &["link", "set", &interface, "up"]);
     doctor.finds_nothing();
 
     agents.pop().unwrap().kill();

@@ -28,11 +28,13 @@ fn an_interface_is_as_it_was_set_up() {
         return;
     }
     netns::ip("link set left mtu 1000");
-    if !ethtool(&["-K", "left", "tx", "off", "tso", "off", "gso", "off"]) {
+    if !ethtool(&["-K", "left", "tx", "off", "tso", "off", "gso", "off", "gro", "off"]) {
         return;
     }
     let is = |mtu, offloads: &[&'static str]| InterfaceCondition {
         mtu,
+        is_up: true,
+        has_address: false,
         driver: "veth".into(),
         offloads: offloads.to_vec(),
     };
@@ -41,6 +43,10 @@ fn an_interface_is_as_it_was_set_up() {
     assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["gso"]));
     assert!(ethtool(&["-K", "left", "tx", "on", "tso", "on"]));
     assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["tso", "gso", "tx"]));
+    netns::ip("address add 192.0.2.1/24 dev left");
+    netns::ip("link set right down");
+    let down = InterfaceCondition::of("left").unwrap();
+    assert!(down.has_address && !down.is_up, "without a carrier: {down:?}");
     for name in ["nowhere", "longer than any interface may be called", ""] {
         let refused = InterfaceCondition::of(name).unwrap_err();
         assert!(matches!(&refused, LinkError::NoInterface { name: of } if of == name), "{refused}");

@@ -1,13 +1,15 @@
 //! `tributary switch`.
 
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_link::{FramePort, InterfaceMeter, InterfacePort};
+use tributary_link::{FramePort, InterfaceCondition, InterfaceMeter, InterfacePort};
 use tributary_softswitch::{ControlError, RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_wire::frame::LONGEST_PACKET_BYTES;
 
 use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
 use crate::metrics::{self, Page, labels};
@@ -15,6 +17,9 @@ use crate::named::PortAt;
 
 /// How often the switch's thread is asked whether it is still there.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Offloads that make one long frame of several that come in: a switch has to forward what was on the wire.
+const MERGING: [&str; 2] = ["gro", "lro"];
 
 /// The switch's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
@@ -56,7 +61,9 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     if settings.port.is_empty() {
         return Err(WrongUse("a switch without ports: give --port NUMBER=INTERFACE".into()).into());
     }
+    check(&settings.port)?;
     let (ports, meters) = open(&settings.port)?;
+    warn(&settings.port);
     let mut config = SwitchConfig::new(&name, listen, ports);
     config.device_id = settings.device_id.unwrap_or(config.device_id);
     let switch = SoftSwitch::start(config).await.with_context(|| format!("switch {name} cannot start"))?;
@@ -78,6 +85,55 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
 type Ports = Vec<(u16, Box<dyn FramePort>)>;
 /// What each port carries.
 type Meters = Vec<(PortAt, InterfaceMeter)>;
+
+/// # Errors
+/// [`WrongUse`]: a port or an interface is there twice.
+fn check(ports: &[PortAt]) -> Result<()> {
+    let mut by_interface = HashMap::new();
+    let mut numbers = HashSet::new();
+    for PortAt { number, interface } in ports {
+        if !numbers.insert(number) {
+            return Err(WrongUse(format!("--port: port {number} is given twice")).into());
+        }
+        if let Some(other) = by_interface.insert(interface, number) {
+            let problem =
+                format!("--port: {interface} cannot be port {other} and port {number}: it has one cable");
+            return Err(WrongUse(problem).into());
+        }
+    }
+    Ok(())
+}
+
+/// Says what will be in the way of frames: nobody else can see these interfaces.
+fn warn(ports: &[PortAt]) {
+    for PortAt { number, interface } in ports {
+        let Ok(condition) = InterfaceCondition::of(interface) else { continue };
+        for problem in problems(interface, &condition) {
+            tracing::warn!(port = number, interface, "{problem}");
+        }
+    }
+}
+
+/// What is wrong with a port's interface, and what to do.
+fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
+    let InterfaceCondition { mtu, is_up, has_address, offloads, .. } = condition;
+    let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap_or(u32::MAX);
+    let merging: Vec<_> = offloads.iter().filter(|one| MERGING.contains(one)).copied().collect();
+    let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
+    let all = [
+        (!is_up).then(|| format!("it is down, or has no carrier: `ip link set {interface} up`")),
+        has_address.then(|| {
+            format!("it has an IP address, so that this machine answers in the switch's place: `ip address flush dev {interface}`")
+        }),
+        (*mtu < needed).then(|| {
+            format!("its MTU is {mtu} bytes, and gradients may need {needed}: `ip link set {interface} mtu 1500`")
+        }),
+        (!merging.is_empty()).then(|| {
+            format!("the kernel merges frames that come in ({}): `ethtool -K {interface} {}`", merging.join(", "), off.join(" "))
+        }),
+    ];
+    all.into_iter().flatten().collect()
+}
 
 fn open(ports: &[PortAt]) -> Result<(Ports, Meters)> {
     let (mut opened, mut meters) = (Ports::new(), Meters::new());
@@ -123,5 +179,45 @@ async fn ended(switch: &RunningSwitch) {
         if matches!(switch.control().run(|_| ()).await, Err(ControlError::Stopped)) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_of_frames_is_said_with_its_remedy() {
+        let well = InterfaceCondition {
+            mtu: 1500,
+            is_up: true,
+            has_address: false,
+            driver: "veth".into(),
+            offloads: vec!["tso", "gso", "tx"],
+        };
+        assert_eq!(problems("swp1", &well), Vec::<String>::new());
+        let ill = InterfaceCondition {
+            mtu: 1000,
+            is_up: false,
+            has_address: true,
+            offloads: vec!["gro", "lro"],
+            ..well
+        };
+        let said = problems("swp1", &ill);
+        let remedies = ["link set swp1 up", "flush dev swp1", "mtu 1500", "ethtool -K swp1 gro off lro off"];
+        assert_eq!(said.len(), remedies.len());
+        assert!(said.iter().zip(remedies).all(|(said, remedy)| said.contains(remedy)), "{said:?}");
+    }
+
+    #[test]
+    fn a_port_has_one_interface_and_an_interface_one_port() {
+        let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<PortAt>>();
+        assert!(check(&ports(&["1=va", "2=vb"])).is_ok());
+        let twice = check(&ports(&["1=va", "2=va"])).unwrap_err();
+        assert!(
+            twice.is::<WrongUse>() && twice.to_string().contains("va cannot be port 1 and port 2"),
+            "{twice}"
+        );
+        assert!(check(&ports(&["1=va", "1=vb"])).unwrap_err().to_string().contains("port 1 is given twice"));
     }
 }

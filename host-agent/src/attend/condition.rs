@@ -25,6 +25,7 @@ fn interface(name: &str) -> Option<v1::InterfaceCondition> {
         name: name.to_owned(),
         mtu_bytes: condition.mtu,
         driver: condition.driver,
+        up: condition.is_up,
         offloads: condition.offloads.into_iter().map(str::to_owned).collect(),
     })
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::socket::{ask_driver, failed, mtu};
+use super::socket::{ask_driver, failed, has_address, is_up, mtu};
 use crate::error::LinkError;
 
 /// Questions to the driver, as `linux/ethtool.h` numbers them.
@@ -13,6 +13,7 @@ const DRIVER_INFO: u32 = 0x03;
 const TX_CHECKSUM: u32 = 0x16;
 const TCP_SEGMENTATION: u32 = 0x1e;
 const SEGMENTATION: u32 = 0x23;
+const RECEIVE: u32 = 0x2b;
 const FLAGS: u32 = 0x25;
 /// The flag of large receive offload.
 const LARGE_RECEIVE: u32 = 1 << 15;
@@ -28,7 +29,11 @@ pub struct InterfaceCondition {
     pub mtu: u32,
     /// The kernel's driver: "veth", say; empty where the kernel does not tell.
     pub driver: String,
-    /// The offloads that are on, as ethtool calls them, of "tso", "gso", "tx" and "lro".
+    /// Whether it is up, and so is the other end of its cable.
+    pub is_up: bool,
+    /// Whether it has an IPv4 address, which a switch's port must not have.
+    pub has_address: bool,
+    /// The offloads that are on, as ethtool calls them, of "tso", "gso", "gro", "tx" and "lro".
     pub offloads: Vec<&'static str>,
 }
 
@@ -49,11 +54,14 @@ impl InterfaceCondition {
         let all = [
             ("tso", is_on(TCP_SEGMENTATION, 1)),
             ("gso", is_on(SEGMENTATION, 1)),
+            ("gro", is_on(RECEIVE, 1)),
             ("tx", is_on(TX_CHECKSUM, 1)),
             ("lro", is_on(FLAGS, LARGE_RECEIVE)),
         ];
         Ok(Self {
             mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+            is_up: is_up(&socket, name).map_err(|errno| failed(name, "find out whether it is up", errno))?,
+            has_address: has_address(&socket, name),
             driver: driver(&socket, name).unwrap_or_default(),
             offloads: all.into_iter().filter_map(|(offload, on)| on.then_some(offload)).collect(),
         })

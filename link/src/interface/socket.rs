@@ -143,6 +143,21 @@ pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
     usize::try_from(mtu).map_err(|_| Errno::INVAL)
 }
 
+/// Whether the interface is up, and has a carrier.
+#[allow(unsafe_code)]
+pub(super) fn is_up(socket: &OwnedFd, name: &str) -> Result<bool, Errno> {
+    let answer = ask(socket, name, libc::SIOCGIFFLAGS)?;
+    // SAFETY: this is the union's field that the kernel answers this question in.
+    let flags = libc::c_int::from(unsafe { answer.ifr_ifru.ifru_flags });
+    let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+    Ok(flags & wanted == wanted)
+}
+
+/// Whether the interface has an IPv4 address.
+pub(super) fn has_address(socket: &OwnedFd, name: &str) -> bool {
+    ask(socket, name, libc::SIOCGIFADDR).is_ok()
+}
+
 /// The interface's Ethernet address.
 #[allow(unsafe_code)]
 fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {

@@ -42,6 +42,7 @@ pub(super) enum Code {
     CableMiswired,
     HostTurnedAway,
     HostAbsent,
+    InterfaceDown,
     MtuTooSmall,
     OffloadInTheWay,
     ClockDiffers,
@@ -56,7 +57,7 @@ pub(super) enum Code {
 impl Code {
     /// All of them, in the order of docs/doctor.md.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::ControllerAway,
         Self::SwitchAway,
         Self::SwitchForeign,
@@ -68,6 +69,7 @@ impl Code {
         Self::CableMiswired,
         Self::HostTurnedAway,
         Self::HostAbsent,
+        Self::InterfaceDown,
         Self::MtuTooSmall,
         Self::OffloadInTheWay,
         Self::ClockDiffers,

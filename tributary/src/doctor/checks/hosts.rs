@@ -23,7 +23,8 @@ fn of_host(host: &v1::Host) -> Vec<Finding> {
     let daemon = turned_away(host).or_else(|| absent(host));
     // Of two daemons each tells of the same interface.
     let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
-    let of_interface = interface.into_iter().flat_map(|one| [mtu(host, one), offloads(host, one)]);
+    let of_interface =
+        interface.into_iter().flat_map(|one| [down(host, one), mtu(host, one), offloads(host, one)]);
     daemon.into_iter().chain(of_interface.flatten()).collect()
 }
 
@@ -53,6 +54,17 @@ fn absent(host: &v1::Host) -> Option<Finding> {
         host.name
     );
     Some(Finding::warning(Code::HostAbsent, place(host), "it is a worker, and its agent is not there", fix))
+}
+
+fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
+    let name = &interface.name;
+    (!interface.up).then(|| {
+        let what = format!("{name}, which leads to its switch, is down or has no carrier");
+        let fix = format!(
+            "`ip link set {name} up` there; where it is up, plug the cable in, and look at its other end"
+        );
+        Finding::problem(Code::InterfaceDown, place(host), what, fix)
+    })
 }
 
 fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
@@ -126,6 +138,13 @@ mod tests {
         assert_eq!(codes(&away(3000)), [Code::HostTurnedAway]);
         assert_eq!(away(3000)[0].what, "its daemon was turned away 3 s ago: its MAC");
         assert_eq!(codes(&away(TURNED_AWAY_MILLISECONDS)), [Code::HostAbsent]);
+    }
+
+    #[test]
+    fn an_interface_is_down() {
+        let found = found(|host| interface(host).up = false);
+        assert_eq!(codes(&found), [Code::InterfaceDown]);
+        assert!(found[0].fix.contains("`ip link set eth0 up`"), "{}", found[0].fix);
     }
 
     #[test]

@@ -47,6 +47,7 @@ fn host(name: &str) -> v1::Host {
         mtu_bytes: 1500,
         driver: "veth".into(),
         offloads: vec!["gso".into()],
+        up: true,
     };
     let condition = v1::HostCondition {
         clock_unix_milliseconds: NOW * 1000,
