@@ -154,7 +154,7 @@ impl Manager {
             self.fail(key, &format!("its counters cannot be cleared: {error}"));
             return Err(error.into());
         }
-        if let Err(error) = self.keep(key) {
+        if let Err(error) = self.keep(key).await {
             self.fail(key, &error.to_string());
             return Err(error.into());
         }
@@ -185,7 +185,7 @@ impl Manager {
             match self.start_queued(key).await {
                 Ok(()) => tracing::info!(key, "has got the slots that it waited for"),
                 Err(reason) => {
-                    tracing::warn!(key, reason, "has got slots, and waits on");
+                    tracing::warn!(key, %reason, "has got slots, and waits on");
                     self.book().put_back(key);
                 }
             }
@@ -193,17 +193,23 @@ impl Manager {
     }
 
     /// A job that has waited has got its slots.
-    async fn start_queued(&self, key: JobKey) -> Result<(), String> {
-        self.clear_counters(key).await.map_err(|error| error.to_string())?;
+    async fn start_queued(&self, key: JobKey) -> Result<(), SwitchError> {
+        self.clear_counters(key).await?;
         let mut book = self.book();
         let Some(job) = book.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
-        self.journal.keep(&self.topology(), key, job).map_err(|error| error.to_string())
+        // Nobody is told of it before its first generation is on disk, which comes after this.
+        drop(self.journal.keep(&self.topology(), key, job));
+        Ok(())
     }
 
     /// Writes a job down as it is now.
-    fn keep(&self, key: JobKey) -> Result<(), JournalError> {
-        self.book().jobs.get(key).map_or(Ok(()), |job| self.journal.keep(&self.topology(), key, job))
+    async fn keep(&self, key: JobKey) -> Result<(), JournalError> {
+        let kept = self.book().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
+        match kept {
+            Some(written) => written.outcome().await,
+            None => Ok(()),
+        }
     }
 
     /// Takes part in a job, or comes back to it.
@@ -307,11 +313,11 @@ impl Manager {
         }
     }
 
-    /// Why a job has not changed over; empty where nothing is in the way.
-    pub(crate) fn note_setback(&self, key: JobKey, setback: String) {
-        if let Some(job) = self.book().jobs.get_mut(key) {
-            job.setback = setback;
-        }
+    /// Why a job has not changed over; empty where nothing is in the way. Whether that is news.
+    pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
+        let mut book = self.book();
+        let Some(job) = book.jobs.get_mut(key) else { return false };
+        std::mem::replace(&mut job.setback, setback) != job.setback
     }
 
     /// What wakes the one who looks after a job.
@@ -336,7 +342,10 @@ impl Manager {
         }
         let switches = self.book().switches_of(key);
         let withdrawn = self.converge(switches).await;
-        self.settle(key);
+        self.book().settle(key);
+        if let Err(error) = self.keep(key).await {
+            tracing::error!(key, %error, "a job that has ended is still on disk");
+        }
         withdrawn
     }
 
@@ -356,22 +365,16 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// Orders that what is over of a job be withdrawn from the switches. Nobody waits for it: its slots on each are
-    /// free when it is done there.
+    /// Orders that what is over of a job be withdrawn from the switches, and forgets on disk what is gone of it. Nobody
+    /// waits for it: its slots on each switch are free when it is done there.
     fn withdraw(&self, key: JobKey) {
         let switches = self.book().switches_of(key);
         drop(self.order(switches));
-        self.settle(key);
-    }
-
-    /// Forgets what is gone of a job, here and on disk.
-    fn settle(&self, key: JobKey) {
         let mut book = self.book();
         book.settle(key);
-        if let Some(job) = book.jobs.get(key)
-            && let Err(error) = self.journal.keep(&self.topology(), key, job)
-        {
-            tracing::error!(key, %error, "what is on disk of a job is older than the job");
+        if let Some(job) = book.jobs.get(key) {
+            // Nobody acts on it.
+            drop(self.journal.keep(&self.topology(), key, job));
         }
     }
 

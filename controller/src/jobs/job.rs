@@ -1,5 +1,6 @@
 //! One job: its state, and who is there.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::{mpsc, watch};
@@ -14,7 +15,7 @@ use tributary_wire::Rank;
 use super::attendee::{Attendee, Place, SessionId};
 use super::detachment::OnDegraded;
 use super::error::JobError;
-use super::generation::{Generation, Stage};
+use super::generation::{Beginning, Generation, Stage};
 use super::measured::Measured;
 use super::member::{server_config, worker_config};
 use super::record::JobRecord;
@@ -74,6 +75,8 @@ pub(crate) struct Job {
     pub(crate) measured: Measured,
     /// Who takes answers, while the job changes over.
     answers: Option<mpsc::UnboundedSender<Answered>>,
+    /// The number of the generation that is the present one as soon as that is on disk, and why it is made.
+    announced: Option<(u32, String)>,
 }
 
 /// A member that has just joined.
@@ -109,6 +112,7 @@ impl Job {
             setback: String::new(),
             measured: Measured::default(),
             answers: None,
+            announced: None,
         }
     }
 
@@ -423,16 +427,37 @@ impl Job {
         }
     }
 
+    /// The generation with that number is to be the present one, and begins there. Nobody is told before that is on disk,
+    /// where it [lasts](Self::lasting) from now on. `false` when the job is over.
+    pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
+        let is_alive = self.is_alive();
+        let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };
+        generation.beginning = beginning;
+        self.announced = Some((number, reason.to_owned()));
+        true
+    }
+
+    /// What of it is to outlive the controller.
+    pub(crate) fn lasting(&self) -> Cow<'_, JobRecord> {
+        let Some((number, reason)) = &self.announced else { return Cow::Borrowed(&self.record) };
+        let mut record = self.record.clone();
+        record.advance(*number, reason);
+        Cow::Owned(record)
+    }
+
+    /// Whether its members have been told to start, or are as soon as that is on disk.
+    pub(crate) fn has_lasting_start(&self) -> bool {
+        self.state == State::Running || self.announced.is_some()
+    }
+
     /// The generation with that number is the present one from now on; the others are to be withdrawn once
     /// [`retire_others`](Self::retire_others) says so. `false` when the job is over.
     pub(crate) fn advance(&mut self, number: u32, reason: &str) -> bool {
         if !self.is_alive() || self.record.numbered(number).is_none() {
             return false;
         }
-        self.record.current = number;
-        if number > 1 {
-            reason.clone_into(&mut self.record.last_change);
-        }
+        self.announced = None;
+        self.record.advance(number, reason);
         self.state = State::Running;
         self.measured.arrange(self.record.generation());
         true
@@ -448,7 +473,7 @@ impl Job {
 
     /// The generation that was being prepared is not to come.
     pub(crate) fn call_off(&mut self, topology: &Topology, number: u32) {
-        self.answers = None;
+        (self.answers, self.announced) = (None, None);
         if number == self.record.current {
             // Its first one, which stays its first one, without tables for now.
             let state = std::mem::replace(&mut self.state, State::Created);

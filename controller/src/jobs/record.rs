@@ -54,6 +54,14 @@ impl JobRecord {
         current.unwrap_or(&self.generations[0])
     }
 
+    /// The generation with that number is the present one.
+    pub(crate) fn advance(&mut self, number: u32, reason: &str) {
+        self.current = number;
+        if number > 1 {
+            reason.clone_into(&mut self.last_change);
+        }
+    }
+
     /// A generation that has not been withdrawn.
     pub(crate) fn numbered(&mut self, number: u32) -> Option<&mut Generation> {
         self.generations.iter_mut().find(|generation| generation.number == number)

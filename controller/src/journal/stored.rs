@@ -92,13 +92,14 @@ fn local() -> String {
 
 impl StoredJob {
     pub(super) fn new(topology: &Topology, job: &Job) -> Self {
-        let JobRecord { request, terms, .. } = &job.record;
+        let record = job.lasting();
+        let JobRecord { request, terms, .. } = &*record;
         let name = |key: NodeKey| topology[key].name.clone();
-        let generation = job.record.generation();
+        let generation = record.generation();
         Self {
-            name: job.record.name.clone(),
-            creator: job.record.creator.clone(),
-            token: job.record.token.to_bytes(),
+            name: record.name.clone(),
+            creator: record.creator.clone(),
+            token: record.token.to_bytes(),
             workers: request.workers.iter().map(|member| (member.rank, name(member.host))).collect(),
             server: name(request.server),
             aggregation: request.aggregation,
@@ -109,12 +110,12 @@ impl StoredJob {
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             degraded_auto: terms.on_degraded.auto,
             theta: terms.on_degraded.theta,
-            job_index: job.record.job_index,
-            has_started: *job.state() == State::Running,
+            job_index: record.job_index,
+            has_started: job.has_lasting_start(),
             is_queued: *job.state() == State::Queued,
             elastic: job.attendees().all(|(_, attendee)| attendee.elastic),
-            last_change: job.record.last_change.clone(),
-            issued: job.record.issued,
+            last_change: record.last_change.clone(),
+            issued: record.issued,
             generation: StoredGeneration {
                 number: generation.number,
                 job: generation.job.get(),

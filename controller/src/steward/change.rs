@@ -64,7 +64,7 @@ impl<'a> Change<'a> {
             (number, job.take_answers(), kept)
         };
         let mut change = Self { plan: Undertaking { manager, key, target, number }, look, answers };
-        let outcome = match kept {
+        let outcome = match kept.outcome().await {
             Ok(()) => change.run().await,
             Err(error) => Err(Setback::Journal(error)),
         };
@@ -105,7 +105,7 @@ impl<'a> Change<'a> {
             true => Some(self.take_over(&standings).await?),
             false => None,
         };
-        self.commit(beginning)?;
+        self.commit(beginning).await?;
         let told = self.tell(take_over.as_ref())?;
         self.wait_until_changed(told).await;
         self.plan.manager.retire_others(self.plan.key);
@@ -262,25 +262,25 @@ impl<'a> Change<'a> {
     }
 
     /// From now on the next generation is the present one: on disk first, then for everyone.
-    fn commit(&self, beginning: Beginning) -> Result<(), Setback> {
-        let mut book = self.plan.manager.book();
-        let job = book.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
-        let before = (job.record.current, job.record.last_change.clone());
-        let Target { expected, reason, .. } = self.plan.target;
-        if let Some(generation) = job.record.numbered(self.plan.number) {
-            generation.beginning = beginning;
-        }
-        if !job.advance(self.plan.number, &self.plan.target.reason) {
+    async fn commit(&self, beginning: Beginning) -> Result<(), Setback> {
+        let Undertaking { manager, key, target, number } = self.plan;
+        let written = {
+            let mut book = manager.book();
+            let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
+            if !job.announce(number, &target.reason, beginning) {
+                return Err(Setback::Over);
+            }
+            manager.journal.keep(&manager.topology(), key, job)
+        };
+        written.outcome().await.map_err(Setback::Journal)?;
+        let mut book = manager.book();
+        let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
+        if !job.advance(number, &target.reason) {
             return Err(Setback::Over);
         }
-        if let Err(error) = self.plan.manager.journal.keep(&self.plan.manager.topology(), self.plan.key, job)
-        {
-            (job.record.current, job.record.last_change) = before;
-            return Err(Setback::Journal(error));
-        }
-        if let Some(expected) = *expected {
-            let (generation, reason, at) = (self.plan.number, reason.clone(), Instant::now());
-            job.measured.last_change = Some(LastChange { generation, reason, expected, at });
+        if let Some(expected) = target.expected {
+            let (reason, at) = (target.reason.clone(), Instant::now());
+            job.measured.last_change = Some(LastChange { generation: number, reason, expected, at });
         }
         Ok(())
     }

@@ -40,8 +40,9 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
             Step::Fail(reason) => manager.fail(key, &reason),
             Step::Change(target) => {
                 if let Err(setback) = Change::carry_out(&manager, key, look.clone(), &target).await {
-                    tracing::warn!(key, reason = target.reason, %setback, "the job does not change over yet");
-                    manager.note_setback(key, setback.to_string());
+                    if manager.note_setback(key, setback.to_string()) {
+                        tracing::warn!(key, reason = target.reason, %setback, "the job does not change over yet");
+                    }
                     if setback.is_final() {
                         manager.fail(key, &setback.to_string());
                     }

@@ -1,0 +1,203 @@
+//! The file: a [`redb`] database. A write is there whole or not at all, whenever the power goes, and pages carry
+//! checksums. What is in it is JSON, one record a job, with nodes by their names.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+
+use super::JournalError;
+use crate::jobs::JobKey;
+
+/// The file in the folder of the controller's state.
+const FILE: &str = "jobs.redb";
+/// Where it is made, before it gets its name: so what has the name is a whole journal, or was one.
+const NEW_FILE: &str = "jobs.redb.new";
+/// The format of the records. A controller reads its own, and refuses a newer one.
+pub(super) const FORMAT: u64 = 1;
+
+const JOBS: TableDefinition<'_, JobKey, &[u8]> = TableDefinition::new("jobs");
+const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");
+const FORMAT_KEY: &str = "format";
+
+/// Jobs' new records; `None`: the job is to be forgotten.
+pub(super) type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
+
+type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
+pub(super) struct Store {
+    /// None after an error: a database that has seen one of the disk wants to be opened again.
+    database: Mutex<Option<Database>>,
+    open: Opener,
+    file: PathBuf,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// What is in the folder, or a new one there.
+    pub(super) fn in_folder(folder: &Path) -> Result<Self, JournalError> {
+        let to_folder = |reason: io::Error| JournalError::Folder {
+            folder: folder.to_owned(),
+            reason: reason.to_string(),
+        };
+        std::fs::create_dir_all(folder).map_err(to_folder)?;
+        let file = folder.join(FILE);
+        if !file.try_exists().map_err(to_folder)? {
+            let new = folder.join(NEW_FILE);
+            // What an earlier controller could not finish has no jobs.
+            match std::fs::remove_file(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(to_folder(error)),
+                _ => make(&new)?,
+            }
+            std::fs::rename(&new, &file).map_err(to_folder)?;
+            std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)?;
+        } else if std::fs::metadata(&file).map_err(to_folder)?.len() == 0 {
+            return Err(JournalError::Damaged { file, reason: "it is empty".to_owned() });
+        }
+        let path = file.clone();
+        Self::opened(file, move || Database::open(&path))
+    }
+
+    /// What this opens, now and whenever the disk has failed; of the right format.
+    pub(super) fn opened(
+        file: PathBuf,
+        open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
+    ) -> Result<Self, JournalError> {
+        let store = Self { database: Mutex::default(), open: Box::new(open), file };
+        match store.with(|database| format(database).map_err(|reason| store.damaged(&reason)))? {
+            Some(FORMAT) => Ok(store),
+            Some(found) if found > FORMAT => Err(JournalError::Newer { file: store.file, found }),
+            Some(_) | None => {
+                let reason = "it says nothing of its format".to_owned();
+                Err(JournalError::Damaged { file: store.file, reason })
+            }
+        }
+    }
+
+    /// Makes these changes: all of them, or none.
+    pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
+        self.with(|database| put(database, changes).map_err(|reason| self.cannot_write(&reason)))
+    }
+
+    /// All records, in the order of their keys.
+    pub(super) fn records(&self) -> Result<Vec<(JobKey, Vec<u8>)>, JournalError> {
+        self.with(|database| records(database).map_err(|reason| self.damaged(&reason)))
+    }
+
+    /// Does something with the database, which is opened for that if it has to be.
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, JournalError>) -> Result<T, JournalError> {
+        // A panic inside left nothing here that is half done.
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let database = match slot.take() {
+            Some(database) => database,
+            None => self.guarded(|| self.open())?,
+        };
+        let done = self.guarded(|| work(&database));
+        if done.is_ok() {
+            *slot = Some(database);
+        }
+        done
+    }
+
+    fn open(&self) -> Result<Database, JournalError> {
+        let mut database = (self.open)().map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: self.file.clone() },
+            DatabaseError::Storage(StorageError::Io(reason)) if !is_damage(&reason) => {
+                self.cannot_write(&reason)
+            }
+            other => self.damaged(&other),
+        })?;
+        // It is looked through by itself only where it was not closed.
+        database.check_integrity().map_err(|reason| self.damaged(&reason))?;
+        Ok(database)
+    }
+
+    /// The library panics at some pages that are not as it has written them.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
+        // Whatever was in the middle of something is dropped by the unwinding, and not used again.
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            let reason = "a page of it makes no sense".to_owned();
+            Err(JournalError::Damaged { file: self.file.clone(), reason })
+        })
+    }
+
+    pub(super) fn damaged(&self, reason: &dyn Error) -> JournalError {
+        JournalError::Damaged { file: self.file.clone(), reason: reason.to_string() }
+    }
+
+    pub(super) fn cannot_write(&self, reason: &dyn Error) -> JournalError {
+        cannot_write(&self.file, reason)
+    }
+}
+
+/// What the library reports as errors of the disk, and is none.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+fn cannot_write(file: &Path, reason: &dyn Error) -> JournalError {
+    JournalError::Write { file: file.to_owned(), reason: reason.to_string() }
+}
+
+/// A file without jobs.
+fn make(file: &Path) -> Result<(), JournalError> {
+    let database = Database::create(file).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: file.to_owned() },
+        error => cannot_write(file, &error),
+    })?;
+    prepare(&database).map_err(|reason| cannot_write(file, &reason))
+}
+
+/// Lets a database that is empty be one of jobs.
+pub(super) fn prepare(database: &Database) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    write.open_table(ABOUT)?.insert(FORMAT_KEY, FORMAT)?;
+    write.open_table(JOBS)?;
+    write.commit()?;
+    Ok(())
+}
+
+fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
+    let read = database.begin_read()?;
+    match read.open_table(ABOUT) {
+        Ok(table) => Ok(table.get(FORMAT_KEY)?.map(|value| value.value())),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn put(database: &Database, changes: &Changes) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    {
+        let mut table = write.open_table(JOBS)?;
+        for (key, bytes) in changes {
+            match bytes {
+                Some(bytes) => drop(table.insert(key, bytes.as_slice())?),
+                None => drop(table.remove(key)?),
+            }
+        }
+    }
+    write.commit()?;
+    Ok(())
+}
+
+fn records(database: &Database) -> Result<Vec<(JobKey, Vec<u8>)>, redb::Error> {
+    let read = database.begin_read()?;
+    let table = read.open_table(JOBS)?;
+    let mut records = Vec::new();
+    for entry in table.iter()? {
+        let (key, bytes) = entry?;
+        records.push((key.value(), bytes.value().to_vec()));
+    }
+    Ok(records)
+}

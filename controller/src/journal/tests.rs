@@ -1,0 +1,156 @@
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+
+use redb::backends::InMemoryBackend;
+use redb::{Database, StorageBackend};
+use tempfile::TempDir;
+use tributary_planner::Aggregation;
+
+use super::*;
+use crate::book::Book;
+use crate::testing;
+
+/// A disk that takes as long as its test wants, or is full.
+#[derive(Debug, Default, Clone)]
+struct Disk {
+    bytes: Arc<InMemoryBackend>,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Works,
+    Hangs,
+    Full,
+}
+
+impl Disk {
+    fn set(&self, state: State) {
+        *self.state.0.lock().unwrap() = state;
+        self.state.1.notify_all();
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.bytes.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let state = self.state.1.wait_while(self.state.0.lock().unwrap(), |state| *state == State::Hangs);
+        match *state.unwrap() {
+            State::Full => Err(io::ErrorKind::StorageFull.into()),
+            _ => self.bytes.sync_data(),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.bytes.write(offset, data)
+    }
+}
+
+fn journal(disk: &Disk) -> Journal {
+    let open = |disk: &Disk| Database::builder().create_with_backend(disk.clone());
+    store::prepare(&open(disk).unwrap()).unwrap();
+    let disk = disk.clone();
+    Journal::of(Store::opened(PathBuf::from("a test's"), move || open(&disk)).unwrap()).unwrap()
+}
+
+fn created(book: &mut Book, name: &str) -> JobKey {
+    book.create(name, &testing::request(4, Aggregation::Tree), testing::TERMS).unwrap()
+}
+
+fn names(journal: &Journal) -> Vec<String> {
+    let kept = journal.load(&testing::topology()).unwrap();
+    kept.into_iter().map(|kept| kept.name).collect()
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
+    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let journal = journal(&disk);
+    disk.set(State::Hangs);
+    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
+    let keep =
+        |book: &Book, key| Box::pin(journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome());
+    let mut written = keep(&book, first);
+    drop(keep(&book, second));
+    tokio::select! {
+        biased;
+        written = &mut written => panic!("{written:?}, and the disk hangs"),
+        () = std::future::ready(()) => {}
+    }
+    // In the order in which they come: it is over in the end.
+    book.jobs.get_mut(second).unwrap().end();
+    let forgotten = keep(&book, second);
+    disk.set(State::Works);
+    written.await.unwrap();
+    forgotten.await.unwrap();
+    assert_eq!(names(&journal), ["first"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_written_stays() {
+    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let journal = journal(&disk);
+    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
+    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    keep(first).await.unwrap();
+    disk.set(State::Full);
+    let error = keep(second).await.unwrap_err();
+    assert!(matches!(error, JournalError::Write { .. }), "{error}");
+    assert!(error.to_string().contains("a test's: cannot write"), "{error}");
+    // There is room again: what nobody has waited for is there, too.
+    disk.set(State::Works);
+    keep(first).await.unwrap();
+    assert_eq!(names(&journal), ["first", "second"]);
+}
+
+#[test]
+fn what_was_handed_in_is_on_disk_when_the_journal_is_closed() {
+    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let journal = Journal::open(folder.path()).unwrap();
+    for name in ["first", "second"] {
+        let key = created(&mut book, name);
+        drop(journal.keep(&topology, key, book.jobs.get(key).unwrap()));
+    }
+    drop(journal);
+    assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+}
+
+/// The number of the generation that another controller would take up.
+async fn kept_generation(journal: &Journal, book: &Book, key: JobKey) -> u32 {
+    let topology = testing::topology();
+    journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome().await.unwrap();
+    let mut kept = journal.load(&topology).unwrap();
+    kept.pop().unwrap().record.unwrap().current
+}
+
+#[tokio::test]
+async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
+    let (journal, mut book) = (journal(&Disk::default()), testing::book(64, 4));
+    let (key, topology) = (created(&mut book, "job"), testing::topology());
+    let target = testing::first_target(&book, key);
+    assert_eq!(book.install(key, &target).unwrap(), 1);
+    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
+    assert_eq!(book.install(key, &target).unwrap(), 2);
+    assert_eq!(kept_generation(&journal, &book, key).await, 1);
+
+    let job = book.jobs.get_mut(key).unwrap();
+    assert!(job.announce(2, "a test", crate::jobs::Beginning::OF_JOB));
+    assert_eq!(job.record.current, 1);
+    assert_eq!(kept_generation(&journal, &book, key).await, 2);
+    // The change does not come about.
+    book.jobs.get_mut(key).unwrap().call_off(&topology, 2);
+    assert_eq!(kept_generation(&journal, &book, key).await, 1);
+}
