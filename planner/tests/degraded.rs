@@ -15,6 +15,8 @@ struct Job {
     active: Vec<u16>,
     mode: Option<Mode>,
     theta: f64,
+    /// What the all-reduce takes longer while somebody who is slow is in.
+    held_up: f64,
 }
 
 impl Job {
@@ -25,6 +27,7 @@ impl Job {
             active: (0..processes as u16).collect(),
             mode: None,
             theta,
+            held_up: 0.0,
         };
         job.arrange(job.active.clone(), None);
         job
@@ -50,12 +53,17 @@ impl Job {
         self.slowdowns[usize::from(rank)] * (0.02 + 0.01 * self.samples(rank))
     }
 
+    fn communication(&self) -> f64 {
+        let disturbed = self.active.iter().any(|rank| self.slowdowns[usize::from(*rank)] > 1.0);
+        COMMUNICATION + if disturbed { self.held_up } else { 0.0 }
+    }
+
     /// One step of all of them, by `noise` longer. How long it took.
     fn step(&mut self, noise: impl Fn(u16) -> f64) -> f64 {
         let times: Vec<(u16, f64)> =
             (0..self.slowdowns.len() as u16).map(|rank| (rank, self.compute(rank) * noise(rank))).collect();
         let active = times.iter().filter(|(rank, _)| self.active.contains(rank));
-        let end = active.map(|(_, compute)| *compute).fold(0.0, f64::max) + COMMUNICATION;
+        let end = active.map(|(_, compute)| *compute).fold(0.0, f64::max) + self.communication();
         for (rank, compute) in times {
             let reduce = self.active.contains(&rank).then_some(end - compute);
             let samples = self.samples(rank) as u32;
@@ -128,6 +136,39 @@ fn predictions_are_what_steps_take_then() {
         let took = job.step(|_| 1.0);
         assert!((predicted / took - 1.0).abs() < 0.15, "θ {theta}, {slow} slow: {predicted} and {took}");
     }
+}
+
+#[test]
+fn a_slow_hosts_agent_holds_the_all_reduce_up_only_while_it_is_in() {
+    for well_at_first in [20, 0] {
+        let mut job = Job::new(8, 0.1);
+        assert!(well_at_first == 0 || job.steps_to_a_change(well_at_first).is_none());
+        (0..4).for_each(|rank| job.slowdowns[rank] = 4.0);
+        // Now and then its agent runs when it has to.
+        let held_up = [0.4, 0.5, 0.0, 0.4];
+        let predicted = (0..).find_map(|step| {
+            job.held_up = held_up[step % held_up.len()];
+            job.step(|_| 1.0);
+            let decision = job.team.decide(job.theta);
+            job.act().then(|| decision.candidates[decision.best.unwrap()].seconds)
+        });
+        let (predicted, took) = (predicted.unwrap(), job.step(|_| 1.0));
+        assert!((predicted / took - 1.0).abs() < 0.15, "{predicted} and {took}");
+    }
+}
+
+#[test]
+fn nobody_is_blamed_for_an_all_reduce_that_is_slow_for_another_reason() {
+    let mut team = Team::default();
+    team.arrange(0..8, [], None);
+    for round in 0..60 {
+        let (slow, reduce) = if round < 30 { (0.001, 0.001) } else { (0.004, 1.0) };
+        for rank in 0..8 {
+            let compute = if rank == 3 { slow } else { 0.001 };
+            team.note(rank, &Step { samples: 16, compute, reduce: Some(reduce) });
+        }
+    }
+    assert_eq!(team.decide(0.125).verdict, Verdict::NoGain);
 }
 
 #[test]

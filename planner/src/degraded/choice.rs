@@ -21,10 +21,32 @@ pub struct Candidate {
     pub members: Vec<u16>,
     /// What becomes of the others' data; `None`: there are no others.
     pub mode: Option<Mode>,
-    /// What a step would take, in seconds: until the slowest has computed, and the all-reduce after it.
+    /// What the slowest would compute in a step, in seconds.
+    pub compute: f64,
+    /// What a step would take, in seconds: that, and the all-reduce after it.
     pub seconds: f64,
     /// It may be chosen: all processes that are well are in, and the mode is the one that θ says.
     pub eligible: bool,
+}
+
+/// What an all-reduce takes once the last member has come to it, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Communication {
+    /// In the present group.
+    pub today: f64,
+    /// In a group without anyone who is degraded: what makes a process slow often holds its host's agent up as well, and
+    /// with it everyone's all-reduce.
+    pub undisturbed: f64,
+}
+
+impl Communication {
+    /// In such a group.
+    fn of(&self, group: &[Performance]) -> f64 {
+        match group.iter().any(|one| one.degraded) {
+            true => self.today,
+            false => self.undisturbed,
+        }
+    }
 }
 
 /// What can be chosen from.
@@ -34,8 +56,8 @@ pub struct Choice<'a> {
     pub processes: &'a [Performance],
     /// Samples that each has in a step when all are in.
     pub share: f64,
-    /// What the all-reduce takes once the last one has come, in seconds.
-    pub communication: f64,
+    /// What the all-reduce takes once the last one has come.
+    pub communication: Communication,
     /// θ.
     pub theta: f64,
 }
@@ -66,11 +88,11 @@ pub fn candidates(choice: &Choice<'_>) -> Vec<Candidate> {
             Some(Mode::Shrink) => share * all as f64 / size as f64,
             Some(Mode::Detach) | None => share,
         };
-        let slowest = group.iter().map(|one| one.model.at(samples)).fold(0.0, f64::max);
+        let compute = group.iter().map(|one| one.model.at(samples)).fold(0.0, f64::max);
         let mut members: Vec<u16> = group.iter().map(|one| one.rank).collect();
         members.sort_unstable();
         let eligible = size + degraded >= all && mode.is_none_or(|mode| mode == right_mode);
-        Candidate { members, mode, seconds: slowest + communication, eligible }
+        Candidate { members, mode, compute, seconds: compute + communication.of(group), eligible }
     };
     let everyone = (all > 0).then(|| candidate(all, None));
     let smaller = (1..all).rev();
@@ -85,6 +107,8 @@ mod tests {
 
     use super::*;
 
+    const FREE: Communication = Communication { today: 0.0, undisturbed: 0.0 };
+
     fn processes(times: &[f64]) -> Vec<Performance> {
         let one = |(rank, seconds): (usize, &f64)| Performance {
             rank: rank as u16,
@@ -96,7 +120,7 @@ mod tests {
 
     fn best(times: &[f64], theta: f64) -> Candidate {
         let processes = processes(times);
-        let choice = Choice { processes: &processes, share: 16.0, communication: 0.0, theta };
+        let choice = Choice { processes: &processes, share: 16.0, communication: FREE, theta };
         let eligible = candidates(&choice).into_iter().filter(|one| one.eligible);
         eligible.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap()
     }
@@ -145,7 +169,8 @@ mod tests {
             times in proptest::collection::vec(0.1..10.0f64, 1..20), theta in 0.0..1.0f64,
         ) {
             let processes = processes(&times);
-            let choice = Choice { processes: &processes, share: 16.0, communication: 0.5, theta };
+            let communication = Communication { today: 0.5, undisturbed: 0.25 };
+            let choice = Choice { processes: &processes, share: 16.0, communication, theta };
             let candidates = candidates(&choice);
             prop_assert_eq!(candidates.len(), 2 * times.len() - 1);
             prop_assert!(candidates[0].eligible && candidates[0].mode.is_none());
@@ -159,7 +184,9 @@ mod tests {
                     _ => 16.0,
                 };
                 let slowest = candidate.members.iter().map(|rank| times[usize::from(*rank)]).fold(0.0, f64::max);
-                prop_assert!((candidate.seconds - 0.5 - slowest / 16.0 * samples).abs() < 1e-9);
+                let disturbed = processes.iter().any(|one| one.degraded && candidate.members.contains(&one.rank));
+                let reduce = if disturbed { 0.5 } else { 0.25 };
+                prop_assert!((candidate.seconds - reduce - slowest / 16.0 * samples).abs() < 1e-9);
             }
         }
     }

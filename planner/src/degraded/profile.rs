@@ -1,5 +1,7 @@
 //! What one process takes, as it was measured step by step.
 
+use std::collections::VecDeque;
+
 use super::model::{Model, Point};
 
 /// One step of training, as a process's agent has measured it.
@@ -22,6 +24,8 @@ const CLIP: f64 = 2.0;
 const SIZES: usize = 4;
 /// How much less the time of a size counts with each step that has not been of it.
 const FADING: f64 = 0.97;
+/// All-reduces that are remembered one by one.
+const RECENT: usize = 8;
 
 /// What a process takes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,6 +34,8 @@ pub struct Profile {
     sizes: Vec<Point>,
     /// Smoothed seconds of a step's all-reduces.
     reduce: Option<f64>,
+    /// Seconds of the last steps' all-reduces.
+    recent: VecDeque<f64>,
     steps: u64,
 }
 
@@ -43,6 +49,8 @@ impl Profile {
         self.note_compute(f64::from(step.samples), step.compute);
         if let Some(reduce) = step.reduce.filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
             self.reduce = Some(self.reduce.map_or(reduce, |before| smooth(before, reduce)));
+            self.recent.truncate(RECENT - 1);
+            self.recent.push_front(reduce);
         }
     }
 
@@ -85,6 +93,11 @@ impl Profile {
     /// Smoothed seconds of a step's all-reduces; `None`: none has given a result yet.
     pub fn reduce(&self) -> Option<f64> {
         self.reduce
+    }
+
+    /// The least that the all-reduces of one of its last steps took, in seconds.
+    pub fn least_reduce(&self) -> Option<f64> {
+        self.recent.iter().copied().min_by(f64::total_cmp)
     }
 }
 
@@ -147,5 +160,17 @@ mod tests {
         assert_eq!(profile.reduce(), None);
         profile.note(&Step { reduce: Some(0.5), ..step(16, 0.1) });
         assert_eq!(profile.reduce(), Some(0.5));
+    }
+
+    #[test]
+    fn the_least_all_reduce_is_forgotten_in_time() {
+        let mut profile = Profile::default();
+        let mut after = |reduce| {
+            profile.note(&Step { reduce: Some(reduce), ..step(16, 0.1) });
+            profile.least_reduce()
+        };
+        assert_eq!([after(0.2), after(0.1), after(0.3)], [Some(0.2), Some(0.1), Some(0.1)]);
+        let later = [0.4; RECENT].map(after);
+        assert_eq!((later[0], later[RECENT - 1]), (Some(0.1), Some(0.4)));
     }
 }

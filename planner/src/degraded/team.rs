@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::choice::{Candidate, Choice, Performance, candidates, mode};
-use super::detector::{Condition, Detector, STEADY_STEPS};
+use super::choice::{Candidate, Choice, Communication, Performance, candidates, mode};
+use super::detector::{Condition, Detector, STEADY_STEPS, WELL_BELOW};
 use super::profile::{Profile, Step};
 use super::{Mode, WORTH_IT};
 
@@ -15,12 +15,24 @@ pub struct Team {
     detached: BTreeSet<u16>,
     /// What becomes of the detached ones' data.
     mode: Option<Mode>,
+    /// What the all-reduce took when nobody who was in was slow, in seconds.
+    undisturbed: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Process {
     profile: Profile,
     detector: Detector,
+}
+
+/// What those who are in take.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Samples that each process has in a step when all are in.
+    share: f64,
+    /// The median of their times for that, in seconds: of an even number the faster one in the middle, so that it shows when
+    /// half of them are slow.
+    median: f64,
 }
 
 /// What is known of one process.
@@ -66,14 +78,21 @@ pub struct Decision {
     pub mode: Mode,
     /// Samples that each process has in a step when all are in.
     pub share: f64,
-    /// What an all-reduce takes once the last member has come, in seconds.
-    pub communication: f64,
+    /// What an all-reduce takes once the last member has come.
+    pub communication: Communication,
     /// What a step takes in the present group, in seconds.
     pub today: f64,
     /// All groups; empty while too little is known.
     pub candidates: Vec<Candidate>,
     /// The one among them that takes the least time of those that may be chosen.
     pub best: Option<usize>,
+}
+
+impl Decision {
+    /// By what processes compute alone: where the all-reduces have become slow for another reason, they stay so.
+    fn is_worth_it(&self, candidate: &Candidate) -> bool {
+        candidate.compute + self.communication.today <= WORTH_IT * self.today
+    }
 }
 
 impl Team {
@@ -105,18 +124,24 @@ impl Team {
             return false;
         }
         self.processes.entry(rank).or_default().profile.note(step);
-        let Some(ratio) = self.ratio(rank) else { return false };
+        let Some(pace) = self.pace() else { return false };
+        let is_slow = |rank: &u16| self.ratio(pace, *rank).is_none_or(|ratio| ratio >= WELL_BELOW);
+        if !self.active.iter().any(is_slow) {
+            self.undisturbed = self.reduce_of_the_last();
+        }
+        let Some(ratio) = self.ratio(pace, rank) else { return false };
         self.processes.get_mut(&rank).is_some_and(|process| process.detector.note(ratio))
     }
 
     /// What is known of all, by rank.
     pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
-        self.processes.iter().map(|(rank, Process { profile, detector })| Member {
+        let pace = self.pace();
+        self.processes.iter().map(move |(rank, Process { profile, detector })| Member {
             rank: *rank,
             is_active: self.active.contains(rank),
             profile,
             detector,
-            ratio: self.ratio(*rank),
+            ratio: pace.and_then(|pace| self.ratio(pace, *rank)),
         })
     }
 
@@ -135,7 +160,7 @@ impl Team {
         let processes = self.performances();
         let degraded = processes.iter().filter(|one| one.degraded).count();
         let all = processes.len();
-        let (share, communication) = (self.share().unwrap_or(0.0), self.communication().unwrap_or(0.0));
+        let (share, communication) = (self.share().unwrap_or(0.0), self.communication());
         let mut decision = Decision {
             verdict: Verdict::AllWell,
             degraded,
@@ -143,7 +168,7 @@ impl Team {
             mode: mode(degraded, all, theta),
             share,
             communication,
-            today: self.today(&processes, share, communication),
+            today: self.today(&processes, share, communication.today),
             candidates: Vec::new(),
             best: None,
         };
@@ -176,7 +201,7 @@ impl Team {
         }
         let best = decision.best.map(|place| &decision.candidates[place]);
         match best {
-            Some(best) if best.mode.is_some() && best.seconds <= WORTH_IT * decision.today => Verdict::Change,
+            Some(best) if best.mode.is_some() && decision.is_worth_it(best) => Verdict::Change,
             _ => Verdict::NoGain,
         }
     }
@@ -208,9 +233,21 @@ impl Team {
         (!samples.is_empty()).then(|| mean * self.active.len() as f64 / shares as f64)
     }
 
+    fn communication(&self) -> Communication {
+        let today = self.reduce_of_the_last().unwrap_or(0.0);
+        let undisturbed = self.undisturbed.or_else(|| self.least_reduce()).unwrap_or(today);
+        Communication { today, undisturbed: undisturbed.min(today) }
+    }
+
+    /// Where somebody has been slow from the start: what the all-reduce takes when it is held up least.
+    fn least_reduce(&self) -> Option<f64> {
+        let least = |rank: &u16| self.processes.get(rank)?.profile.least_reduce();
+        self.active.iter().filter_map(least).min_by(f64::total_cmp)
+    }
+
     /// Everybody's all-reduce ends at the same time, and begins when he comes: the last one's takes as long as it takes
     /// by itself.
-    fn communication(&self) -> Option<f64> {
+    fn reduce_of_the_last(&self) -> Option<f64> {
         let reduce = |rank: &u16| self.processes.get(rank)?.profile.reduce();
         self.active.iter().filter_map(reduce).min_by(f64::total_cmp)
     }
@@ -225,18 +262,24 @@ impl Team {
         active.map(|one| one.model.at(samples)).fold(0.0, f64::max) + communication
     }
 
-    /// What a process takes for its share, beside the median of those who are in: of an even number the faster one in the
-    /// middle, so that it shows when half of them are slow.
-    fn ratio(&self, rank: u16) -> Option<f64> {
+    /// What a process takes for its share, beside the median.
+    fn ratio(&self, pace: Pace, rank: u16) -> Option<f64> {
+        Some(self.time(rank, pace.share)? / pace.median)
+    }
+
+    fn pace(&self) -> Option<Pace> {
         let share = self.share()?;
-        let time = |rank: &u16| Some(self.processes.get(rank)?.profile.model()?.at(share));
-        let mut times: Vec<f64> = self.active.iter().filter_map(time).collect();
+        let mut times: Vec<f64> = self.active.iter().filter_map(|rank| self.time(*rank, share)).collect();
         // Alone nobody is slower than others.
         if times.len() * 2 < self.active.len() || (times.len() < 2 && self.detached.is_empty()) {
             return None;
         }
         times.sort_by(f64::total_cmp);
-        let median = times.get((times.len().checked_sub(1)?) / 2)?;
-        Some(time(&rank)? / median)
+        let median = *times.get((times.len().checked_sub(1)?) / 2)?;
+        Some(Pace { share, median })
+    }
+
+    fn time(&self, rank: u16, samples: f64) -> Option<f64> {
+        Some(self.processes.get(&rank)?.profile.model()?.at(samples))
     }
 }

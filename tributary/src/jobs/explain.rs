@@ -50,9 +50,11 @@ fn text(explained: &v1::ExplainJobResponse) -> String {
         }
     ));
     lines.push(format!(
-        "a step of the present group takes {}: the slowest one's computing, and {} of all-reduces",
+        "a step of the present group takes {}: the slowest one's computing, and {} of all-reduces, which take {} without \
+         those that are slow",
         seconds(explained.today_seconds),
-        seconds(explained.communication_seconds)
+        seconds(explained.communication_seconds),
+        seconds(explained.undisturbed_communication_seconds),
     ));
     if !explained.candidates.is_empty() {
         lines.push(candidates(explained).to_string());
@@ -192,6 +194,7 @@ pub(crate) fn explained_json(explained: &v1::ExplainJobResponse) -> Value {
         "degraded_processes": explained.degraded_processes,
         "share": explained.share,
         "communication_s": explained.communication_seconds,
+        "undisturbed_communication_s": explained.undisturbed_communication_seconds,
         "today_s": explained.today_seconds,
         "mode": mode(explained.mode()),
         "mode_by_theta": mode(explained.mode_by_theta()),
