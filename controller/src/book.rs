@@ -18,8 +18,8 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, Step, Surroundings, Target, add_job,
-    next_step,
+    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, State, Step, Surroundings, Target,
+    add_job, next_step,
 };
 use crate::journal::Kept;
 use crate::liveness::{Cabling, Pulse};
@@ -30,7 +30,7 @@ use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
 pub use evolve::Reload;
-pub(crate) use fabric::Health;
+pub(crate) use fabric::{Doubt, Health};
 
 /// Why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -216,7 +216,7 @@ impl Book {
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
         // One that finds no slots goes on without aggregation: slower, and alive.
-        let state = self.fabric(SlotMap::largest_block);
+        let state = self.fabric(self.doubt(key, Instant::now()), SlotMap::largest_block);
         let plan = planner::plan(&self.topology, &state, &request)?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
         let switches = self.allocate(&name, &plan)?;
@@ -355,10 +355,19 @@ impl Book {
         keys
     }
 
+    /// What silent parts of the fabric are to a job. As long as its slices get through they are not dead for it.
+    fn doubt(&self, key: JobKey, now: Instant) -> Doubt {
+        let running = self.jobs.get(key).filter(|job| *job.state() == State::Running);
+        match running {
+            Some(job) if !self.progress.is_stalled(&job.record.name, now) => Doubt::Alive,
+            _ => Doubt::Dead,
+        }
+    }
+
     /// What is to be done about a job.
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
-        let fabric = self.fabric(SlotMap::largest_block);
+        let fabric = self.fabric(self.doubt(key, now), SlotMap::largest_block);
         next_step(
             job,
             &Surroundings {
@@ -368,7 +377,8 @@ impl Book {
                 attending: &|host| self.hosts.attends(host),
                 serving: &|host| self.hosts.serves(host),
                 stalled: self.progress.is_stalled(&job.record.name, now),
-                woke: self.pulse.woke(now),
+                in_doubt: self.health.breaks(&job.record.generation().plan),
+                standstill: self.pulse.standstill(now),
                 now,
             },
         )

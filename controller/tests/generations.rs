@@ -6,10 +6,14 @@ mod switches;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use common::{Client, Member, connect, create, eventually, job, list, refusal, shipped};
 use switches::Switches;
+use switches::gate::Gate;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Streaming};
 use tributary_api::v1::answer_request::Answer;
@@ -17,7 +21,7 @@ use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
 use tributary_api::{JobConfig, Role, v1};
-use tributary_controller::{Controller, ControllerConfig, RunningController};
+use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 use tributary_wire::{Rank, Seq};
 
@@ -34,11 +38,15 @@ struct Net {
 }
 
 async fn start(topology: Topology, switches: &Switches, state: Option<&Path>) -> RunningController {
-    let config = ControllerConfig {
-        switches: switches.addresses(),
-        state: state.map(Path::to_owned),
-        ..common::config(topology)
-    };
+    start_at(topology, switches.addresses(), state).await
+}
+
+async fn start_at(
+    topology: Topology,
+    switches: BTreeMap<String, SwitchAddress>,
+    state: Option<&Path>,
+) -> RunningController {
+    let config = ControllerConfig { switches, state: state.map(Path::to_owned), ..common::config(topology) };
     Controller::start(config).await.unwrap()
 }
 
@@ -47,6 +55,10 @@ async fn running(name: &str, state: Option<&Path>) -> Net {
     let topology = shipped(name);
     let switches = Switches::start(&topology).await;
     let controller = start(topology, &switches, state).await;
+    running_on(switches, controller).await
+}
+
+async fn running_on(switches: Switches, controller: RunningController) -> Net {
     let mut client = connect(&controller).await;
     let request = v1::CreateJobRequest { window: WINDOW, ..job("digits") };
     let (token, plan) = create(&mut client, request).await.unwrap();
@@ -122,7 +134,7 @@ impl Net {
 
 /// A daemon that attends.
 struct Daemon {
-    _reports: mpsc::Sender<v1::HostReport>,
+    reports: mpsc::Sender<v1::HostReport>,
     orders: Streaming<v1::HostOrder>,
 }
 
@@ -132,7 +144,20 @@ impl Daemon {
         let hello = v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
         reports.send(v1::HostReport { report: Some(Report::Hello(hello)) }).await.unwrap();
         let orders = client.attend(ReceiverStream::new(stream)).await?.into_inner();
-        Ok(Self { _reports: reports, orders })
+        Ok(Self { reports, orders })
+    }
+
+    /// Tells again and again, until the returned value is dropped.
+    fn tell(&self, job: v1::JobProgress) -> JoinSet<()> {
+        let (reports, mut telling) = (self.reports.clone(), JoinSet::new());
+        telling.spawn(async move {
+            let heartbeat = v1::Heartbeat { jobs: vec![job], ..v1::Heartbeat::default() };
+            let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
+            while reports.send(report.clone()).await.is_ok() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        telling
     }
 
     async fn next(&mut self) -> Order {
@@ -174,13 +199,15 @@ async fn the_others_go_on_without_a_member_that_is_gone() {
     .await;
 }
 
+/// The spine switch that a job is on.
+fn spine(job: &v1::Job) -> String {
+    let switches = &job.plan.as_ref().unwrap().switches;
+    switches.iter().find(|switch| switch.name.starts_with("spine")).unwrap().name.clone()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tree_is_planned_around_a_dead_switch_and_nobody_is_lost() {
     let mut net = running("leaf-spine-8.toml", None).await;
-    let spine = |job: &v1::Job| {
-        let switches = &job.plan.as_ref().unwrap().switches;
-        switches.iter().find(|switch| switch.name.starts_with("spine")).unwrap().name.clone()
-    };
     let used = spine(&net.listed().await);
     net.switches.stop(&used).await;
     let configs = net.all_change().await;
@@ -188,6 +215,43 @@ async fn a_tree_is_planned_around_a_dead_switch_and_nobody_is_lost() {
     let now = net.listed().await;
     assert_ne!(spine(&now), used);
     assert_eq!(now.last_change, format!("switch {used} is dead"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_stands_still() {
+    let topology = shipped("leaf-spine-8.toml");
+    let switches = Switches::start(&topology).await;
+    let (mut addresses, mut gates) = (switches.addresses(), BTreeMap::new());
+    for name in ["spine0", "spine1"] {
+        let address = &mut addresses.get_mut(name).unwrap().address;
+        let gate = Gate::before(address.parse().unwrap()).await;
+        *address = gate.address().to_string();
+        gates.insert(name, gate);
+    }
+    let controller = start_at(topology, addresses, None).await;
+    let mut net = running_on(switches, controller).await;
+    let used = spine(&net.listed().await);
+    let is = async |state| {
+        let listed = net.client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
+        listed.switches.iter().find(|switch| switch.name == used).unwrap().state() == state
+    };
+    gates[&*used].set_open(false);
+    eventually(async || is(v1::SwitchState::Away).await).await;
+    gates[&*used].set_open(true);
+    eventually(async || is(v1::SwitchState::Up).await).await;
+    assert_eq!(net.listed().await.generation, 1, "slices may have got through all the time");
+
+    gates[&*used].set_open(false);
+    let worker = Daemon::attend(&mut net.client, "w0").await.unwrap();
+    let _telling = worker.tell(v1::JobProgress {
+        job: "digits".into(),
+        stalled_milliseconds: 1000,
+        ..Default::default()
+    });
+    for config in net.all_change().await.values() {
+        assert_eq!((config.generation, &config.ranks), (2, &ranks(0..8)));
+    }
+    assert_ne!(spine(&net.listed().await), used);
 }
 
 #[tokio::test(flavor = "multi_thread")]

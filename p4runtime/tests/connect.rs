@@ -17,9 +17,12 @@ async fn an_absent_switch_is_named_with_its_address() {
     // Before it is refused for the first time, which a busy machine may take its time for, there is no reason.
     for patience in [0.2, 2.0, 20.0, 200.0].map(Duration::from_secs_f64) {
         let error = Session::connect(target(&address), 1, Instant::now() + patience).await.unwrap_err();
-        let SessionError::Unreachable { switch, address: given, reason } = error else { panic!("{error}") };
+        let SessionError::Unreachable { switch, address: given, reason, refused } = error else {
+            panic!("{error}")
+        };
         assert_eq!((switch.as_str(), &given), ("leaf-1", &address));
-        if reason.to_lowercase().contains("refused") {
+        assert_eq!(refused, reason.to_lowercase().contains("refused"), "{reason}");
+        if refused {
             return;
         }
     }
@@ -41,7 +44,7 @@ async fn a_port_that_never_answers_ends_at_the_deadline() {
     let address = listener.local_addr().unwrap().to_string();
     let deadline = Instant::now() + Duration::from_millis(200);
     let error = Session::connect(target(&address), 1, deadline).await.unwrap_err();
-    assert!(matches!(error, SessionError::Unreachable { .. }), "{error}");
+    assert!(matches!(error, SessionError::Unreachable { refused: false, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
 
 fn away_cause(cause: AwayCause) -> v1::AwayCause {
     match cause {
-        AwayCause::NoAnswer => v1::AwayCause::NoAnswer,
+        AwayCause::NotRunning | AwayCause::NoAnswer => v1::AwayCause::NoAnswer,
         AwayCause::OtherController => v1::AwayCause::OtherController,
         AwayCause::Refuses => v1::AwayCause::Refuses,
     }

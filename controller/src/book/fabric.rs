@@ -1,38 +1,54 @@
 //! The state of the fabric, as the planner takes it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use tokio::time::Instant;
 use tributary_planner::{FabricState, Plan};
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
 use super::Book;
+use crate::liveness::Life;
 use crate::slots::SlotMap;
 
-/// What of the fabric is dead, as the detectors say.
+/// What of the fabric is not alive, as the detectors say.
 #[derive(Debug)]
 pub(crate) struct Health {
-    nodes: HashSet<NodeKey>,
-    links: HashSet<LinkKey>,
+    nodes: HashMap<NodeKey, Life>,
+    links: HashMap<LinkKey, Life>,
     changed: Instant,
+}
+
+/// What that is taken for which is only silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Nothing new is built on it.
+    Dead,
+    /// A job whose slices get through is not taken off switches that only the controller cannot hear.
+    Alive,
 }
 
 impl Health {
     /// All is alive.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { nodes: HashSet::new(), links: HashSet::new(), changed: now }
+        Self { nodes: HashMap::new(), links: HashMap::new(), changed: now }
     }
 
-    /// A switch has died or come back. Whether that is news.
-    pub(crate) fn set_node(&mut self, node: NodeKey, alive: bool, now: Instant) -> bool {
-        let news = if alive { self.nodes.remove(&node) } else { self.nodes.insert(node) };
+    /// How a switch is from now on. Whether that is news.
+    pub(crate) fn set_node(&mut self, node: NodeKey, life: Life, now: Instant) -> bool {
+        let news = set(&mut self.nodes, node, life);
         self.note(news, now)
     }
 
-    /// A link has died or come back. Whether that is news.
-    pub(crate) fn set_link(&mut self, link: LinkKey, alive: bool, now: Instant) -> bool {
-        let news = if alive { self.links.remove(&link) } else { self.links.insert(link) };
+    /// How a link is from now on. Whether that is news.
+    pub(crate) fn set_link(&mut self, link: LinkKey, life: Life, now: Instant) -> bool {
+        let news = set(&mut self.links, link, life);
         self.note(news, now)
+    }
+
+    /// Whether a link is known to be dead.
+    pub(crate) fn is_dead(&self, link: LinkKey) -> bool {
+        self.links.get(&link) == Some(&Life::Dead)
     }
 
     fn note(&mut self, news: bool, now: Instant) -> bool {
@@ -52,10 +68,10 @@ impl Health {
         self.changed = now;
     }
 
-    /// What is dead, for people; `None` when all is alive.
+    /// What is not alive, for people; `None` when all is.
     pub(crate) fn losses(&self, topology: &Topology) -> Option<String> {
-        let nodes = self.nodes.iter().map(|node| format!("switch {}", topology[*node].name));
-        let links = self.links.iter().map(|link| {
+        let nodes = self.nodes.keys().map(|node| format!("switch {}", topology[*node].name));
+        let links = self.links.keys().map(|link| {
             let ends = topology[*link].ends.map(|end| topology[end.node].name.clone());
             format!("the link between {}", ends.join(" and "))
         });
@@ -64,23 +80,37 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Whether a plan uses something that is dead.
+    /// Whether a plan uses something that is not known to be alive.
     pub(crate) fn breaks(&self, plan: &Plan) -> bool {
         plan.switches.iter().any(|role| {
             let mut ports = role.down.iter().chain([&role.up]);
-            self.nodes.contains(&role.key) || ports.any(|port| self.links.contains(&port.link))
+            self.nodes.contains_key(&role.key) || ports.any(|port| self.links.contains_key(&port.link))
         })
     }
 }
 
+fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
+    let before = match life {
+        Life::Alive => lives.remove(&key),
+        life => lives.insert(key, life),
+    };
+    before.unwrap_or(Life::Alive) != life
+}
+
+/// What is taken for dead among these.
+fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
+    let is_dead = |life: &Life| *life == Life::Dead || doubt == Doubt::Dead;
+    lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()
+}
+
 impl Book {
     /// The state of the fabric; `free` says how many slots one more job can get on a switch.
-    pub(super) fn fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
+    pub(super) fn fabric(&self, doubt: Doubt, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut state = FabricState {
             free_slots,
-            dead_nodes: self.health.nodes.clone(),
-            dead_links: self.health.links.clone(),
+            dead_nodes: dead(&self.health.nodes, doubt),
+            dead_links: dead(&self.health.links, doubt),
             ..FabricState::of(&self.topology, 0)
         };
         // A load in the topology file is one to be counted on, even where it is not there now.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, Plan, SwitchRole};
 use tributary_topology::NodeKey;
 
-use super::{Book, CreateError};
+use super::{Book, CreateError, Doubt};
 use crate::fallback::{self, Fallback};
 use crate::jobs::{Beginning, Detachment, Generation, JobKey, JobRecord, Stage, State, Terms};
 use crate::quotas::Asking;
@@ -194,7 +194,7 @@ impl Book {
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
             return Err(CreateError::QueueFull(most));
         }
-        let plan = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
+        let plan = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request)?;
         Ok(Means { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
@@ -210,7 +210,7 @@ impl Book {
         if request.aggregation == Aggregation::None || aggregates(&plan) {
             return Ok(plan);
         }
-        let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request)?;
+        let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request)?;
         if !aggregates(&ideal) {
             return Ok(plan);
         }
@@ -243,14 +243,14 @@ impl Book {
         if self.plan_new("", creator, request, &unlimited).is_ok() {
             return Vec::new();
         }
-        let ideal = planner::plan(&self.topology, &self.fabric(|_| u32::MAX), request);
+        let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request);
         let switches = ideal.map(|plan| plan.switches).unwrap_or_default();
         switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
     }
 
     /// The state of the fabric for a creator; `None`: for one without a quota. Of what is reserved it gets nothing.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
-        let mut state = self.fabric(SlotMap::largest_block);
+        let mut state = self.fabric(Doubt::Dead, SlotMap::largest_block);
         for (switch, free) in &mut state.free_slots {
             let quota = creator.zip(self.quotas.slots);
             let left = quota.map(|(creator, most)| most.saturating_sub(self.held(creator, *switch)));

@@ -11,6 +11,7 @@ use tributary_wire::Rank;
 use super::attendee::{Attendee, Place};
 use super::detachment::{Detachment, Expectation, better_group, well_again};
 use super::job::{Job, State};
+use crate::liveness::Standstill;
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
@@ -22,10 +23,10 @@ const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
 /// The same while others wait for a result without getting any: whoever is missing may have died while there was no
 /// controller to see it.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
-/// Whose stream breaks so long before or after the end of a standstill of the controller has given it up because of that,
-/// and comes back like one that has lost its controller.
+/// Whose stream breaks during a standstill of the controller, or so long before or after it, has given it up because of
+/// that, and comes back like one that has lost its controller.
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
-/// How soon it is looked again whether they do.
+/// How soon it is looked again whether somebody waits for a result.
 const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
 /// die are rebooted.
@@ -46,8 +47,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// Processes of the job wait for a result, and nothing comes.
     pub(crate) stalled: bool,
-    /// When the controller was at work again after it had stood still.
-    pub(crate) woke: Option<Instant>,
+    /// Nothing is heard of something that the job's present structure uses.
+    pub(crate) in_doubt: bool,
+    /// When the controller itself could not hear anybody the last time.
+    pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,
 }
 
@@ -201,12 +204,13 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
 
 /// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
 fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
-    let rest = Step::Rest(crew.earliest_return());
     let joining = match crew.joiners(job, around) {
         joiners if joiners.is_empty() => None,
         joiners => join(job, crew, &joiners, servers, around),
     };
     let steps = joining.or_else(|| rearrange(job, crew, servers, around));
+    let doubt = around.in_doubt.then(|| around.now + STALL_INTERVAL);
+    let rest = Step::Rest(crew.earliest_return().into_iter().chain(doubt).min());
     steps.or_else(|| better_tree(job, crew, around)).unwrap_or(rest)
 }
 
@@ -427,11 +431,11 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
     };
     let Some(gone) = attendee.gone else { return Presence::Here };
     let by_standstill =
-        |woke: &Instant| gone + STANDSTILL_SPREAD >= *woke && gone <= *woke + STANDSTILL_SPREAD;
-    let woke = around.woke.filter(by_standstill);
-    if attendee.session == 0 || woke.is_some() {
+        |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
+    let standstill = around.standstill.filter(by_standstill);
+    if attendee.session == 0 || standstill.is_some() {
         return taken_up(
-            woke.map_or(gone, |woke| woke.max(gone)),
+            standstill.map_or(gone, |one| one.to.max(gone)),
             job.record.terms.rigid,
             around.stalled,
             around.now,

@@ -13,13 +13,21 @@ pub(crate) type End = (NodeKey, u16);
 /// Something that has turned out about a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Frames do not get through, in one direction or both.
-    LinkDied(LinkKey),
-    LinkCameAlive(LinkKey),
+    /// What is known of whether frames get through.
+    Link(LinkKey, Life),
     /// What is plugged in here is not what the topology says.
     Miswired(Miswiring),
     /// It is what the topology says, at last.
     Rewired(End),
+}
+
+/// Whether something is alive, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    /// Nothing is heard, nor of those who would know: it may work as well as ever.
+    Silent,
+    Dead,
 }
 
 /// A cable that does not lead where the topology says.
@@ -37,7 +45,12 @@ pub(crate) struct Cabling {
     /// Who is to be heard at each end.
     ends: BTreeMap<End, Direction>,
     miswired: BTreeMap<End, Probe>,
-    dead: BTreeSet<LinkKey>,
+    /// Cables that are not known to be alive.
+    lost: BTreeMap<LinkKey, Life>,
+    /// Who has told of anything since the last beat ...
+    heard: BTreeSet<NodeKey>,
+    /// ... and ever.
+    known: BTreeSet<NodeKey>,
 }
 
 /// What comes in at one end of a cable.
@@ -53,7 +66,13 @@ struct Direction {
 impl Cabling {
     /// Nothing is known of any cable yet.
     pub(crate) fn new(topology: &Topology) -> Self {
-        let mut cabling = Self { ends: BTreeMap::new(), miswired: BTreeMap::new(), dead: BTreeSet::new() };
+        let mut cabling = Self {
+            ends: BTreeMap::new(),
+            miswired: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            known: BTreeSet::new(),
+        };
         cabling.adopt(topology);
         cabling
     }
@@ -74,8 +93,25 @@ impl Cabling {
         }
     }
 
+    /// A node has told of what it hears, even if that is nothing.
+    pub(crate) fn hear_of(&mut self, node: NodeKey) {
+        self.heard.insert(node);
+        self.known.insert(node);
+    }
+
+    /// Whether anybody has told of anything since the last beat.
+    pub(crate) fn is_heard(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
+    /// Whether any of these has ever told of anything, and therefore should again.
+    pub(crate) fn expects(&self, nodes: &BTreeSet<NodeKey>) -> bool {
+        !self.known.is_disjoint(nodes)
+    }
+
     /// A probe has come in at one end of a cable.
     pub(crate) fn hear(&mut self, at: End, probe: Probe) -> Option<News> {
+        self.hear_of(at.0);
         let direction = self.ends.get_mut(&at)?;
         if direction.expected == probe {
             direction.detector.hear();
@@ -85,27 +121,34 @@ impl Cabling {
         (known != Some(probe)).then_some(News::Miswired(Miswiring { at, heard: probe }))
     }
 
-    /// A beat is over, in which everyone for whom `able` is true has sent probes and told of those that came.
+    /// A beat is over, in which everyone for whom `able` is true should have sent probes and told of those that came.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
-        for ((listener, _), direction) in &mut self.ends {
-            if !able(*listener) || !able(direction.sender.0) {
-                direction.detector.skip();
-                continue;
+        let heard = std::mem::take(&mut self.heard);
+        let mut lost = BTreeMap::new();
+        for ((listener, _), Direction { link, sender, detector, .. }) in &mut self.ends {
+            let ends = [listener, &sender.0];
+            match ends.iter().all(|end| able(**end)) {
+                // A switch of which nothing is heard may not even be told to send probes.
+                true => detector.beat(ends.iter().all(|end| heard.contains(end))),
+                false => detector.skip(),
             }
-            direction.detector.beat();
+            if detector.is_dead() {
+                lost.insert(*link, Life::Dead);
+            } else if detector.is_silent() {
+                lost.entry(*link).or_insert(Life::Silent);
+            }
         }
-        let dead_ends = self.ends.values().filter(|direction| direction.detector.is_dead());
-        let dead: BTreeSet<_> = dead_ends.map(|direction| direction.link).collect();
-        let news_of_death = dead.difference(&self.dead).map(|link| News::LinkDied(*link));
-        let news_of_life = self.dead.difference(&dead).map(|link| News::LinkCameAlive(*link));
-        let news = news_of_death.chain(news_of_life).collect();
-        self.dead = dead;
+        let life = |links: &BTreeMap<LinkKey, Life>, link| links.get(link).copied().unwrap_or(Life::Alive);
+        let both: BTreeSet<_> = self.lost.keys().chain(lost.keys()).copied().collect();
+        let news = both.iter().filter(|link| life(&self.lost, link) != life(&lost, link));
+        let news = news.map(|link| News::Link(*link, life(&lost, link))).collect();
+        self.lost = lost;
         news
     }
 
     /// Cables that frames do not get through, in one direction or both.
     pub(crate) fn dead(&self) -> impl Iterator<Item = LinkKey> {
-        self.dead.iter().copied()
+        self.lost.iter().filter(|(_, life)| **life == Life::Dead).map(|(link, _)| *link)
     }
 
     /// Cables that do not lead where the topology says.
@@ -146,9 +189,24 @@ mod tests {
             self.topology.neighbour(key, port).unwrap().link
         }
 
-        /// Beats in which all cables work but those between these pairs, in these directions.
+        /// Beats in which all cables work but those between these pairs, in these directions, and nothing is heard of
+        /// those that are away.
         fn beats(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
-            let away: Vec<_> = away.iter().map(|name| self.topology.find(name).unwrap()).collect();
+            self.beats_with(count, cut, away, &[])
+        }
+
+        /// The same, where nothing is heard of these either, which should be there.
+        fn beats_with(
+            &mut self,
+            count: usize,
+            cut: &[(&str, &str)],
+            away: &[&str],
+            silent: &[&str],
+        ) -> Vec<News> {
+            let key = |name: &&str| self.topology.find(name).unwrap();
+            let (away, silent): (Vec<_>, Vec<_>) =
+                (away.iter().map(key).collect(), silent.iter().map(key).collect());
+            let is_host = |node: NodeKey| self.topology[node].host().is_some();
             let cut: Vec<_> = cut.iter().map(|(from, to)| self.end(to, from)).collect();
             let mut news = Vec::new();
             for _ in 0..count {
@@ -159,7 +217,13 @@ mod tests {
                     .map(|(at, direction)| (*at, direction.sender, direction.expected))
                     .collect();
                 for (at, sender, probe) in ends {
-                    if !cut.contains(&at) && !away.contains(&at.0) && !away.contains(&sender.0) {
+                    let is_sent =
+                        !away.contains(&sender.0) && (!silent.contains(&sender.0) || is_host(sender.0));
+                    if away.contains(&at.0) || silent.contains(&at.0) {
+                        continue;
+                    }
+                    self.cabling.hear_of(at.0);
+                    if is_sent && !cut.contains(&at) {
                         news.extend(self.cabling.hear(at, probe));
                     }
                 }
@@ -175,8 +239,8 @@ mod tests {
             let mut net = Net::new();
             let link = net.link("leaf0", "w0");
             assert_eq!(net.beats(5, &[], &[]), []);
-            assert_eq!(net.beats(30, &cut, &[]), [News::LinkDied(link)]);
-            assert_eq!(net.beats(30, &[], &[]), [News::LinkCameAlive(link)]);
+            assert_eq!(net.beats(30, &cut, &[]), [News::Link(link, Life::Dead)]);
+            assert_eq!(net.beats(30, &[], &[]), [News::Link(link, Life::Alive)]);
         }
     }
 
@@ -186,6 +250,27 @@ mod tests {
         net.beats(5, &[], &[]);
         assert_eq!(net.beats(50, &[], &["leaf0", "w3"]), []);
         assert_eq!(net.beats(50, &[], &[]), []);
+    }
+
+    #[test]
+    fn of_a_switch_that_cannot_be_heard_nothing_is_certain() {
+        let mut net = Net::new();
+        net.beats(5, &[], &[]);
+        let news = net.beats_with(50, &[], &[], &["leaf0"]);
+        assert!(
+            !news.is_empty() && news.iter().all(|one| matches!(one, News::Link(_, Life::Silent))),
+            "{news:?}"
+        );
+        assert_eq!(net.cabling.dead().count(), 0);
+        let back = net.beats(10, &[], &[]);
+        assert_eq!(back.len(), news.len());
+        assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
+        // A cable that was cut meanwhile is dead soon after.
+        net.beats_with(50, &[], &[], &["leaf0"]);
+        let link = net.link("leaf0", "w0");
+        let found = net.beats(10, &[("leaf0", "w0")], &[]);
+        assert!(found.contains(&News::Link(link, Life::Dead)), "{found:?}");
+        assert_eq!(net.cabling.dead().collect::<Vec<_>>(), [link]);
     }
 
     #[test]

@@ -3,9 +3,12 @@
 /// Beats without a sign of life after which something is dead: ten probes are not lost by chance, and a busy machine
 /// does not hold up its processes for so long.
 const DEAD_AFTER: u32 = 10;
-/// Beats in a row with a sign of life after which something that was dead is alive: a cable with a loose contact is
-/// not.
+/// So many more beats with a sign of life than without one after which something that was dead is alive: a cable with a
+/// loose contact is not, and a busy machine's that loses one now and then is.
 const ALIVE_AFTER: u32 = 5;
+/// So many silent beats are believed at once when those who tell of signs of life are heard again: what they tell late may
+/// still be on its way.
+const BELIEVED_AT_ONCE: u32 = 3;
 
 /// Hears signs of life, and is told of each beat of the clock. Time is counted in beats, and not in seconds, so that
 /// a clock that was held up kills nobody.
@@ -23,11 +26,17 @@ enum State {
     Alive {
         /// Beats without a sign of life.
         silent: u32,
+        /// Those of them of which it is known that there was none.
+        certain: u32,
     },
     Dead {
-        /// Beats in a row with one.
+        /// Beats with one, less those without.
         steady: u32,
     },
+}
+
+impl State {
+    const ALIVE: Self = Self::Alive { silent: 0, certain: 0 };
 }
 
 impl Detector {
@@ -36,26 +45,32 @@ impl Detector {
         self.heard = true;
     }
 
-    /// A beat is over.
-    pub(super) fn beat(&mut self) {
+    /// A beat is over. `audible`: those who would tell of a sign of life were heard themselves.
+    pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
             (State::Unknown, false) => State::Unknown,
-            (State::Unknown | State::Alive { .. }, true) => State::Alive { silent: 0 },
-            (State::Alive { silent }, false) if silent + 1 < DEAD_AFTER => {
-                State::Alive { silent: silent + 1 }
+            (State::Unknown | State::Alive { .. }, true) => State::ALIVE,
+            (State::Alive { silent, certain }, false) => {
+                let silent = silent.saturating_add(1);
+                let certain = if audible { silent.min(certain + BELIEVED_AT_ONCE) } else { certain };
+                match certain < DEAD_AFTER {
+                    true => State::Alive { silent, certain },
+                    false => State::Dead { steady: 0 },
+                }
             }
-            (State::Alive { .. } | State::Dead { .. }, false) => State::Dead { steady: 0 },
+            (State::Dead { steady }, false) if audible => State::Dead { steady: steady.saturating_sub(1) },
+            (State::Dead { .. }, false) => self.state,
             (State::Dead { steady }, true) if steady + 1 < ALIVE_AFTER => State::Dead { steady: steady + 1 },
-            (State::Dead { .. }, true) => State::Alive { silent: 0 },
+            (State::Dead { .. }, true) => State::ALIVE,
         };
     }
 
     /// For this beat nothing could be heard, whether it is alive or not: its sender or its listener was away.
     pub(super) fn skip(&mut self) {
         self.heard = false;
-        if let State::Alive { silent } = &mut self.state {
-            *silent = 0;
+        if let State::Alive { silent, certain } = &mut self.state {
+            (*silent, *certain) = (0, 0);
         }
     }
 
@@ -63,28 +78,34 @@ impl Detector {
     pub(super) fn is_dead(&self) -> bool {
         matches!(self.state, State::Dead { .. })
     }
+
+    /// Whether nothing was heard for so long that it is dead, if only that could be believed.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.state, State::Alive { silent, .. } if silent >= DEAD_AFTER)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Lets beats pass, "!" with a sign of life, "." without one, "-" skipped; marks where it died ("D") and came
-    /// alive ("A").
+    /// Lets beats pass, "!" with a sign of life, "." without one, "?" without one that would have been told, "-"
+    /// skipped; marks where it became silent ("S"), died ("D") and came alive ("A").
     fn trace(detector: &mut Detector, beats: &str) -> String {
         let beat = |beat| {
-            let before = detector.is_dead();
+            let before = (detector.is_silent(), detector.is_dead());
             match beat {
                 '-' => detector.skip(),
                 '!' => {
                     detector.hear();
-                    detector.beat();
+                    detector.beat(true);
                 }
-                _ => detector.beat(),
+                beat => detector.beat(beat == '.'),
             }
-            match (before, detector.is_dead()) {
-                (false, true) => 'D',
-                (true, false) => 'A',
+            match (before, (detector.is_silent(), detector.is_dead())) {
+                ((_, false), (_, true)) => 'D',
+                ((_, true), (_, false)) => 'A',
+                ((false, _), (true, _)) => 'S',
                 _ => beat,
             }
         };
@@ -92,13 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn silence_kills_and_a_steady_pulse_revives() {
+    fn silence_kills_and_a_pulse_revives() {
         let cases = [
             ("....................", "...................."),
             ("!..........", "!.........D"),
             ("!.........!.........", "!.........!........."),
             ("!..........!!!!!", "!.........D!!!!A"),
-            ("!..........!!!!.!!!!!", "!.........D!!!!.!!!!A"),
+            ("!..........!!!!.!!", "!.........D!!!!.!A"),
+            ("!..........!.!.!.!.!.!.", "!.........D!.!.!.!.!.!."),
             ("!.....-.....-.........", "!.....-.....-........."),
             ("!.....-..........", "!.....-.........D"),
             ("!..........-----!!!!!", "!.........D-----!!!!A"),
@@ -106,6 +128,24 @@ mod tests {
         for (beats, expected) in cases {
             let mut detector = Detector::default();
             assert_eq!(trace(&mut detector, beats), expected);
+        }
+    }
+
+    #[test]
+    fn silence_of_those_who_would_tell_is_no_proof() {
+        let cases = [
+            ("!????????????????????", "!?????????S??????????"),
+            ("!???????????????!", "!?????????S?????!"),
+            // Heard again, and nothing comes: it is dead after all, but not in the first moment.
+            ("!???????????????....", "!?????????S?????...D"),
+            ("!???????????????..!", "!?????????S?????..!"),
+            // Now and then is enough.
+            ("!.?.?.?.?.?", "!.?.?.?.?.S"),
+            ("!.?.?.?.?.?.", "!.?.?.?.?.SD"),
+        ];
+        for (beats, expected) in cases {
+            let mut detector = Detector::default();
+            assert_eq!(trace(&mut detector, beats), expected, "{beats}");
         }
     }
 

@@ -8,6 +8,7 @@ mod cabling;
 mod detector;
 mod pulse;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use tributary_wire::{MacAddr, NodeId, Probe};
 
 use crate::book::Book;
 use crate::manager::Manager;
-pub(crate) use cabling::{Cabling, End, Miswiring, News};
-pub(crate) use pulse::Pulse;
+pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
+pub(crate) use pulse::{Pulse, Standstill};
 
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -41,9 +42,16 @@ async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
         return;
     };
     loop {
-        let is_away = health.borrow_and_update().reason().is_some();
+        let life = {
+            let health = health.borrow_and_update();
+            match (health.reason(), health.is_dead()) {
+                (None, _) => Life::Alive,
+                (Some(_), false) => Life::Silent,
+                (Some(_), true) => Life::Dead,
+            }
+        };
         let Some(manager) = manager.upgrade() else { return };
-        manager.note_node(key, !is_away);
+        manager.note_node(key, life);
         drop(manager);
         if health.changed().await.is_err() {
             return;
@@ -84,9 +92,9 @@ async fn beat(manager: Weak<Manager>) {
 
 impl Manager {
     /// A switch has died or come back.
-    fn note_node(&self, key: NodeKey, alive: bool) {
+    fn note_node(&self, key: NodeKey, life: Life) {
         let mut book = self.book();
-        if book.health.set_node(key, alive, Instant::now()) {
+        if book.health.set_node(key, life, Instant::now()) {
             book.look_at_all();
         }
     }
@@ -108,6 +116,7 @@ impl Manager {
             }
         }
         let mut book = self.book();
+        book.cabling.hear_of(host);
         book.progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
         for progress in &heartbeat.jobs {
             book.jobs.note_progress(host, progress);
@@ -125,12 +134,25 @@ impl Manager {
         let news = {
             let mut book = self.book();
             let book: &mut Book = &mut book;
-            book.pulse.beat(Instant::now());
             let hosts = &book.hosts;
-            book.cabling.beat(|key: NodeKey| match self.switches().get(&key) {
+            let able = |key: NodeKey| match self.switches().get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
                 None => hosts.attends(&self.topology()[key].name),
-            })
+            };
+            let able: BTreeSet<NodeKey> =
+                self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
+            let now = Instant::now();
+            // When they hang up it is them; when they all fall silent it is this controller's own network.
+            let alone =
+                !book.cabling.is_heard() && (book.cabling.expects(&able) || !book.pulse.is_steady(now));
+            if !alone && let Some(Standstill { from, to }) = book.pulse.beat(now) {
+                let seconds = (to - from).as_secs_f64();
+                tracing::warn!(
+                    seconds,
+                    "this controller has stood still, or could hear nobody: whoever is away has time"
+                );
+            }
+            book.cabling.beat(|key| able.contains(&key))
         };
         for news in &news {
             self.announce(news);
@@ -143,13 +165,15 @@ impl Manager {
         let topology = &self.topology();
         let now = Instant::now();
         let news = match news {
-            News::LinkDied(link) => {
-                tracing::warn!(cable = cable(topology, *link), "no frames get through any more");
-                book.health.set_link(*link, false, now)
-            }
-            News::LinkCameAlive(link) => {
-                tracing::info!(cable = cable(topology, *link), "frames get through again");
-                book.health.set_link(*link, true, now)
+            News::Link(link, life) => {
+                let (cable, was_dead) = (cable(topology, *link), book.health.is_dead(*link));
+                match life {
+                    Life::Dead => tracing::warn!(cable, "no frames get through any more"),
+                    Life::Silent => tracing::debug!(cable, "nobody tells whether frames get through"),
+                    Life::Alive if was_dead => tracing::info!(cable, "frames get through again"),
+                    Life::Alive => {}
+                }
+                book.health.set_link(*link, *life, now)
             }
             News::Miswired(one) => {
                 tracing::warn!("{}: correct the cable or the topology", miswiring(topology, one));

@@ -36,7 +36,9 @@ pub(crate) enum SwitchHealth {
 /// Of what kind the reason is for which a switch is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AwayCause {
-    /// Nobody answers, or the connection has broken.
+    /// Its machine is there, and says that it does not run.
+    NotRunning,
+    /// Nobody answers, or the connection has broken: it may well forward frames all the same.
     NoAnswer,
     /// Another controller is primary.
     OtherController,
@@ -48,6 +50,7 @@ impl From<&SwitchError> for AwayCause {
     fn from(error: &SwitchError) -> Self {
         match error {
             SwitchError::NotPrimary { .. } => Self::OtherController,
+            SwitchError::Session(SessionError::Unreachable { refused: true, .. }) => Self::NotRunning,
             SwitchError::Session(SessionError::Refused { .. } | SessionError::Write { .. })
             | SwitchError::Entry { .. }
             | SwitchError::Refused { .. } => Self::Refuses,
@@ -69,6 +72,11 @@ impl SwitchHealth {
     /// Whether it can be worked with now.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self, Self::Up { .. })
+    }
+
+    /// It is known not to forward frames.
+    pub(crate) fn is_dead(&self) -> bool {
+        matches!(self, Self::Away { cause: AwayCause::NotRunning, .. })
     }
 
     /// Since when it is as it is.

@@ -35,16 +35,16 @@ impl Session {
     /// [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
-        let mut reason = SILENT.to_owned();
+        let mut last = Attempt::silent();
         let attempts = async {
             let mut pause = RETRY_FIRST;
             loop {
                 match attempt(&endpoint, &target, election_id).await {
                     Ok(session) => return Ok(session),
                     Err(Failure::Final(error)) => return Err(error),
-                    Err(Failure::Passing(words)) => {
-                        tracing::debug!(switch = target.name, reason = words, "no session yet");
-                        reason = words;
+                    Err(Failure::Passing(failed)) => {
+                        tracing::debug!(switch = target.name, reason = failed.words, "no session yet");
+                        last = failed;
                     }
                 }
                 tokio::time::sleep(pause).await;
@@ -53,7 +53,7 @@ impl Session {
         };
         match tokio::time::timeout_at(deadline, attempts).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(unreachable(target, reason)),
+            Err(_) => Err(unreachable(target, last)),
         }
     }
 
@@ -68,8 +68,8 @@ impl Session {
         match tokio::time::timeout_at(deadline, attempt(&endpoint, &target, election_id)).await {
             Ok(Ok(session)) => Ok(session),
             Ok(Err(Failure::Final(error))) => Err(error),
-            Ok(Err(Failure::Passing(reason))) => Err(unreachable(target, reason)),
-            Err(_) => Err(unreachable(target, SILENT.to_owned())),
+            Ok(Err(Failure::Passing(failed))) => Err(unreachable(target, failed)),
+            Err(_) => Err(unreachable(target, Attempt::silent())),
         }
     }
 }
@@ -81,14 +81,32 @@ impl Target {
     }
 }
 
-fn unreachable(target: Target, reason: String) -> SessionError {
-    SessionError::Unreachable { switch: target.name, address: target.address, reason }
+fn unreachable(target: Target, failed: Attempt) -> SessionError {
+    let Attempt { words: reason, refused } = failed;
+    SessionError::Unreachable { switch: target.name, address: target.address, reason, refused }
+}
+
+/// An attempt that came to nothing.
+struct Attempt {
+    words: String,
+    /// Nobody listens there.
+    refused: bool,
+}
+
+impl Attempt {
+    fn silent() -> Self {
+        Self { words: SILENT.to_owned(), refused: false }
+    }
+
+    fn failed(error: &tonic::transport::Error) -> Self {
+        Self { words: chain(error), refused: is_refusal(error) }
+    }
 }
 
 /// How an attempt ended.
 enum Failure {
     /// Worth another attempt.
-    Passing(String),
+    Passing(Attempt),
     /// The switch has decided.
     Final(SessionError),
 }
@@ -107,13 +125,13 @@ fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
 }
 
 async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Result<Session, Failure> {
-    let channel = endpoint.connect().await.map_err(|error| Failure::Passing(chain(&error)))?;
+    let channel = endpoint.connect().await.map_err(|error| Failure::Passing(Attempt::failed(&error)))?;
     let client = P4RuntimeClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let (outgoing, incoming) = open_stream(client.clone(), target, election_id).await.map_err(|status| {
         if is_transport(&status) {
-            Failure::Passing(words(&status))
+            Failure::Passing(Attempt { words: words(&status), refused: false })
         } else {
             Failure::Final(SessionError::from_status(&target.name, "the claim to be its controller", &status))
         }
@@ -160,6 +178,19 @@ async fn open_stream(
             return Ok((outgoing, (stream::Incoming::new(incoming, election_id), state)));
         }
     }
+}
+
+/// Whether the machine has answered that nobody listens.
+fn is_refusal(error: &tonic::transport::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if kind == Some(std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error and its causes: tonic's own message is only "transport error".

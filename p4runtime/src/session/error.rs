@@ -29,6 +29,8 @@ pub enum SessionError {
         address: String,
         /// What the last attempt ended with.
         reason: String,
+        /// The machine is there, and says that nobody listens: the switch is not running.
+        refused: bool,
     },
     /// The switch refused a request.
     #[error("switch {switch} refused {what}: {code}: {reason}", code = code.as_str_name())]
