@@ -209,9 +209,14 @@ fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surround
         joiners => join(job, crew, &joiners, servers, around),
     };
     let steps = joining.or_else(|| rearrange(job, crew, servers, around));
+    let ripe = match steps.or_else(|| better_tree(job, crew, around)) {
+        Some(Step::Rest(until)) => until,
+        Some(step) => return step,
+        None => None,
+    };
+    // Something may be wrong before anything can get better.
     let doubt = around.in_doubt.then(|| around.now + STALL_INTERVAL);
-    let rest = Step::Rest(crew.earliest_return().into_iter().chain(doubt).min());
-    steps.or_else(|| better_tree(job, crew, around)).unwrap_or(rest)
+    Step::Rest([crew.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
 /// Lets those in who wait for it, unless that would cost somebody who is in.
