@@ -1,24 +1,61 @@
 //! Whether all members have the same bits.
+//!
+//! A member that is cut off may have got the last slices of a round that those who go on never get: they finish that
+//! round among themselves. It is told that the job goes on without it, and takes over the others' state before it
+//! reduces again. So a member's sum counts once it has built on it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// How many rounds after one its digest is still remembered: a member can be late by as much as others' sums can be
 /// ahead, which is little.
 const REMEMBERED: u32 = 1000;
 
-/// The digest of each round, as the first member had it.
+/// Two ranks that went on from different sums of one round.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) round: u32,
+    pub(super) ranks: [usize; 2],
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { round, ranks: [first, second] } = self;
+        write!(f, "round {round}: ranks {second} and {first} do not have the same bits")
+    }
+}
+
+/// The digest of each round, as the first member had it that went on from it.
 #[derive(Debug, Default)]
 pub(super) struct Agreement {
     rounds: BTreeMap<u32, (usize, u64)>,
+    /// The last round of each rank, and its digest.
+    last: BTreeMap<usize, (u32, u64)>,
 }
 
 impl Agreement {
-    /// A rank has a sum with this digest. `Some`: the rank that has another one of the same round.
-    pub(super) fn differs(&mut self, rank: usize, round: u32, digest: u64) -> Option<usize> {
+    /// A rank has a sum with this digest, and goes on from the one before.
+    pub(super) fn reduced(&mut self, rank: usize, round: u32, digest: u64) -> Option<Difference> {
+        let before = self.last.insert(rank, (round, digest));
+        before.and_then(|(round, digest)| self.count(rank, round, digest))
+    }
+
+    /// A rank is not in the job any more, or its process has ended: it does not go on from its last sum.
+    pub(super) fn out(&mut self, rank: usize) {
+        self.last.remove(&rank);
+    }
+
+    /// Nothing more comes: the last sums count, too.
+    pub(super) fn end(&mut self) -> Vec<Difference> {
+        let last = std::mem::take(&mut self.last);
+        last.into_iter().filter_map(|(rank, (round, digest))| self.count(rank, round, digest)).collect()
+    }
+
+    fn count(&mut self, rank: usize, round: u32, digest: u64) -> Option<Difference> {
         let (first, expected) = *self.rounds.entry(round).or_insert((rank, digest));
         let newest = self.rounds.last_key_value().map_or(round, |(newest, _)| *newest);
         self.rounds = self.rounds.split_off(&newest.saturating_sub(REMEMBERED));
-        (expected != digest).then_some(first)
+        (expected != digest).then_some(Difference { round, ranks: [first, rank] })
     }
 }
 
@@ -26,22 +63,42 @@ impl Agreement {
 mod tests {
     use super::*;
 
+    /// What comes of sums: rank, round, digest.
+    fn reduced(agreement: &mut Agreement, sums: &[(usize, u32, u64)]) -> Vec<Difference> {
+        sums.iter().filter_map(|&(rank, round, digest)| agreement.reduced(rank, round, digest)).collect()
+    }
+
     #[test]
-    fn a_digest_that_differs_is_told_and_other_rounds_are_others() {
+    fn a_digest_that_differs_is_told_once_its_rank_goes_on_and_other_rounds_are_others() {
         let mut agreement = Agreement::default();
-        assert_eq!(agreement.differs(3, 7, 1), None);
-        assert_eq!(agreement.differs(0, 8, 2), None);
-        assert_eq!(agreement.differs(1, 7, 1), None);
-        assert_eq!(agreement.differs(2, 7, 2), Some(3));
+        assert_eq!(reduced(&mut agreement, &[(3, 7, 1), (0, 7, 1), (2, 7, 2), (3, 8, 5), (0, 8, 5)]), []);
+        assert_eq!(agreement.reduced(2, 8, 5), Some(Difference { round: 7, ranks: [3, 2] }));
+        assert_eq!(agreement.end(), []);
+    }
+
+    #[test]
+    fn who_is_out_after_a_sum_does_not_go_on_from_it() {
+        let mut agreement = Agreement::default();
+        assert_eq!(reduced(&mut agreement, &[(1, 7, 8), (4, 7, 4), (5, 7, 4)]), []);
+        agreement.out(1);
+        assert_eq!(reduced(&mut agreement, &[(4, 8, 9), (5, 8, 9), (1, 9, 3), (4, 9, 3), (5, 9, 3)]), []);
+        assert_eq!(agreement.end(), []);
+    }
+
+    #[test]
+    fn the_last_sums_count_in_the_end() {
+        let mut agreement = Agreement::default();
+        assert_eq!(reduced(&mut agreement, &[(0, 7, 1), (1, 7, 2)]), []);
+        assert_eq!(agreement.end(), [Difference { round: 7, ranks: [0, 1] }]);
     }
 
     #[test]
     fn what_is_long_ago_takes_no_memory() {
         let mut agreement = Agreement::default();
         for round in 0..5000 {
-            assert_eq!(agreement.differs(0, round, 0), None);
+            assert_eq!(agreement.reduced(0, round, 0), None);
         }
         assert!(agreement.rounds.len() <= REMEMBERED as usize + 1);
-        assert_eq!(agreement.differs(1, 4500, 1), Some(0));
+        assert_eq!(reduced(&mut agreement, &[(1, 4500, 1), (1, 4501, 0)]).len(), 1);
     }
 }

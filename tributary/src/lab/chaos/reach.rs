@@ -7,11 +7,33 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{Kind, Target, What};
 
-/// The members that go on while all of `away` is: of each part of the network that the job may go on in, their ranks.
-/// Where there is more than one, these have as many members as each other, and more than every other part.
+/// The members that may go on while all of `away` is, in the order in which it was hit: of each part of the network that
+/// the job may go on in, their ranks.
 ///
-/// A part that the job can go on in has a member, and another host whose daemon runs: one serves and one trains.
+/// The job goes on in the part with the most members; of several that have as many it may be any. What is hit later hits
+/// it there: members that are cut off by then come back when they can reach those who have gone on, and not before.
 pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
+    let parts = parts(topology, away);
+    let mut spared = largest(parts.clone());
+    if let Some((_, before)) = away.split_last().filter(|(_, before)| !before.is_empty()) {
+        for gone_on in self::spared(topology, before) {
+            spared.extend(largest(parts.iter().filter(|part| part.is_subset(&gone_on)).cloned().collect()));
+        }
+    }
+    spared.sort_unstable();
+    spared.dedup();
+    spared
+}
+
+fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
+    let most = parts.iter().map(BTreeSet::len).max();
+    parts.retain(|members| Some(members.len()) == most);
+    parts
+}
+
+/// The parts that the network falls into in which the job could go on, by their ranks: with a member, and another host
+/// whose daemon runs, since one serves and one trains.
+fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let down = |kinds: &[Kind]| -> Vec<NodeKey> {
         let of_kind = away.iter().filter(|target| kinds.contains(&target.kind));
         of_kind.filter_map(|target| target.node()).collect()
@@ -41,11 +63,7 @@ pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usiz
     };
     let roots: BTreeSet<_> = workers.iter().map(|worker| parts.find(worker.index())).collect();
     let going_on = roots.into_iter().filter(|part| hosts_of_part(*part) >= 2).map(of_part);
-    let mut going_on: Vec<_> = going_on.filter(|members| !members.is_empty()).collect();
-    let most = going_on.iter().map(BTreeSet::len).max();
-    going_on.retain(|members| Some(members.len()) == most);
-    going_on.sort_unstable();
-    going_on
+    going_on.filter(|members| !members.is_empty()).collect()
 }
 
 impl Target {
@@ -99,7 +117,18 @@ mod tests {
     fn where_the_network_falls_into_equal_parts_it_may_be_either() {
         assert_eq!(going_on("three-tier-8", &["root switch root"]), [[0, 1, 2, 3], [4, 5, 6, 7]]);
         assert_eq!(going_on("three-tier-8", &["link root-mid0"]), [[0, 1, 2, 3], [4, 5, 6, 7]]);
-        assert_eq!(going_on("three-tier-8", &["root switch root", "the process at w0"]), [[4, 5, 6, 7]]);
+    }
+
+    #[test]
+    fn what_is_hit_later_hits_those_who_have_gone_on() {
+        let half = vec![4, 5, 6, 7];
+        assert_eq!(
+            going_on("three-tier-8", &["root switch root", "the process at w0"]),
+            [vec![1, 2, 3], half.clone()]
+        );
+        let halved = going_on("three-tier-8", &["root switch root", "middle switch mid0"]);
+        assert_eq!(halved, [vec![0, 1], vec![2, 3], half.clone()]);
+        assert_eq!(going_on("three-tier-8", &["middle switch mid0", "root switch root"]), [half]);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct Tally {
     pub(super) stuck: u64,
     /// Of members that were not hit.
     pub(super) pauses_s: Spread,
+    /// The same where the controller was away at the same time.
+    pub(super) unattended_s: Spread,
     /// How long members that were hit took to be back, once what had hit them was mended.
     pub(super) back_s: Spread,
 }
@@ -95,23 +97,25 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let header =
             ["what was hit", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];
-        let back = ["back: median", "longest"];
-        let mut table = output::number_table(&[&header[..], &back[..]].concat());
+        let others = ["unattended", "back: median", "longest"];
+        let mut table = output::number_table(&[&header[..], &others[..]].concat());
         let tallies = self.by_kind.iter().map(|(kind, tally)| (kind.to_string(), tally));
         for (name, tally) in tallies.chain([("all".to_owned(), &self.all)]) {
             let counts =
                 [tally.kills, tally.wrong, tally.lost_jobs, tally.stuck].map(|count| count.to_string());
             let pauses = Summary::from(tally.pauses_s.clone());
             let back = Summary::from(tally.back_s.clone());
-            let times = [pauses.median, pauses.p99, pauses.max, back.median, back.max].map(seconds);
+            let unattended = Summary::from(tally.unattended_s.clone()).max;
+            let times =
+                [pauses.median, pauses.p99, pauses.max, unattended, back.median, back.max].map(seconds);
             table.add_row(std::iter::once(name).chain(counts).chain(times));
         }
         let calm = Summary::from(self.calm_s.clone());
         format!(
             "{table}\n\
              {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
-             pause: the longest time between two sums of a member that was not hit; back: from the mending to the\n\
-             first sum of one that was",
+             pause: the longest time between two sums of a member that was not hit; unattended: the longest one while the\n\
+             controller was away, too; back: from the mending to the first sum of a member that was hit",
             self.checked,
             self.seconds,
             self.topology,

@@ -31,6 +31,14 @@ pub(super) struct Blow {
     pub(super) disturbances: Vec<Disturbance>,
 }
 
+impl Blow {
+    /// Something is hit while the controller is away, and so for a time nobody is there to do anything about it.
+    pub(super) fn is_unattended(&self) -> bool {
+        let is_controller = |hit: &Disturbance| hit.target.kind == Kind::Controller;
+        self.disturbances.len() > 1 && self.disturbances.iter().any(is_controller)
+    }
+}
+
 /// The shortest and the longest outage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outages {

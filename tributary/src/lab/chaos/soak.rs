@@ -128,8 +128,11 @@ impl<'a> Soak<'a> {
             self.timeline.restart();
             self.strike(blow).await?;
             if self.stop_at_failure && self.report.failure().is_some() {
-                return Ok(());
+                break;
             }
+        }
+        for difference in self.agreement.end() {
+            self.wrong(&difference.to_string());
         }
         Ok(())
     }
@@ -186,7 +189,10 @@ impl<'a> Soak<'a> {
     async fn break_it(&mut self, target: &Target) -> Result<()> {
         match &target.what {
             What::Daemon { station, .. } => drop(operations::kill(self.lab, station)?),
-            What::Process { rank, .. } => self.members.kill(*rank).await?,
+            What::Process { rank, .. } => {
+                self.members.kill(*rank).await?;
+                self.agreement.out(*rank);
+            }
             What::Link { name, .. } => drop(self.lab.cut(name, Cut::Silent)?),
         }
         Ok(())
@@ -239,24 +245,28 @@ impl<'a> Soak<'a> {
     fn hear(&mut self, said: Said) -> Result<()> {
         let Said { rank, what, .. } = said;
         match what {
-            Heard::Event(Event::Joined) => drop(self.out.remove(&rank)),
+            Heard::Event(Event::Joined) => {
+                self.agreement.out(rank);
+                self.out.remove(&rank);
+            }
             Heard::Event(Event::Reduced(reduced)) => {
                 self.report.checked += 1;
                 let full = reduced.contributors as usize == self.members.ranks();
                 self.timeline.note(rank, reduced.at, full);
-                if let Some(other) = self.agreement.differs(rank, reduced.round, reduced.digest) {
-                    let round = reduced.round;
-                    self.wrong(&format!("round {round}: ranks {rank} and {other} do not have the same bits"));
+                if let Some(difference) = self.agreement.reduced(rank, reduced.round, reduced.digest) {
+                    self.wrong(&difference.to_string());
                 }
             }
             Heard::Event(Event::Wrong { round, problem }) => {
                 self.wrong(&format!("round {round}, rank {rank}: {problem}"));
             }
             Heard::Event(Event::Out { reason }) => {
+                self.agreement.out(rank);
                 self.out.insert(rank);
                 self.progress.out(rank, &reason);
             }
             Heard::Ended => {
+                self.agreement.out(rank);
                 self.ended += 1;
                 if self.ended > MOST_ENDED {
                     bail!(
@@ -297,11 +307,13 @@ impl<'a> Soak<'a> {
             .collect();
         let mut stuck: BTreeSet<_> = spared.into_iter().filter(|rank| gap(rank) > STUCK).collect();
         stuck.extend(self.timeline.not_back(mended));
+        let unattended = blow.is_unattended();
         for kind in self.kinds.clone() {
             self.report.count(&[kind], |tally| {
                 tally.kills += 1;
                 if fate != Fate::Lost {
-                    pause.into_iter().for_each(|pause| tally.pauses_s.add(pause));
+                    let pauses = if unattended { &mut tally.unattended_s } else { &mut tally.pauses_s };
+                    pause.into_iter().for_each(|pause| pauses.add(pause));
                     back.iter().for_each(|back| tally.back_s.add(*back));
                 }
             });
@@ -320,6 +332,7 @@ impl<'a> Soak<'a> {
     /// Starts the processes of members that are stuck anew, and the job if that does not help.
     async fn restart(&mut self, since: Moment) -> Result<()> {
         for rank in self.timeline.not_back(since) {
+            self.agreement.out(rank);
             self.members.start(rank)?;
         }
         if self.all_in(since, RESTART_PATIENCE).await? {
