@@ -55,6 +55,12 @@ impl Hosts {
             clock: ClockOffset::default(),
             orders,
         };
+        if *works && self.iter().any(|daemon| daemon.works && daemon.host == *host) {
+            tracing::warn!(
+                host,
+                "another agent attends for this host: it was started again, or there are two of them"
+            );
+        }
         self.turned_away.remove(host);
         self.daemons.insert(self.count, daemon);
         (self.count, receiver)

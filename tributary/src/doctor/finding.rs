@@ -42,6 +42,7 @@ pub(super) enum Code {
     CableMiswired,
     HostTurnedAway,
     HostAbsent,
+    HostDoubled,
     InterfaceDown,
     MtuTooSmall,
     OffloadInTheWay,
@@ -57,7 +58,7 @@ pub(super) enum Code {
 impl Code {
     /// All of them, in the order of docs/doctor.md.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::ControllerAway,
         Self::SwitchAway,
         Self::SwitchForeign,
@@ -69,6 +70,7 @@ impl Code {
         Self::CableMiswired,
         Self::HostTurnedAway,
         Self::HostAbsent,
+        Self::HostDoubled,
         Self::InterfaceDown,
         Self::MtuTooSmall,
         Self::OffloadInTheWay,

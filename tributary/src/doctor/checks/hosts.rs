@@ -9,6 +9,8 @@ use crate::doctor::snapshot::Snapshot;
 
 /// For as long a daemon that was turned away is still looked for: systemd starts it again every few seconds.
 const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
+/// Two agents that have both been there for longer are two: a broken connection is noticed before.
+const DOUBLED_MILLISECONDS: u64 = 20 * 1000;
 /// Drivers of interfaces whose frames reach a switch on this machine as the host made them, since no hardware
 /// finishes them first.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
@@ -20,7 +22,7 @@ pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn of_host(host: &v1::Host) -> Vec<Finding> {
-    let daemon = turned_away(host).or_else(|| absent(host));
+    let daemon = turned_away(host).or_else(|| absent(host)).or_else(|| doubled(host));
     // Of two daemons each tells of the same interface.
     let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
     let of_interface =
@@ -54,6 +56,15 @@ fn absent(host: &v1::Host) -> Option<Finding> {
         host.name
     );
     Some(Finding::warning(Code::HostAbsent, place(host), "it is a worker, and its agent is not there", fix))
+}
+
+/// A daemon that was started again stands beside the one before until that one's connection is known to be broken.
+fn doubled(host: &v1::Host) -> Option<Finding> {
+    let agents = host.daemons.iter().filter(|daemon| daemon.works);
+    let lasting = agents.filter(|agent| agent.attends_milliseconds > DOUBLED_MILLISECONDS).count();
+    let what = format!("it has {lasting} agents, which use the same interface and take each other's frames");
+    let fix = "stop all but one of them";
+    (lasting > 1).then(|| Finding::problem(Code::HostDoubled, place(host), what, fix))
 }
 
 fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
@@ -138,6 +149,19 @@ mod tests {
         assert_eq!(codes(&away(3000)), [Code::HostTurnedAway]);
         assert_eq!(away(3000)[0].what, "its daemon was turned away 3 s ago: its MAC");
         assert_eq!(codes(&away(TURNED_AWAY_MILLISECONDS)), [Code::HostAbsent]);
+    }
+
+    #[test]
+    fn a_host_has_one_agent() {
+        let with = |milliseconds| {
+            codes(&found(|host| {
+                host.daemons[0].attends_milliseconds = 60_000;
+                let second = v1::HostDaemon { attends_milliseconds: milliseconds, ..host.daemons[0].clone() };
+                host.daemons.push(second);
+            }))
+        };
+        assert_eq!(with(DOUBLED_MILLISECONDS), [], "it may have been started again");
+        assert_eq!(with(DOUBLED_MILLISECONDS + 1), [Code::HostDoubled]);
     }
 
     #[test]
