@@ -19,6 +19,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pair::{Hosts, sum};
 use raw::{File, Process, refused};
+use tokio::net::UnixStream;
 use tonic::Code;
 use tributary_api::agent::v1;
 use tributary_client::Job;
@@ -192,6 +193,11 @@ async fn connections_are_as_many_as_there_may_be() {
     };
     // Said in HTTP/2, since there is no room for a session.
     assert!(format!("{refusal:?}").contains("LimitNOFILE"), "{refusal:?}");
+    // Those who open connections and read nothing do not keep it from others.
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(UnixStream::connect(hosts.socket(0)).await.unwrap());
+    }
     let words = hosts.join(0, TOKEN).await.unwrap_err().to_string();
     assert!(words.contains("broke") && words.contains("LimitNOFILE"), "{words}");
     drop(open.pop());

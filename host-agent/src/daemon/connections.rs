@@ -1,5 +1,6 @@
 //! The connections of training processes: only as many as the agent can hold.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
@@ -32,7 +34,8 @@ const BACKLOG: usize = 16;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A process that was turned away has this long until it has read why.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// So many are told why they are turned away at the same time; others find their connection closed.
+/// So many are told why they are turned away at the same time. Whoever has had longest to read it makes room for the next
+/// one: those who read nothing must not keep it from the others.
 const FAREWELLS: usize = 16;
 
 /// The connections that processes open, as long as the budget has room for them. Others are told why they are turned
@@ -56,7 +59,7 @@ async fn accept(
     budget: &Arc<Budget>,
     accepted: &mpsc::Sender<Result<Connection, io::Error>>,
 ) {
-    let farewells = Arc::new(tokio::sync::Semaphore::new(FAREWELLS));
+    let mut farewells = VecDeque::new();
     // One line tells of many: a process in a loop must not fill the log.
     let mut refusing = false;
     loop {
@@ -78,14 +81,25 @@ async fn accept(
                 if !std::mem::replace(&mut refusing, true) {
                     tracing::warn!(%error, "turned a process away, and more perhaps until one gets in again");
                 }
-                if let Ok(permit) = Arc::clone(&farewells).try_acquire_owned() {
-                    tokio::spawn(async move {
-                        let _permit = permit;
-                        let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
-                    });
+                farewells.retain(|farewell: &AbortOnDrop| !farewell.0.is_finished());
+                if farewells.len() == FAREWELLS {
+                    farewells.pop_front();
                 }
+                farewells.push_back(AbortOnDrop(tokio::spawn(async move {
+                    // Either end of it is as good.
+                    let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
+                })));
             }
         }
+    }
+}
+
+/// A task that ends with this.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
