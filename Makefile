@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4
+.PHONY: help demo test tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -58,3 +58,6 @@ mininet: tools ## a topology in Mininet, with its prompt; root (ARGS="--switch b
 
 p4: ## compile the P4 program again (needs p4c-bm2-ss on the PATH)
 	$(MAKE) -C p4
+
+protos: ## generate the Rust of the protobuf files again
+	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-api -p tributary-p4runtime --test generated

@@ -4,6 +4,8 @@
 //! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. What a member of a job is
 //! told ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets: whoever
 //! holds one need not check it again.
+//!
+//! What is generated is checked in, under `src/generated`; after a change under `proto`, `make protos` writes it anew.
 
 pub mod agent;
 mod config;
@@ -24,11 +26,11 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The messages and the service as generated.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
-    tonic::include_proto!("tributary.controller.v1");
+    include!("generated/tributary.controller.v1.rs");
 }
 
 /// The parameter server's messages and service, generated from `proto/tributary/ps/v1/ps.proto`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod ps {
-    tonic::include_proto!("tributary.ps.v1");
+    include!("generated/tributary.ps.v1.rs");
 }

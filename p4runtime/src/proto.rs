@@ -1,17 +1,18 @@
-//! The messages, the client and the server that `build.rs` generates from `proto/`.
+//! The messages, the client and the server that are generated from `proto/`, and checked in: after a change
+//! there, `make protos` writes `src/generated` anew.
 #![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 
 /// The packages `p4.v1` and `p4.config.v1`.
 pub mod p4 {
     /// P4Runtime: the service and its messages.
     pub mod v1 {
-        tonic::include_proto!("p4.v1");
+        include!("generated/p4.v1.rs");
     }
     /// What describes a P4 program.
     pub mod config {
         /// P4Info.
         pub mod v1 {
-            tonic::include_proto!("p4.config.v1");
+            include!("generated/p4.config.v1.rs");
         }
     }
 }
@@ -20,9 +21,9 @@ pub mod p4 {
 pub mod google {
     /// The status of a call.
     pub mod rpc {
-        tonic::include_proto!("google.rpc");
+        include!("generated/google.rpc.rs");
     }
 }
 
 /// The descriptors of all of the above, as a serialised `FileDescriptorSet`.
-pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -7,5 +7,5 @@ pub use segment::{SegmentName, SegmentNameError};
 /// The messages and the service as generated from `proto/tributary/agent/v1/agent.proto`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
-    tonic::include_proto!("tributary.agent.v1");
+    include!("../generated/tributary.agent.v1.rs");
 }

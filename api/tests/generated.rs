@@ -1,0 +1,20 @@
+//! The messages and the services that are checked in are those of the files under `proto`.
+
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+#[path = "../../tests/support/generated.rs"]
+mod generated;
+
+const PROTOS: [&str; 3] = [
+    "proto/tributary/controller/v1/controller.proto",
+    "proto/tributary/agent/v1/agent.proto",
+    "proto/tributary/ps/v1/ps.proto",
+];
+
+#[test]
+fn what_is_checked_in_is_what_the_proto_files_make() {
+    generated::check("src/generated", |out| {
+        let descriptors = protox::compile(PROTOS, ["proto"]).unwrap();
+        tonic_prost_build::configure().out_dir(out).compile_fds(descriptors).unwrap();
+    });
+}
