@@ -274,9 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_heard_is_not_dead() {
+    fn what_was_never_heard_is_dead_only_if_it_should_have_been() {
         let mut net = Net::new();
-        assert_eq!(net.beats(50, &[("leaf0", "w0"), ("w0", "leaf0")], &[]), []);
+        assert_eq!(net.beats_with(50, &[], &[], &["leaf0"]), []);
+        let link = net.link("leaf0", "w0");
+        assert_eq!(net.beats(50, &[("leaf0", "w0")], &[]), [News::Link(link, Life::Dead)]);
     }
 
     #[test]

@@ -18,11 +18,13 @@ pub(super) struct Detector {
     heard: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was ever heard: it may be one that cannot be heard at all, and is not called dead for that.
-    #[default]
-    Unknown,
+    /// Nothing was heard yet: it may be one that cannot be heard at all, and is not called silent for that.
+    Unknown {
+        /// Beats of which it is known that there was no sign of life.
+        certain: u32,
+    },
     Alive {
         /// Beats without a sign of life.
         silent: u32,
@@ -33,6 +35,12 @@ enum State {
         /// Beats with one, less those without.
         steady: u32,
     },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Unknown { certain: 0 }
+    }
 }
 
 impl State {
@@ -49,8 +57,11 @@ impl Detector {
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
-            (State::Unknown, false) => State::Unknown,
-            (State::Unknown | State::Alive { .. }, true) => State::ALIVE,
+            (State::Unknown { certain }, false) if audible && certain + 1 >= DEAD_AFTER => {
+                State::Dead { steady: 0 }
+            }
+            (State::Unknown { certain }, false) => State::Unknown { certain: certain + u32::from(audible) },
+            (State::Unknown { .. } | State::Alive { .. }, true) => State::ALIVE,
             (State::Alive { silent, certain }, false) => {
                 let silent = silent.saturating_add(1);
                 let certain = if audible { silent.min(certain + BELIEVED_AT_ONCE) } else { certain };
@@ -69,8 +80,10 @@ impl Detector {
     /// For this beat nothing could be heard, whether it is alive or not: its sender or its listener was away.
     pub(super) fn skip(&mut self) {
         self.heard = false;
-        if let State::Alive { silent, certain } = &mut self.state {
-            (*silent, *certain) = (0, 0);
+        match &mut self.state {
+            State::Unknown { certain } => *certain = 0,
+            State::Alive { silent, certain } => (*silent, *certain) = (0, 0),
+            State::Dead { .. } => {}
         }
     }
 
@@ -115,7 +128,8 @@ mod tests {
     #[test]
     fn silence_kills_and_a_pulse_revives() {
         let cases = [
-            ("....................", "...................."),
+            ("..........", ".........D"),
+            (".....-.........!", ".....-.........!"),
             ("!..........", "!.........D"),
             ("!.........!.........", "!.........!........."),
             ("!..........!!!!!", "!.........D!!!!A"),
@@ -134,6 +148,7 @@ mod tests {
     #[test]
     fn silence_of_those_who_would_tell_is_no_proof() {
         let cases = [
+            ("????????????????????", "????????????????????"),
             ("!????????????????????", "!?????????S??????????"),
             ("!???????????????!", "!?????????S?????!"),
             // Heard again, and nothing comes: it is dead after all, but not in the first moment.

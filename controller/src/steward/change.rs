@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tributary_api::TakeOver;
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
@@ -25,6 +25,9 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(1);
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long members may take to come to the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
+/// While something is waited for it is looked so often, at least, whether something else is to be done first: who is away
+/// is gone after a time, and nothing happens then that would tell.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A change that is under way.
 pub(super) struct Change<'a> {
@@ -220,7 +223,7 @@ impl<'a> Change<'a> {
                         return Ok((place, answer));
                     }
                 }
-                Ok(()) = self.look.changed() => if self.plan.is_overtaken() { return Err(Setback::Overtaken) },
+                () = self.plan.overtaken(&mut self.look) => return Err(Setback::Overtaken),
                 () = tokio::time::sleep_until(deadline) => return Err(Setback::Silent(missing)),
             }
         }
@@ -368,14 +371,24 @@ impl Undertaking<'_> {
             let generation = job.record.numbered(self.number).ok_or(Setback::Over)?;
             (generation.switches.keys().copied().collect::<Vec<_>>(), is_first)
         };
-        let overtaken = async { while look.changed().await.is_ok() && !self.is_overtaken() {} };
         tokio::select! {
             biased;
             installed = self.manager.converge(switches) => installed.map_err(|error| {
                 let refused = matches!(error, SwitchError::Refused { .. } | SwitchError::Entry { .. });
                 Setback::Tables { error, hopeless: refused && is_first }
             }),
-            () = overtaken => Err(Setback::Overtaken),
+            () = self.overtaken(&mut look) => Err(Setback::Overtaken),
+        }
+    }
+
+    /// Returns when something else is to be done first.
+    async fn overtaken(&self, look: &mut watch::Receiver<()>) {
+        loop {
+            // Either end of the wait is as good.
+            let _ = timeout(LOOK_INTERVAL, look.changed()).await;
+            if self.is_overtaken() {
+                return;
+            }
         }
     }
 
