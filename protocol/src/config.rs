@@ -71,8 +71,11 @@ pub struct Timers {
     pub initial_timeout: Duration,
     /// Least retransmission timeout, however short the round trip.
     pub min_timeout: Duration,
-    /// Most that repeated timeouts back off to.
+    /// Most retransmission timeout, however long the round trip.
     pub max_timeout: Duration,
+    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer: after an outage work
+    /// goes on with the next question.
+    pub max_silence: Duration,
     /// Least silence before the first question, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
     pub early: Duration,
@@ -88,6 +91,7 @@ impl Default for Timers {
             initial_timeout: Duration::from_millis(20),
             min_timeout: Duration::from_millis(10),
             max_timeout: Duration::from_secs(1),
+            max_silence: Duration::from_millis(250),
             early: Duration::from_millis(3),
             asks: 8,
             gap: 4,

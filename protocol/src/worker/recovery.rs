@@ -181,7 +181,7 @@ impl Recovery {
             (None, None) => self.timeout(),
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
-        self.silent_since + wait.min(self.timers.max_timeout)
+        self.silent_since + wait.min(self.timers.max_silence.max(self.timeout()))
     }
 
     /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
@@ -235,6 +235,7 @@ mod tests {
             initial_timeout: 50 * MS,
             min_timeout: 10 * MS,
             max_timeout: 100 * MS,
+            max_silence: 100 * MS,
             early: 3 * MS,
             asks: 4,
             gap: 2,
