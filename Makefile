@@ -11,7 +11,7 @@ help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
 
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
-	@echo "Building what the demo needs: two to three minutes from nothing on two cores; after that it starts at once."
+	@echo "Building what the demo needs: about three minutes from nothing on two cores; after that it starts at once."
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
 test: tools lint ## everything that CI runs
