@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
@@ -81,25 +81,19 @@ async fn accept(
                 if !std::mem::replace(&mut refusing, true) {
                     tracing::warn!(%error, "turned a process away, and more perhaps until one gets in again");
                 }
-                farewells.retain(|farewell: &AbortOnDrop| !farewell.0.is_finished());
-                if farewells.len() == FAREWELLS {
-                    farewells.pop_front();
+                farewells.retain(|farewell: &AbortHandle| !farewell.is_finished());
+                if farewells.len() == FAREWELLS
+                    && let Some(oldest) = farewells.pop_front()
+                {
+                    oldest.abort();
                 }
-                farewells.push_back(AbortOnDrop(tokio::spawn(async move {
+                let telling = async move {
                     // Either end of it is as good.
                     let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
-                })));
+                };
+                farewells.push_back(tokio::spawn(telling).abort_handle());
             }
         }
-    }
-}
-
-/// A task that ends with this.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
