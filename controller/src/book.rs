@@ -18,8 +18,8 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, State, Step, Surroundings, Target,
-    add_job, next_step,
+    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, Step, Surroundings, Target, add_job,
+    next_step,
 };
 use crate::journal::Kept;
 use crate::liveness::{Cabling, Pulse};
@@ -210,13 +210,14 @@ impl Book {
     }
 
     fn reserve(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
-        let record = self.jobs.get(key).map(|job| &job.record);
-        let record = record.ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
+        let job = self.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
+        let record = &job.record;
+        let stalled = self.progress.is_stalled(&record.name, Instant::now());
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
         // One that finds no slots goes on without aggregation: slower, and alive.
-        let state = self.fabric(self.doubt(key, Instant::now()), SlotMap::largest_block);
+        let state = self.fabric(Doubt::of(job, stalled), SlotMap::largest_block);
         let plan = planner::plan(&self.topology, &state, &request)?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
         let switches = self.allocate(&name, &plan)?;
@@ -355,19 +356,11 @@ impl Book {
         keys
     }
 
-    /// What silent parts of the fabric are to a job. As long as its slices get through they are not dead for it.
-    fn doubt(&self, key: JobKey, now: Instant) -> Doubt {
-        let running = self.jobs.get(key).filter(|job| *job.state() == State::Running);
-        match running {
-            Some(job) if !self.progress.is_stalled(&job.record.name, now) => Doubt::Alive,
-            _ => Doubt::Dead,
-        }
-    }
-
     /// What is to be done about a job.
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
-        let fabric = self.fabric(self.doubt(key, now), SlotMap::largest_block);
+        let stalled = self.progress.is_stalled(&job.record.name, now);
+        let fabric = self.fabric(Doubt::of(job, stalled), SlotMap::largest_block);
         next_step(
             job,
             &Surroundings {
@@ -376,7 +369,7 @@ impl Book {
                 changed: self.health.changed(),
                 attending: &|host| self.hosts.attends(host),
                 serving: &|host| self.hosts.serves(host),
-                stalled: self.progress.is_stalled(&job.record.name, now),
+                stalled,
                 in_doubt: self.health.breaks(&job.record.generation().plan),
                 standstill: self.pulse.standstill(now),
                 now,
