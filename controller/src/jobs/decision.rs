@@ -9,25 +9,13 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
-use super::detachment::{Detachment, Expectation, better_group, well_again};
+use super::crew::Crew;
+use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
 use crate::liveness::Standstill;
 
-/// A member whose stream breaks has this long to come back, while its host's daemon is there.
-const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once.
-const GONE_PATIENCE: Duration = Duration::from_millis(150);
-/// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
-/// second.
-const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// The same while others wait for a result without getting any: whoever is missing may have died while there was no
-/// controller to see it.
-const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
-/// Whose stream breaks during a standstill of the controller, or so long before or after it, has given it up because of
-/// that, and comes back like one that has lost its controller.
-const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 /// How soon it is looked again whether somebody waits for a result.
-const STALL_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
 /// die are rebooted.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
@@ -98,15 +86,6 @@ impl Target {
     pub(crate) fn regroups(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
-}
-
-/// Whether somebody is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Presence {
-    Here,
-    /// It may come back until then.
-    Away(Instant),
-    Gone,
 }
 
 /// Decides what is to be done about a job.
@@ -255,7 +234,7 @@ fn join(
 
 /// Goes on without members that are degraded, or with others of them than now, where that is worth it.
 fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Option<Step> {
-    if !crew.is_elastic(job) || !crew.returns.is_empty() {
+    if !crew.is_elastic(job) || crew.is_awaiting() {
         return None;
     }
     let group = better_group(job, &crew.members)?;
@@ -311,163 +290,6 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     }))
 }
 
-/// Who of a running job is there.
-struct Crew<'a> {
-    topology: &'a Topology,
-    /// Workers of the present generation that are there, or may come back.
-    members: Vec<Member>,
-    /// Its workers that are gone, by name.
-    lost: Vec<String>,
-    /// Workers that the job goes on without as long as they are degraded.
-    detachment: Detachment,
-    server: NodeKey,
-    /// The present server is there, or may come back.
-    server_is_there: bool,
-    /// Until when those that are away may come back.
-    returns: Vec<Instant>,
-}
-
-impl<'a> Crew<'a> {
-    fn of(job: &Job, around: &Surroundings<'a>) -> Self {
-        let plan = &job.record.generation().plan;
-        let mut crew = Self {
-            topology: around.topology,
-            members: Vec::new(),
-            lost: Vec::new(),
-            detachment: job.record.generation().detachment.clone(),
-            server: plan.server.key,
-            server_is_there: true,
-            returns: Vec::new(),
-        };
-        for worker in &plan.workers {
-            match presence(job, &Place::Worker(Rank::new(worker.rank)), around) {
-                Presence::Gone => crew.lost.push(worker.name.clone()),
-                present => {
-                    crew.members.push(Member { rank: worker.rank, host: worker.key });
-                    crew.note(present);
-                }
-            }
-        }
-        let server = presence(job, &Place::Server(plan.server.name.clone()), around);
-        crew.server_is_there = server != Presence::Gone;
-        crew.note(server);
-        crew
-    }
-
-    fn note(&mut self, presence: Presence) {
-        if let Presence::Away(until) = presence {
-            self.returns.push(until);
-        }
-    }
-
-    fn earliest_return(&self) -> Option<Instant> {
-        self.returns.iter().min().copied()
-    }
-
-    /// Who is gone, in words.
-    fn loss(&self) -> Option<String> {
-        let server =
-            (!self.server_is_there).then(|| format!("server {} is gone", self.topology[self.server].name));
-        let workers = (!self.lost.is_empty()).then(|| {
-            format!("{} {} gone", self.lost.join(", "), if self.lost.len() == 1 { "is" } else { "are" })
-        });
-        let all: Vec<_> = workers.into_iter().chain(server).collect();
-        (!all.is_empty()).then(|| all.join("; "))
-    }
-
-    /// What the job is to be with these workers, served as it is now.
-    fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
-        planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
-    }
-
-    fn is_present_server(&self, host: NodeKey) -> bool {
-        host == self.server && self.server_is_there
-    }
-
-    /// Hosts that could serve, the one to be preferred first: the present server, the one that the job was created
-    /// with, other hosts with that role, the members' own.
-    fn servers(&self, job: &Job, around: &Surroundings<'_>) -> Vec<NodeKey> {
-        let present = self.server_is_there.then_some(self.server);
-        let role = around.topology.servers();
-        let members = self.members.iter().map(|member| member.host);
-        let by_rank = present.into_iter().chain([job.record.request.server]).chain(role).chain(members);
-        let mut servers: Vec<NodeKey> = Vec::new();
-        for host in by_rank {
-            let name = &around.topology[host].name;
-            let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
-            let able = Some(host) == present || (around.serving)(name) || attends();
-            if able && !servers.contains(&host) && !around.fabric.dead_nodes.contains(&host) {
-                servers.push(host);
-            }
-        }
-        servers
-    }
-
-    /// Whether all members cope with others that come and go.
-    fn is_elastic(&self, job: &Job) -> bool {
-        let elastic = |member: &Member| {
-            job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
-        };
-        self.members.iter().all(elastic)
-    }
-
-    /// Workers that wait to come in, if the job lets them.
-    fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
-        let all = job.record.request.workers.iter();
-        let well_again = well_again(job);
-        let waits = |member: &&Member| {
-            let rank = Rank::new(member.rank);
-            let is_in = self.members.iter().any(|one| one.rank == member.rank);
-            let may_come =
-                |one: &Attendee| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
-            let comes = job.attendee(&Place::Worker(rank)).is_some_and(may_come);
-            comes && !is_in && !around.fabric.dead_nodes.contains(&member.host)
-        };
-        match self.is_elastic(job) && self.returns.is_empty() {
-            true => all.filter(waits).copied().collect(),
-            false => Vec::new(),
-        }
-    }
-}
-
-fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
-    let Some(attendee) = job.attendee(place).filter(|attendee| attendee.started) else {
-        return Presence::Gone;
-    };
-    let Some(gone) = attendee.gone else { return Presence::Here };
-    let by_standstill =
-        |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
-    let standstill = around.standstill.filter(by_standstill);
-    if attendee.session == 0 || standstill.is_some() {
-        return taken_up(
-            standstill.map_or(gone, |one| one.to.max(gone)),
-            job.record.terms.rigid,
-            around.stalled,
-            around.now,
-        );
-    }
-    let patience = if (around.attending)(&attendee.host) { AWAY_PATIENCE } else { GONE_PATIENCE };
-    let until = gone + patience;
-    if around.now < until { Presence::Away(until) } else { Presence::Gone }
-}
-
-/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work
-/// again, at `since`. A rigid job would be lost with him: it has all the time.
-fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
-    let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
-    if now >= latest {
-        Presence::Gone
-    } else if is_rigid {
-        Presence::Away(latest)
-    } else if now < soonest {
-        Presence::Away(soonest)
-    } else if is_stalled {
-        Presence::Gone
-    } else {
-        Presence::Away(latest.min(now + STALL_INTERVAL))
-    }
-}
-
 /// What of the present tree is dead, in words.
 fn broken_part(job: &Job, around: &Surroundings<'_>) -> Option<String> {
     let plan = &job.record.generation().plan;
@@ -486,23 +308,4 @@ fn broken_part(job: &Job, around: &Surroundings<'_>) -> Option<String> {
 
 fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {
     hosts.map(|host| topology[host].name.clone()).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_has_not_come_to_a_new_controller_is_given_up_soon_where_others_wait() {
-        let since = Instant::now();
-        let at = |seconds| since + Duration::from_secs_f64(seconds);
-        let presence = |is_rigid, is_stalled, seconds| taken_up(since, is_rigid, is_stalled, at(seconds));
-        assert_eq!(presence(false, true, 1.0), Presence::Away(at(1.8)));
-        assert_eq!(presence(false, true, 2.0), Presence::Gone);
-        assert_eq!(presence(false, false, 2.0), Presence::Away(at(2.2)), "it is looked again soon");
-        assert_eq!(presence(false, false, 7.9), Presence::Away(at(8.0)));
-        assert_eq!(presence(false, false, 8.0), Presence::Gone);
-        assert_eq!(presence(true, true, 2.0), Presence::Away(at(8.0)), "a rigid job would be lost with it");
-        assert_eq!(presence(true, true, 8.0), Presence::Gone);
-    }
 }

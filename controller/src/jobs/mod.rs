@@ -1,6 +1,7 @@
 //! Jobs: what they own, who takes part, how they begin, change and end.
 
 mod attendee;
+mod crew;
 mod decision;
 mod desired;
 mod detachment;

@@ -1,0 +1,221 @@
+//! Who of a running job is there, may come back, or waits to come in.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tributary_planner::{self as planner, Member};
+use tributary_topology::{NodeKey, Topology};
+use tributary_wire::Rank;
+
+use super::attendee::{Attendee, Place};
+use super::decision::{STALL_INTERVAL, Surroundings};
+use super::detachment::{Detachment, well_again};
+use super::job::Job;
+use crate::liveness::Standstill;
+
+/// A member whose stream breaks has this long to come back, while its host's daemon is there.
+const AWAY_PATIENCE: Duration = Duration::from_millis(400);
+/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once.
+const GONE_PATIENCE: Duration = Duration::from_millis(150);
+/// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
+/// second.
+const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
+/// The same while others wait for a result without getting any: whoever is missing may have died while there was no
+/// controller to see it.
+const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
+/// Whose stream breaks during a standstill of the controller, or so long before or after it, has given it up because of
+/// that, and comes back like one that has lost its controller.
+const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
+
+/// Who of a running job is there.
+pub(super) struct Crew<'a> {
+    topology: &'a Topology,
+    /// Workers of the present generation that are there, or may come back.
+    pub(super) members: Vec<Member>,
+    /// Its workers that are gone, by name.
+    lost: Vec<String>,
+    /// Workers that the job goes on without as long as they are degraded.
+    pub(super) detachment: Detachment,
+    server: NodeKey,
+    /// The present server is there, or may come back.
+    pub(super) server_is_there: bool,
+    /// Until when those that are away may come back.
+    returns: Vec<Instant>,
+}
+
+impl<'a> Crew<'a> {
+    /// Finds out who of a job is there now.
+    pub(super) fn of(job: &Job, around: &Surroundings<'a>) -> Self {
+        let plan = &job.record.generation().plan;
+        let mut crew = Self {
+            topology: around.topology,
+            members: Vec::new(),
+            lost: Vec::new(),
+            detachment: job.record.generation().detachment.clone(),
+            server: plan.server.key,
+            server_is_there: true,
+            returns: Vec::new(),
+        };
+        for worker in &plan.workers {
+            match presence(job, &Place::Worker(Rank::new(worker.rank)), around) {
+                Presence::Gone => crew.lost.push(worker.name.clone()),
+                present => {
+                    crew.members.push(Member { rank: worker.rank, host: worker.key });
+                    crew.note(present);
+                }
+            }
+        }
+        let server = presence(job, &Place::Server(plan.server.name.clone()), around);
+        crew.server_is_there = server != Presence::Gone;
+        crew.note(server);
+        crew
+    }
+
+    fn note(&mut self, presence: Presence) {
+        if let Presence::Away(until) = presence {
+            self.returns.push(until);
+        }
+    }
+
+    /// Until when the first of those that are away may come back.
+    pub(super) fn earliest_return(&self) -> Option<Instant> {
+        self.returns.iter().min().copied()
+    }
+
+    /// Who is gone, in words.
+    pub(super) fn loss(&self) -> Option<String> {
+        let server =
+            (!self.server_is_there).then(|| format!("server {} is gone", self.topology[self.server].name));
+        let workers = (!self.lost.is_empty()).then(|| {
+            format!("{} {} gone", self.lost.join(", "), if self.lost.len() == 1 { "is" } else { "are" })
+        });
+        let all: Vec<_> = workers.into_iter().chain(server).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What the job is to be with these workers, served as it is now.
+    pub(super) fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
+        planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
+    }
+
+    /// Whether the job keeps its server when that host serves it.
+    pub(super) fn is_present_server(&self, host: NodeKey) -> bool {
+        host == self.server && self.server_is_there
+    }
+
+    /// Hosts that could serve, the one to be preferred first: the present server, the one that the job was created
+    /// with, other hosts with that role, the members' own.
+    pub(super) fn servers(&self, job: &Job, around: &Surroundings<'_>) -> Vec<NodeKey> {
+        let present = self.server_is_there.then_some(self.server);
+        let role = around.topology.servers();
+        let members = self.members.iter().map(|member| member.host);
+        let by_rank = present.into_iter().chain([job.record.request.server]).chain(role).chain(members);
+        let mut servers: Vec<NodeKey> = Vec::new();
+        for host in by_rank {
+            let name = &around.topology[host].name;
+            let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
+            let able = Some(host) == present || (around.serving)(name) || attends();
+            if able && !servers.contains(&host) && !around.fabric.dead_nodes.contains(&host) {
+                servers.push(host);
+            }
+        }
+        servers
+    }
+
+    /// Whether all members cope with others that come and go.
+    pub(super) fn is_elastic(&self, job: &Job) -> bool {
+        let elastic = |member: &Member| {
+            job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
+        };
+        self.members.iter().all(elastic)
+    }
+
+    /// Whether somebody is away who may come back.
+    pub(super) fn is_awaiting(&self) -> bool {
+        !self.returns.is_empty()
+    }
+
+    /// Workers that wait to come in, if the job lets them.
+    pub(super) fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
+        let all = job.record.request.workers.iter();
+        let well_again = well_again(job);
+        let waits = |member: &&Member| {
+            let rank = Rank::new(member.rank);
+            let is_in = self.members.iter().any(|one| one.rank == member.rank);
+            let may_come =
+                |one: &Attendee| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
+            let comes = job.attendee(&Place::Worker(rank)).is_some_and(may_come);
+            comes && !is_in && !around.fabric.dead_nodes.contains(&member.host)
+        };
+        match self.is_elastic(job) && !self.is_awaiting() {
+            true => all.filter(waits).copied().collect(),
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Whether somebody is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Here,
+    /// It may come back until then.
+    Away(Instant),
+    Gone,
+}
+
+fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
+    let Some(attendee) = job.attendee(place).filter(|attendee| attendee.started) else {
+        return Presence::Gone;
+    };
+    let Some(gone) = attendee.gone else { return Presence::Here };
+    let by_standstill =
+        |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
+    let standstill = around.standstill.filter(by_standstill);
+    if attendee.session == 0 || standstill.is_some() {
+        return taken_up(
+            standstill.map_or(gone, |one| one.to.max(gone)),
+            job.record.terms.rigid,
+            around.stalled,
+            around.now,
+        );
+    }
+    let patience = if (around.attending)(&attendee.host) { AWAY_PATIENCE } else { GONE_PATIENCE };
+    let until = gone + patience;
+    if around.now < until { Presence::Away(until) } else { Presence::Gone }
+}
+
+/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work
+/// again, at `since`. A rigid job would be lost with him: it has all the time.
+fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
+    let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
+    if now >= latest {
+        Presence::Gone
+    } else if is_rigid {
+        Presence::Away(latest)
+    } else if now < soonest {
+        Presence::Away(soonest)
+    } else if is_stalled {
+        Presence::Gone
+    } else {
+        Presence::Away(latest.min(now + STALL_INTERVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_not_come_to_a_new_controller_is_given_up_soon_where_others_wait() {
+        let since = Instant::now();
+        let at = |seconds| since + Duration::from_secs_f64(seconds);
+        let presence = |is_rigid, is_stalled, seconds| taken_up(since, is_rigid, is_stalled, at(seconds));
+        assert_eq!(presence(false, true, 1.0), Presence::Away(at(1.8)));
+        assert_eq!(presence(false, true, 2.0), Presence::Gone);
+        assert_eq!(presence(false, false, 2.0), Presence::Away(at(2.2)), "it is looked again soon");
+        assert_eq!(presence(false, false, 7.9), Presence::Away(at(8.0)));
+        assert_eq!(presence(false, false, 8.0), Presence::Gone);
+        assert_eq!(presence(true, true, 2.0), Presence::Away(at(8.0)), "a rigid job would be lost with it");
+        assert_eq!(presence(true, true, 8.0), Presence::Gone);
+    }
+}
