@@ -38,8 +38,9 @@ pub(crate) async fn enter(
     let host = host.inspect_err(|status| turn_away(manager, &hello.host, status))?;
     let (id, orders) = {
         let mut book = manager.book();
-        let (id, orders) = book.hosts.enter(&hello);
-        book.health.touch(Instant::now());
+        let now = Instant::now();
+        let (id, orders) = book.hosts.enter(&hello, now);
+        book.health.touch(now);
         book.look_at_all();
         (id, orders)
     };

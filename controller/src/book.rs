@@ -18,8 +18,8 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, Registry, Stage, Step, Surroundings, Target, add_job,
-    next_step,
+    Beginning, Generation, Job, JobError, JobKey, Registry, Signs, Stage, Step, Surroundings, Target,
+    add_job, next_step,
 };
 use crate::journal::Kept;
 use crate::liveness::{Cabling, Pulse};
@@ -199,7 +199,7 @@ impl Book {
         let present = job.record.generation();
         let is_as_planned = present.stage == Stage::Reserved
             && present.plan.server.key == target.server
-            && !self.health.breaks(&present.plan);
+            && self.health.broken_part(&present.plan, Doubt::Dead).is_none();
         let number = if is_as_planned { present.number } else { self.reserve(key, target)? };
         let job = self.jobs.get_mut(key).ok_or_else(no_job)?;
         job.installing();
@@ -216,9 +216,13 @@ impl Book {
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
-        // One that finds no slots goes on without aggregation: slower, and alive.
-        let state = self.fabric(Doubt::of(job, stalled), SlotMap::largest_block);
-        let plan = planner::plan(&self.topology, &state, &request)?;
+        // One that finds no slots goes on without aggregation: slower, and alive. What is silent is gone round where there
+        // is a way: it could not be told anything.
+        let plan_with = |doubt| {
+            let state = self.fabric(doubt, SlotMap::largest_block);
+            planner::plan(&self.topology, &state, &request).map(|plan| (plan, state))
+        };
+        let (plan, state) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::of(job, stalled)))?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
@@ -360,21 +364,33 @@ impl Book {
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
         let stalled = self.progress.is_stalled(&job.record.name, now);
-        let fabric = self.fabric(Doubt::of(job, stalled), SlotMap::largest_block);
+        let doubt = Doubt::of(job, stalled);
+        let [fabric, present_fabric] =
+            [Doubt::Dead, doubt].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
         next_step(
             job,
             &Surroundings {
                 topology: &self.topology,
                 fabric: &fabric,
-                changed: self.health.changed(),
-                attending: &|host| self.hosts.attends(host),
+                present_fabric: &present_fabric,
+                health: &self.health,
+                doubt,
+                signs: &|host| self.signs_of(host),
                 serving: &|host| self.hosts.serves(host),
                 stalled,
-                in_doubt: self.health.breaks(&job.record.generation().plan),
                 standstill: self.pulse.standstill(now),
                 now,
             },
         )
+    }
+
+    fn signs_of(&self, host: &str) -> Signs {
+        let node = self.topology.find(host);
+        Signs {
+            attends_since: self.hosts.attends_since(host),
+            last_probe: node.and_then(|node| self.cabling.last_probe_of(node)),
+            last_word: node.and_then(|node| self.cabling.last_word_of(node)),
+        }
     }
 
     /// Leaves every job that is alive to the next controller.
@@ -393,5 +409,7 @@ impl Book {
     }
 }
 
+#[cfg(test)]
+mod decision_tests;
 #[cfg(test)]
 mod tests;

@@ -41,7 +41,11 @@ pub(crate) struct Daemon {
 
 impl Hosts {
     /// A daemon has come: what stands for it, and what it is ordered.
-    pub(crate) fn enter(&mut self, hello: &v1::Hello) -> (AttendanceId, mpsc::Receiver<v1::HostOrder>) {
+    pub(crate) fn enter(
+        &mut self,
+        hello: &v1::Hello,
+        now: Instant,
+    ) -> (AttendanceId, mpsc::Receiver<v1::HostOrder>) {
         let (orders, receiver) = mpsc::channel(ORDERS_PER_DAEMON);
         self.count += 1;
         let v1::Hello { host, version, serves, works, .. } = hello;
@@ -50,7 +54,7 @@ impl Hosts {
             version: version.clone(),
             serves: *serves,
             works: *works,
-            since: Instant::now(),
+            since: now,
             condition: None,
             clock: ClockOffset::default(),
             orders,
@@ -98,6 +102,11 @@ impl Hosts {
         self.iter().any(|daemon| daemon.host == host)
     }
 
+    /// Since when the daemon of that host attends that came last.
+    pub(crate) fn attends_since(&self, host: &str) -> Option<Instant> {
+        self.iter().filter(|daemon| daemon.host == host).map(|daemon| daemon.since).max()
+    }
+
     /// Whether a daemon of that host could be a job's server.
     pub(crate) fn serves(&self, host: &str) -> bool {
         self.server_of(host).is_some()
@@ -133,8 +142,8 @@ mod tests {
     #[test]
     fn a_server_daemon_is_asked_before_the_agent_of_its_host() {
         let mut hosts = Hosts::default();
-        let (_, mut agent) = hosts.enter(&hello("w0", true, true));
-        let (server, mut served) = hosts.enter(&hello("w0", true, false));
+        let (_, mut agent) = hosts.enter(&hello("w0", true, true), Instant::now());
+        let (server, mut served) = hosts.enter(&hello("w0", true, false), Instant::now());
         assert!(hosts.serves("w0") && !hosts.serves("w1"));
         assert!(hosts.order_to_serve("w0", "digits", vec![7]));
         assert!(served.try_recv().is_ok() && agent.try_recv().is_err());
@@ -148,16 +157,16 @@ mod tests {
         let mut hosts = Hosts::default();
         hosts.turn_away("w0", "its MAC address is another one");
         assert_eq!(hosts.turned_away("w0").unwrap().1, "its MAC address is another one");
-        hosts.enter(&hello("w1", true, true));
+        hosts.enter(&hello("w1", true, true), Instant::now());
         assert!(hosts.turned_away("w0").is_some());
-        hosts.enter(&hello("w0", true, true));
+        hosts.enter(&hello("w0", true, true), Instant::now());
         assert!(hosts.turned_away("w0").is_none());
     }
 
     #[test]
     fn one_that_does_not_read_its_orders_is_not_there() {
         let mut hosts = Hosts::default();
-        let (_, orders) = hosts.enter(&hello("w0", true, true));
+        let (_, orders) = hosts.enter(&hello("w0", true, true), Instant::now());
         drop(orders);
         assert!(!hosts.order_to_serve("w0", "digits", vec![7]));
     }

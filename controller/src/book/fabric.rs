@@ -89,11 +89,21 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Whether a plan uses something that is not known to be alive.
-    pub(crate) fn breaks(&self, plan: &Plan) -> bool {
-        plan.switches.iter().any(|role| {
-            let mut ports = role.down.iter().chain([&role.up]);
-            self.nodes.contains_key(&role.key) || ports.any(|port| self.links.contains_key(&port.link))
+    /// What a plan uses that is not alive, in words for people; `None` when all of it is.
+    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt) -> Option<String> {
+        let words = |life: Option<&Life>, what: &str| match life? {
+            Life::Dead => Some(format!("{what} is dead")),
+            Life::Silent if doubt == Doubt::Dead => Some(format!("nothing is heard of {what}")),
+            Life::Silent | Life::Alive => None,
+        };
+        plan.switches.iter().find_map(|role| {
+            let of_switch = words(self.nodes.get(&role.key), &format!("switch {}", role.name));
+            of_switch.or_else(|| {
+                role.down.iter().chain([&role.up]).find_map(|port| {
+                    let link = format!("the link between {} and {}", role.name, port.name);
+                    words(self.links.get(&port.link), &link)
+                })
+            })
         })
     }
 }

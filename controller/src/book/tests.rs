@@ -5,7 +5,7 @@ use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Aggregation;
 
 use super::*;
-use crate::jobs::{Joining, Step as Next};
+use crate::jobs::Step as Next;
 use crate::testing::{
     TERMS, base, book, first_target, pipeline, plain_topology, request, topology, two_spines,
 };
@@ -307,41 +307,4 @@ pub(super) fn fresh(topology: &Topology) -> Book {
     let topology = Arc::new(topology.clone());
     let base = base(&topology);
     Book::new(topology, base, 256, 4)
-}
-
-#[test]
-fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later() {
-    let (mut book, topology) = (book(256, 4), topology());
-    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
-    let job = book.jobs.get_mut(key).unwrap();
-    let join = |job: &mut Job, host: &'static str, role: v1::MemberRole| {
-        let joined = job.join(&topology, &Joining { host, role, elastic: true, resume: 0 }).unwrap();
-        job.attendee_mut(&joined.place).unwrap().started = true;
-        joined
-    };
-    let workers = ["w0", "w1", "w2", "w3"].map(|host| join(job, host, v1::MemberRole::Worker));
-    let server = join(job, "ps", v1::MemberRole::Server);
-    run(&mut book, key);
-    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
-    // Its server dies, w0 serves instead; then the server is back.
-    let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&book, key) };
-    let number = book.install(key, &taken_over).unwrap();
-    let job = book.jobs.get_mut(key).unwrap();
-    job.invite("w0");
-    let second = join(job, "w0", v1::MemberRole::Server);
-    assert!(job.advance(number, ""));
-    job.retire_others();
-    let now = Instant::now();
-    job.lose(&server.place, server.session, now);
-    let hello = v1::Hello { host: "ps".into(), serves: true, ..v1::Hello::default() };
-    let _orders = book.hosts.enter(&hello);
-    book.health.touch(now);
-    let Next::Rest(Some(better)) = book.next_step(key, now) else { panic!("{:?}", book.next_step(key, now)) };
-
-    book.jobs.get_mut(key).unwrap().lose(&workers[3].place, workers[3].session, now);
-    let Next::Rest(Some(gone)) = book.next_step(key, now) else { panic!("{:?}", book.next_step(key, now)) };
-    assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
-    let Next::Change(target) = book.next_step(key, gone) else { panic!("{:?}", book.next_step(key, gone)) };
-    assert_eq!(target.reason, "w3 is gone");
-    drop((workers, second));
 }

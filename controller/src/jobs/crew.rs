@@ -15,8 +15,15 @@ use crate::liveness::Standstill;
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once.
-const GONE_PATIENCE: Duration = Duration::from_millis(150);
+/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once, or its probes
+/// show that it lives.
+const GONE_PATIENCE: Duration = Duration::from_millis(250);
+/// The same from when its host's daemon has come back: members look for the controller once a second.
+const REJOIN_PATIENCE: Duration = Duration::from_millis(1800);
+/// A probe that came so long after a stream broke was sent after that.
+const PROBE_LAG: Duration = Duration::from_millis(50);
+/// Without a probe for so long a daemon does not live any more.
+const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 /// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
 /// second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
@@ -115,7 +122,7 @@ impl<'a> Crew<'a> {
             let name = &around.topology[host].name;
             let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
             let able = Some(host) == present || (around.serving)(name) || attends();
-            if able && !servers.contains(&host) && !around.fabric.dead_nodes.contains(&host) {
+            if able && !servers.contains(&host) && !around.present_fabric.dead_nodes.contains(&host) {
                 servers.push(host);
             }
         }
@@ -168,20 +175,51 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
         return Presence::Gone;
     };
     let Some(gone) = attendee.gone else { return Presence::Here };
+    let signs = (around.signs)(&attendee.host);
+    if !around.stalled && signs.lives_unheard(gone, around.now) {
+        return Presence::Away(around.now + STALL_INTERVAL);
+    }
     let by_standstill =
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
     let standstill = around.standstill.filter(by_standstill);
+    let came_back = signs.attends_since.filter(|since| *since > gone);
     if attendee.session == 0 || standstill.is_some() {
+        let since = gone.max(came_back.unwrap_or(gone));
         return taken_up(
-            standstill.map_or(gone, |one| one.to.max(gone)),
+            standstill.map_or(since, |one| one.to.max(since)),
             job.record.terms.rigid,
             around.stalled,
             around.now,
         );
     }
-    let patience = if (around.attending)(&attendee.host) { AWAY_PATIENCE } else { GONE_PATIENCE };
-    let until = gone + patience;
+    let until = match (came_back, signs.attends_since) {
+        (Some(since), _) if around.now < since + AWAY_PATIENCE => since + AWAY_PATIENCE,
+        // Who does not wait for anybody can wait for the rest of the time.
+        (Some(since), _) if !around.stalled => (since + REJOIN_PATIENCE).min(around.now + STALL_INTERVAL),
+        (None, Some(_)) => gone + AWAY_PATIENCE,
+        (_, _) => gone + GONE_PATIENCE,
+    };
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
+}
+
+/// What is known of a host's daemons.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Signs {
+    /// Since when the one attends that came last; `None`: none does.
+    pub(crate) attends_since: Option<Instant>,
+    /// When the host's switch heard its probes the last time.
+    pub(crate) last_probe: Option<Instant>,
+    /// When the controller was told anything the last time.
+    pub(crate) last_word: Option<Instant>,
+}
+
+impl Signs {
+    /// Whether the host's daemon, which the controller has not heard since `gone`, is at work all the same: its switch hears
+    /// its probes.
+    fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
+        let is_heard = |probed: Instant| probed > gone + PROBE_LAG && now < probed + PROBE_PATIENCE;
+        self.last_word.is_none_or(|told| told <= gone) && self.last_probe.is_some_and(is_heard)
+    }
 }
 
 /// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work

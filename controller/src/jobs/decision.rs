@@ -9,9 +9,10 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
-use super::crew::Crew;
+use super::crew::{Crew, Signs};
 use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
+use crate::book::{Doubt, Health};
 use crate::liveness::Standstill;
 
 /// How soon it is looked again whether somebody waits for a result.
@@ -25,18 +26,20 @@ const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 /// What a decision depends on besides the job.
 pub(crate) struct Surroundings<'a> {
     pub(crate) topology: &'a Topology,
-    /// With the slots that the job could get beside those that it has.
+    /// What a new structure is built on, with the slots that the job could get beside those that it has: what is only silent
+    /// is dead.
     pub(crate) fabric: &'a FabricState,
-    /// When a switch, a link or a host last died or came back.
-    pub(crate) changed: Instant,
-    /// Hosts whose daemons are there.
-    pub(crate) attending: &'a dyn Fn(&str) -> bool,
+    /// What the present structure is judged by: what is only silent is alive, as long as the job's slices get through.
+    pub(crate) present_fabric: &'a FabricState,
+    pub(crate) health: &'a Health,
+    /// What `present_fabric` takes the silent for.
+    pub(crate) doubt: Doubt,
+    /// What is known of a host's daemons.
+    pub(crate) signs: &'a dyn Fn(&str) -> Signs,
     /// Hosts whose daemons could serve.
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// Processes of the job wait for a result, and nothing comes.
     pub(crate) stalled: bool,
-    /// Nothing is heard of something that the job's present structure uses.
-    pub(crate) in_doubt: bool,
     /// When the controller itself could not hear anybody the last time.
     pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,
@@ -150,13 +153,13 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     }
     let servers = crew.servers(job, around);
     let request = crew.request(job, crew.members.clone());
-    let Ok(choice) = planner::choose(around.topology, around.fabric, &request, &servers) else {
+    let Ok(choice) = planner::choose(around.topology, around.present_fabric, &request, &servers) else {
         return Step::Rest(crew.earliest_return());
     };
     let cut_off = &choice.left_out;
-    let broken = broken_part(job, around);
+    let broken = around.health.broken_part(&job.record.generation().plan, around.doubt);
     if !cut_off.is_empty() {
-        let until = around.changed + CUT_OFF_PATIENCE;
+        let until = around.health.changed() + CUT_OFF_PATIENCE;
         if around.now < until {
             return Step::Rest(Some(until));
         }
@@ -188,13 +191,15 @@ fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surround
         joiners => join(job, crew, &joiners, servers, around),
     };
     let steps = joining.or_else(|| rearrange(job, crew, servers, around));
-    let ripe = match steps.or_else(|| better_tree(job, crew, around)) {
+    let in_doubt = around.health.broken_part(&job.record.generation().plan, Doubt::Dead).is_some();
+    let better_tree = || better_tree(job, crew, around).filter(|_| !in_doubt);
+    let ripe = match steps.or_else(better_tree) {
         Some(Step::Rest(until)) => until,
         Some(step) => return step,
         None => None,
     };
     // Something may be wrong before anything can get better.
-    let doubt = around.in_doubt.then(|| around.now + STALL_INTERVAL);
+    let doubt = in_doubt.then(|| around.now + STALL_INTERVAL);
     Step::Rest([crew.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
@@ -275,7 +280,7 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     if !planner::is_better(&new, plan, around.fabric) {
         return None;
     }
-    let ripe = around.changed + BETTERMENT_PATIENCE;
+    let ripe = around.health.changed() + BETTERMENT_PATIENCE;
     if around.now < ripe {
         return Some(Step::Rest(Some(ripe)));
     }
@@ -288,22 +293,6 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
         takes_over: !crew.is_present_server(server),
         reason: "a better tree has appeared".to_owned(),
     }))
-}
-
-/// What of the present tree is dead, in words.
-fn broken_part(job: &Job, around: &Surroundings<'_>) -> Option<String> {
-    let plan = &job.record.generation().plan;
-    let (dead_nodes, dead_links) = (&around.fabric.dead_nodes, &around.fabric.dead_links);
-    for role in &plan.switches {
-        if dead_nodes.contains(&role.key) {
-            return Some(format!("switch {} is dead", role.name));
-        }
-        let ports = role.down.iter().chain([&role.up]);
-        if let Some(port) = ports.into_iter().find(|port| dead_links.contains(&port.link)) {
-            return Some(format!("the link between {} and {} is dead", role.name, port.name));
-        }
-    }
-    None
 }
 
 fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {

@@ -14,6 +14,7 @@ mod record;
 mod registry;
 
 pub(crate) use attendee::{Attendee, Place, SessionId};
+pub(crate) use crew::Signs;
 pub(crate) use decision::{Step, Surroundings, Target, next_step};
 pub(crate) use desired::add_job;
 pub(crate) use detachment::{Detachment, OnDegraded, words as detachment_words};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tokio::time::Instant;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::{NodeId, Probe};
 
@@ -47,10 +48,10 @@ pub(crate) struct Cabling {
     miswired: BTreeMap<End, Probe>,
     /// Cables that are not known to be alive.
     lost: BTreeMap<LinkKey, Life>,
-    /// Who has told of anything since the last beat ...
+    /// Who has told of anything since the last beat.
     heard: BTreeSet<NodeKey>,
-    /// ... and ever.
-    known: BTreeSet<NodeKey>,
+    /// When each told of anything the last time.
+    words: BTreeMap<NodeKey, Instant>,
 }
 
 /// What comes in at one end of a cable.
@@ -61,6 +62,8 @@ struct Direction {
     /// What the sender's probes say.
     expected: Probe,
     detector: Detector,
+    /// When one came the last time.
+    heard: Option<Instant>,
 }
 
 impl Cabling {
@@ -71,7 +74,7 @@ impl Cabling {
             miswired: BTreeMap::new(),
             lost: BTreeMap::new(),
             heard: BTreeSet::new(),
-            known: BTreeSet::new(),
+            words: BTreeMap::new(),
         };
         cabling.adopt(topology);
         cabling
@@ -87,6 +90,7 @@ impl Cabling {
                     sender: (via.node, via.remote_port),
                     expected: Probe { node, port: via.remote_port },
                     detector: Detector::default(),
+                    heard: None,
                 };
                 self.ends.entry((listener, via.port)).or_insert(direction);
             }
@@ -94,9 +98,14 @@ impl Cabling {
     }
 
     /// A node has told of what it hears, even if that is nothing.
-    pub(crate) fn hear_of(&mut self, node: NodeKey) {
+    pub(crate) fn hear_of(&mut self, node: NodeKey, now: Instant) {
         self.heard.insert(node);
-        self.known.insert(node);
+        self.words.insert(node, now);
+    }
+
+    /// When a node told of anything the last time.
+    pub(crate) fn last_word_of(&self, node: NodeKey) -> Option<Instant> {
+        self.words.get(&node).copied()
     }
 
     /// Whether anybody has told of anything since the last beat.
@@ -106,19 +115,26 @@ impl Cabling {
 
     /// Whether any of these has ever told of anything, and therefore should again.
     pub(crate) fn expects(&self, nodes: &BTreeSet<NodeKey>) -> bool {
-        !self.known.is_disjoint(nodes)
+        nodes.iter().any(|node| self.words.contains_key(node))
     }
 
     /// A probe has come in at one end of a cable.
-    pub(crate) fn hear(&mut self, at: End, probe: Probe) -> Option<News> {
-        self.hear_of(at.0);
+    pub(crate) fn hear(&mut self, at: End, probe: Probe, now: Instant) -> Option<News> {
+        self.hear_of(at.0, now);
         let direction = self.ends.get_mut(&at)?;
         if direction.expected == probe {
             direction.detector.hear();
+            direction.heard = Some(now);
             return self.miswired.remove(&at).map(|_| News::Rewired(at));
         }
         let known = self.miswired.insert(at, probe);
         (known != Some(probe)).then_some(News::Miswired(Miswiring { at, heard: probe }))
+    }
+
+    /// When others heard a node's probes the last time.
+    pub(crate) fn last_probe_of(&self, node: NodeKey) -> Option<Instant> {
+        let others = self.ends.values().filter(|direction| direction.sender.0 == node);
+        others.filter_map(|direction| direction.heard).max()
     }
 
     /// A beat is over, in which everyone for whom `able` is true should have sent probes and told of those that came.
@@ -222,9 +238,9 @@ mod tests {
                     if away.contains(&at.0) || silent.contains(&at.0) {
                         continue;
                     }
-                    self.cabling.hear_of(at.0);
+                    self.cabling.hear_of(at.0, Instant::now());
                     if is_sent && !cut.contains(&at) {
-                        news.extend(self.cabling.hear(at, probe));
+                        news.extend(self.cabling.hear(at, probe, Instant::now()));
                     }
                 }
                 news.extend(self.cabling.beat(|node| !away.contains(&node)));
@@ -285,12 +301,13 @@ mod tests {
     fn swapped_cables_are_named_once_and_taken_back() {
         let mut net = Net::new();
         let (at, wrong) = (net.end("leaf0", "w0"), net.probe("w1", "leaf0"));
+        let now = Instant::now();
         let miswiring = Miswiring { at, heard: wrong };
-        assert_eq!(net.cabling.hear(at, wrong), Some(News::Miswired(miswiring.clone())));
-        assert_eq!(net.cabling.hear(at, wrong), None);
+        assert_eq!(net.cabling.hear(at, wrong, now), Some(News::Miswired(miswiring.clone())));
+        assert_eq!(net.cabling.hear(at, wrong, now), None);
         assert_eq!(net.cabling.miswired().collect::<Vec<_>>(), [miswiring]);
         let right = net.probe("w0", "leaf0");
-        assert_eq!(net.cabling.hear(at, right), Some(News::Rewired(at)));
+        assert_eq!(net.cabling.hear(at, right, now), Some(News::Rewired(at)));
         assert_eq!(net.cabling.miswired().count(), 0);
     }
 }

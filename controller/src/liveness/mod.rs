@@ -100,7 +100,7 @@ impl Manager {
     }
 
     fn hear_probe(&self, at: End, probe: Probe) {
-        let news = self.book().cabling.hear(at, probe);
+        let news = self.book().cabling.hear(at, probe, Instant::now());
         if let Some(news) = news {
             self.announce(&news);
         }
@@ -116,7 +116,7 @@ impl Manager {
             }
         }
         let mut book = self.book();
-        book.cabling.hear_of(host);
+        book.cabling.hear_of(host, Instant::now());
         book.progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
         for progress in &heartbeat.jobs {
             book.jobs.note_progress(host, progress);

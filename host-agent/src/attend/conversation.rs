@@ -100,8 +100,14 @@ impl<'a> Conversation<'a> {
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
-    /// Tells the controller what is going on here, and does what it wants, until it is gone.
-    pub(super) async fn go_on(mut self) -> End {
+    /// Tells the controller what is going on here, and does what it wants, until it is gone. Gives back why, and what
+    /// goes on with probing the cable as long as it is kept.
+    pub(super) async fn go_on(mut self) -> (End, Probing) {
+        let end = self.talk().await;
+        (end, self.probing)
+    }
+
+    async fn talk(&mut self) -> End {
         loop {
             tokio::select! {
                 order = self.orders.message() => match order {
@@ -153,7 +159,7 @@ impl<'a> Conversation<'a> {
 }
 
 /// The probes of this host's cable.
-struct Probing {
+pub(super) struct Probing {
     /// What this host's say, and how often; `None`: none are wanted.
     wanted: Option<(Probe, Duration)>,
     prober: Option<Prober>,

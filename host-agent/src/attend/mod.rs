@@ -137,6 +137,8 @@ async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sen
     let mut backoff = Backoff::default();
     // What was said last: once for each reason, and not once a second.
     let mut said = String::new();
+    // While there is no way to the controller its switch still hears that this host lives.
+    let mut probing = None;
     loop {
         let end = match Conversation::begin(&config, &*duties).await {
             Ok(conversation) => {
@@ -144,7 +146,11 @@ async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sen
                 state.send_replace(State::Welcome);
                 backoff.reset();
                 said.clear();
-                conversation.go_on().await
+                // From here on the conversation sends its own.
+                drop(probing.take());
+                let (end, kept) = conversation.go_on().await;
+                probing = Some(kept);
+                end
             }
             Err(end) => end,
         };

@@ -1,0 +1,141 @@
+//! What is to be done about a job, as a controller's book sees its members and its fabric.
+
+use std::time::Duration;
+
+use tributary_api::v1;
+use tributary_planner::Aggregation;
+use tributary_wire::Probe;
+
+use super::*;
+use crate::jobs::{Joined, Joining};
+use crate::liveness::Life;
+use crate::testing::{TERMS, book, first_target, request, topology};
+
+/// A member joins a job, and is told to start.
+fn join(job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
+    let joined = job.join(&topology(), &Joining { host, role, elastic: true, resume: 0 }).unwrap();
+    job.attendee_mut(&joined.place).unwrap().started = true;
+    joined
+}
+
+/// A job of all four workers that runs, with its members: workers by rank, and its server.
+fn running(book: &mut Book) -> (JobKey, Vec<Joined>) {
+    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let job = book.jobs.get_mut(key).unwrap();
+    let workers = ["w0", "w1", "w2", "w3"].map(|host| (host, v1::MemberRole::Worker));
+    let all = workers.into_iter().chain([("ps", v1::MemberRole::Server)]);
+    let members = all.map(|(host, role)| join(job, host, role)).collect();
+    carry_out(book, key, &first_target(book, key));
+    (key, members)
+}
+
+/// A change to the next generation that is carried through.
+fn carry_out(book: &mut Book, key: JobKey, target: &Target) {
+    let number = book.install(key, target).unwrap();
+    let job = book.jobs.get_mut(key).unwrap();
+    assert!(job.advance(number, &target.reason));
+    job.retire_others();
+}
+
+/// The change that is due; the controller is at work, and hears somebody.
+fn due(book: &mut Book, key: JobKey, now: Instant) -> Target {
+    book.pulse.beat(now);
+    match book.next_step(key, now) {
+        Step::Change(target) => target,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn members_that_only_the_controller_cannot_hear_are_not_lost() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for member in &members {
+        book.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+    }
+    // What the switches tell of the hosts' probes.
+    let probe = |book: &mut Book, host: &str, now| {
+        let host = topology.find(host).unwrap();
+        let via = topology.neighbours(host)[0];
+        let probe = Probe { node: topology[host].id, port: via.port };
+        book.cabling.hear((via.node, via.remote_port), probe, now);
+    };
+    for now in (0..60).map(|beat| at(beat * 100)) {
+        ["w0", "w1", "w2", "w3", "ps"].iter().for_each(|host| probe(&mut book, host, now));
+        book.pulse.beat(now);
+        let step = book.next_step(key, now);
+        assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
+    }
+    let reason_without_w3 = |book: &mut Book, now| {
+        ["w0", "w1", "w2", "ps"].iter().for_each(|host| probe(book, host, now));
+        due(book, key, now).reason
+    };
+    assert_eq!(reason_without_w3(&mut book, at(6500)), "w3 is gone");
+
+    // One whose daemon has its controller again has time to come back to the job, whatever its switch hears.
+    let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
+    let _orders = book.hosts.enter(&hello, at(6550));
+    book.cabling.hear_of(topology.find("w2").unwrap(), at(6550));
+    assert_eq!(reason_without_w3(&mut book, at(8300)), "w3 is gone");
+    assert_eq!(reason_without_w3(&mut book, at(8400)), "w2, w3 are gone");
+}
+
+#[test]
+fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for member in &members[1..4] {
+        book.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+    }
+    let target = due(&mut book, key, at(500));
+    assert_eq!(target.reason, "w1, w2, w3 are gone");
+    carry_out(&mut book, key, &target);
+    let job = book.jobs.get_mut(key).unwrap();
+    members[1..4].iter().for_each(|member| job.depart(&member.place, None));
+
+    // The leaf of w2 and w3 is there, but nobody can tell it anything.
+    let leaf = topology.find("leaf1").unwrap();
+    book.health.set_node(leaf, Life::Silent, at(600));
+    let come = |book: &mut Book, host: &str| {
+        let joining = Joining { host, role: v1::MemberRole::Worker, elastic: true, resume: 0 };
+        book.jobs.get_mut(key).unwrap().join(&topology, &joining).unwrap()
+    };
+    let _back = ["w1", "w2", "w3"].map(|host| come(&mut book, host));
+    let target = due(&mut book, key, at(700));
+    assert_eq!(target.reason, "w1 came in");
+    carry_out(&mut book, key, &target);
+    book.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap().started = true;
+
+    book.health.set_node(leaf, Life::Alive, at(800));
+    assert_eq!(due(&mut book, key, at(900)).reason, "w2, w3 came in");
+}
+
+#[test]
+fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let (server, last_worker) = (&members[4], &members[3]);
+    // Its server dies, w0 serves instead; then the server is back.
+    let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&book, key) };
+    let job = book.jobs.get_mut(key).unwrap();
+    job.invite("w0");
+    let _second = join(job, "w0", v1::MemberRole::Server);
+    carry_out(&mut book, key, &taken_over);
+    let now = Instant::now();
+    let job = book.jobs.get_mut(key).unwrap();
+    job.lose(&server.place, server.session, now);
+    let hello = v1::Hello { host: "ps".into(), serves: true, ..v1::Hello::default() };
+    let _orders = book.hosts.enter(&hello, now);
+    book.health.touch(now);
+    let Step::Rest(Some(better)) = book.next_step(key, now) else { panic!("{:?}", book.next_step(key, now)) };
+
+    book.jobs.get_mut(key).unwrap().lose(&last_worker.place, last_worker.session, now);
+    let Step::Rest(Some(gone)) = book.next_step(key, now) else { panic!("{:?}", book.next_step(key, now)) };
+    assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
+    let Step::Change(target) = book.next_step(key, gone) else { panic!("{:?}", book.next_step(key, gone)) };
+    assert_eq!(target.reason, "w3 is gone");
+}
