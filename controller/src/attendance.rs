@@ -15,7 +15,7 @@ use tributary_api::v1::host_report::Report;
 use tributary_topology::NodeKey;
 
 use crate::clock;
-use crate::hosts::AttendanceId;
+use crate::hosts::{AttendanceId, Daemon};
 use crate::liveness;
 use crate::manager::Manager;
 
@@ -59,9 +59,8 @@ pub(crate) async fn enter(
         while let Ok(Some(report)) = reports.message().await {
             let Some(manager) = listener.upgrade() else { return };
             if let Some(Report::Heartbeat(mut heartbeat)) = report.report {
-                if let Some(condition) = heartbeat.condition.take() {
-                    manager.book().hosts.note_condition(id, condition, clock::unix_milliseconds());
-                }
+                let condition = heartbeat.condition.take();
+                manager.book().hosts.hear(id, condition, clock::unix_milliseconds(), Instant::now());
                 manager.hear(host, &heartbeat);
             }
         }
@@ -133,8 +132,12 @@ impl Stream for Attendance {
 impl Drop for Attendance {
     fn drop(&mut self) {
         let mut book = self.manager.book();
-        if let Some(daemon) = book.hosts.leave(self.id) {
-            tracing::info!(host = daemon.host, "a daemon is gone");
+        if let Some(Daemon { host, works, .. }) = book.hosts.leave(self.id) {
+            if book.hosts.of(&host).any(|other| other.works == works) {
+                tracing::info!(host, "an earlier connection of a daemon that attends has ended");
+            } else {
+                tracing::info!(host, "a daemon is gone");
+            }
         }
         book.look_at_all();
     }

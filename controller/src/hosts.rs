@@ -1,6 +1,7 @@
 //! The daemons that attend: which hosts are there, and what they can do.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -11,6 +12,9 @@ use crate::clock::ClockOffset;
 
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
+
+/// What a broken connection brings so long after its daemon has come again was not on its way before: there are two daemons.
+const SUCCESSION: Duration = Duration::from_secs(2);
 
 /// One life of a daemon's connection.
 pub(crate) type AttendanceId = u64;
@@ -36,6 +40,8 @@ pub(crate) struct Daemon {
     /// How it finds its host, as it has told last.
     pub(crate) condition: Option<v1::HostCondition>,
     pub(crate) clock: ClockOffset,
+    /// Another agent of its host has come since, and this one is there all the same.
+    doubled: bool,
     orders: mpsc::Sender<v1::HostOrder>,
 }
 
@@ -57,14 +63,9 @@ impl Hosts {
             since: now,
             condition: None,
             clock: ClockOffset::default(),
+            doubled: false,
             orders,
         };
-        if *works && self.iter().any(|daemon| daemon.works && daemon.host == *host) {
-            tracing::warn!(
-                host,
-                "another agent attends for this host: it was started again, or there are two of them"
-            );
-        }
         self.turned_away.remove(host);
         self.daemons.insert(self.count, daemon);
         (self.count, receiver)
@@ -85,12 +86,40 @@ impl Hosts {
         self.turned_away.get(host)
     }
 
-    /// A daemon tells how its host is. `now`: the controller's clock, in milliseconds since 1970.
-    pub(crate) fn note_condition(&mut self, id: AttendanceId, condition: v1::HostCondition, now: u64) {
-        if let Some(daemon) = self.daemons.get_mut(&id) {
-            daemon.clock.note(condition.clock_unix_milliseconds, now);
+    /// A daemon tells something, and perhaps how its host is. `unix`: the controller's clock, in milliseconds since 1970.
+    pub(crate) fn hear(
+        &mut self,
+        id: AttendanceId,
+        condition: Option<v1::HostCondition>,
+        unix: u64,
+        now: Instant,
+    ) {
+        let is_doubled = self.successor(id).is_some_and(|successor| now >= successor.since + SUCCESSION);
+        let Some(daemon) = self.daemons.get_mut(&id) else { return };
+        if is_doubled && !std::mem::replace(&mut daemon.doubled, true) {
+            tracing::warn!(
+                host = daemon.host,
+                "this host has two agents, which take each other's frames: stop one"
+            );
+        }
+        if let Some(condition) = condition {
+            daemon.clock.note(condition.clock_unix_milliseconds, unix);
             daemon.condition = Some(condition);
         }
+    }
+
+    /// The agent of the same host that has come after this one: it was started again, or has lost its connection, or there
+    /// are two.
+    fn successor(&self, id: AttendanceId) -> Option<&Daemon> {
+        let daemon = self.daemons.get(&id).filter(|daemon| daemon.works)?;
+        let mut later = self.daemons.range(id + 1..).map(|(_, later)| later);
+        later.find(|later| later.works && later.host == daemon.host)
+    }
+
+    /// A host's daemons, without agents that another has succeeded: their connections are not known to be broken yet.
+    pub(crate) fn of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Daemon> {
+        let own = self.daemons.iter().filter(move |(_, daemon)| daemon.host == host);
+        own.filter(|(id, daemon)| daemon.doubled || self.successor(**id).is_none()).map(|(_, daemon)| daemon)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Daemon> {
@@ -169,5 +198,21 @@ mod tests {
         let (_, orders) = hosts.enter(&hello("w0", true, true), Instant::now());
         drop(orders);
         assert!(!hosts.order_to_serve("w0", "digits", vec![7]));
+    }
+
+    #[test]
+    fn an_agent_that_has_come_again_is_one_and_two_that_both_tell_something_are_two() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut hosts = Hosts::default();
+        let (first, _) = hosts.enter(&hello("w0", true, true), at(0));
+        let (second, _) = hosts.enter(&hello("w0", true, true), at(10));
+        hosts.hear(first, None, 0, at(11));
+        hosts.hear(second, None, 0, at(20));
+        assert_eq!(hosts.of("w0").count(), 1, "the first one's last words were on their way");
+        hosts.hear(first, None, 0, at(21));
+        assert_eq!(hosts.of("w0").count(), 2);
+        hosts.leave(first);
+        assert_eq!(hosts.of("w0").count(), 1);
     }
 }

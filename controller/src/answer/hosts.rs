@@ -12,7 +12,6 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let faults = CableFaults::of(manager);
     let book = manager.book();
     let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
-        let own = book.hosts.iter().filter(|daemon| daemon.host == node.name);
         let turned_away = book.hosts.turned_away(&node.name);
         v1::Host {
             name: node.name.clone(),
@@ -23,7 +22,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
                 None => v1::MemberRole::Unspecified,
             }
             .into(),
-            daemons: own.map(daemon).collect(),
+            daemons: book.hosts.of(&node.name).map(daemon).collect(),
             turned_away: turned_away.map(|(at, reason)| v1::TurnedAway {
                 reason: reason.clone(),
                 milliseconds_ago: milliseconds(at.elapsed()),

@@ -5,7 +5,6 @@ use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Aggregation;
 
 use super::*;
-use crate::jobs::Step as Next;
 use crate::testing::{
     TERMS, base, book, first_target, pipeline, plain_topology, request, topology, two_spines,
 };
