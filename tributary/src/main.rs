@@ -15,6 +15,7 @@ mod member;
 mod metrics;
 mod named;
 mod parameter_server;
+mod part;
 mod picture;
 mod plan;
 mod ps;

@@ -6,7 +6,6 @@ mod plain;
 mod quantised;
 mod report;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -15,7 +14,7 @@ use clap::{Args, ValueEnum};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
-use tributary_client::{Agent, Job, JoinOptions};
+use tributary_client::{Job, JoinOptions};
 
 use barrier::Barrier;
 use contribution::Number;
@@ -24,25 +23,15 @@ use quantised::Quantised;
 use report::{Quantisation, Report, Timing};
 
 use crate::daemon::WrongUse;
-use crate::remote::read_token;
-use tributary_cli::options::DEFAULT_SOCKET;
+use crate::part::PartArgs;
 
 /// Reduces over all members of a job, through the agent of this host, and says how long it took.
 ///
 /// To be run on every worker of the job with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
-    /// The agent's Unix socket
-    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
-
-    /// The job's name
-    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
-    job: String,
-
-    /// File with the job's token, as `tributary jobs create` wrote it
-    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
-    token_file: PathBuf,
+    #[command(flatten)]
+    part: PartArgs,
 
     /// Size of the tensor
     #[arg(long, value_name = "BYTES", default_value = "16MiB")]
@@ -169,11 +158,9 @@ trait Work: Sized {
 
 async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>) -> Result<Report> {
     let elements = elements::<T>(args)?;
-    let token = read_token(&args.token_file)?;
-    let agent = Agent::connect(&args.socket).await?;
     let progress = progress_bar(args);
     progress.set_message("waiting for the job's other members");
-    let mut job = agent.join_with(&args.job, token, options(args, &progress)).await?;
+    let mut job = args.part.take(options(args, &progress)).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
     warm_up::<T, W>(&mut job, args, elements).await?;
     let mut work = W::new(&mut job, args, elements).await?;

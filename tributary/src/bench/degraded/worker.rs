@@ -3,19 +3,18 @@
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime;
 use tokio::time::sleep;
-use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Regroup, Run, Segment};
+use tributary_client::{ClientError, Job, JoinOptions, Operation, Regroup, Run, Segment};
 use tributary_trainer::{Digits, ElasticLearner, PARAMETERS, Shards, Training};
 
 use super::device::Device;
 use super::event::Event;
-use crate::remote::read_token;
+use crate::part::PartArgs;
 
 /// How long a process that has lost its part in the job waits before it asks for one again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -23,17 +22,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// What a worker is told.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct WorkerArgs {
-    /// The agent's Unix socket
-    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET")]
-    socket: PathBuf,
-
-    /// The job's name
-    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
-    job: String,
-
-    /// File with the job's token
-    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
-    token_file: PathBuf,
+    #[command(flatten)]
+    part: PartArgs,
 
     /// Workers of the job
     #[arg(long, env = "TRIBUTARY_WORLD_SIZE")]
@@ -78,9 +68,7 @@ async fn train(args: &WorkerArgs) -> Result<()> {
 
 /// Trains as long as this process has a part in the job.
 async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
-    let token = read_token(&args.token_file)?;
-    let agent = Agent::connect(&args.socket).await?;
-    let mut job = agent.join_with(&args.job, token, JoinOptions::default().elastic()).await?;
+    let mut job = args.part.take(JoinOptions::default().elastic()).await?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
     let shards = Shards::by_class(&digits.training, args.workers)?;
     let rank = u16::try_from(job.rank())?;

@@ -16,10 +16,11 @@ use clap::Args;
 use tokio::time::sleep;
 
 use member::Member;
-use session::{Session, SessionArgs};
+use session::Session;
 pub(super) use sums::MAX_RANKS;
 
 use super::event::Event;
+use crate::part::PartArgs;
 
 /// How long a process that has lost its part in the job waits before it asks for one again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 pub(in crate::lab) struct WorkerArgs {
     #[command(flatten)]
-    session: SessionArgs,
+    part: PartArgs,
 
     /// Workers of the job
     #[arg(long, env = "TRIBUTARY_WORLD_SIZE")]
@@ -55,7 +56,7 @@ pub(in crate::lab) async fn run(args: &WorkerArgs) -> Result<()> {
 
 /// Reduces as long as this process has a part in the job.
 async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible> {
-    let mut session = Session::open(&args.session, member.most_elements()).await?;
+    let mut session = Session::open(&args.part, member.most_elements()).await?;
     let rank = session.rank();
     say(&Event::Joined);
     loop {

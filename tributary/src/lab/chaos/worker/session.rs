@@ -1,28 +1,9 @@
-//! A process's part in the job, as the agent gives it: the one place here that knows the client's API.
-
-use std::path::PathBuf;
+//! What a process does in the job: the one place here that knows the client's API.
 
 use anyhow::Result;
-use clap::Args;
-use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Run, Segment};
+use tributary_client::{ClientError, Job, JoinOptions, Operation, Run, Segment};
 
-use crate::remote::read_token;
-
-/// Which job, and through which agent.
-#[derive(Debug, Args)]
-pub(super) struct SessionArgs {
-    /// The agent's Unix socket
-    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET")]
-    socket: PathBuf,
-
-    /// The job's name
-    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
-    job: String,
-
-    /// File with the job's token
-    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
-    token_file: PathBuf,
-}
+use crate::part::PartArgs;
 
 /// What sums over the members of a job.
 pub(super) trait Fabric {
@@ -60,12 +41,8 @@ impl Session {
     ///
     /// # Errors
     /// No agent, no such job, or no part for this host in it.
-    pub(super) async fn open(args: &SessionArgs, elements: usize) -> Result<Self> {
-        let token = read_token(&args.token_file)?;
-        let mut job = Agent::connect(&args.socket)
-            .await?
-            .join_with(&args.job, token, JoinOptions::default().elastic())
-            .await?;
+    pub(super) async fn open(part: &PartArgs, elements: usize) -> Result<Self> {
+        let mut job = part.take(JoinOptions::default().elastic()).await?;
         let memory = job.segment(elements * size_of::<f32>()).await?;
         Ok(Self { job, memory })
     }
