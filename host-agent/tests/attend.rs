@@ -22,11 +22,12 @@ use directory::{Directory, NODE, TOKEN};
 use fabric::Fabric;
 use hosts::{once, reduce};
 use line::{Condition, Line};
-use tokio::time::sleep;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
 use tributary_api::v1::{self, host_order::Order, job_event::Event};
 use tributary_client::{Job, JoinOptions, Operation};
 use tributary_host_agent::{AttendConfig, Attendance, Cable, OpenPort, Servers};
-use tributary_link::{LinkConfig, link};
+use tributary_link::{FramePort, LinkConfig, link};
 use tributary_transport::Remote;
 use tributary_wire::{MacAddr, NodeId, Probe};
 
@@ -99,6 +100,15 @@ fn cables(addresses: [MacAddr; 2]) -> [Cable; 2] {
     [cable(addresses[0], a), cable(addresses[1], b)]
 }
 
+async fn next_frame(end: &mut dyn FramePort) -> Vec<u8> {
+    loop {
+        if let Some(frame) = end.receive().unwrap() {
+            return frame.to_vec();
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn probes_that_come_out_of_a_cable_are_told() {
     let directory = Directory::start(Vec::new()).await;
@@ -111,12 +121,7 @@ async fn probes_that_come_out_of_a_cable_are_told() {
     assert!(directory.heard()[0].contains("[2, 0, 0, 0, 0, 9]"), "the controller compares its address");
 
     let node = |id| NodeId::new(id).unwrap();
-    let frame = loop {
-        if let Some(frame) = end.receive().unwrap() {
-            break frame.to_vec();
-        }
-        sleep(Duration::from_millis(1)).await;
-    };
+    let frame = next_frame(&mut *end).await;
     assert_eq!(Probe::parse(&frame), Ok(Probe { node: node(NODE as u16), port: 1 }));
     assert_eq!(frame[6..12], own.octets());
 
@@ -131,6 +136,27 @@ async fn probes_that_come_out_of_a_cable_are_told() {
         }
     };
     assert_eq!(heard, [v1::HeardProbe { node: 7, port: 3 }]);
+}
+
+#[tokio::test]
+async fn a_cable_is_probed_while_the_controller_is_away() {
+    let directory = Directory::start(Vec::new()).await;
+    directory.probe_every(5);
+    let mut line = Line::to(directory.address()).await;
+    let [cable, end] = cables([MacAddr::zero(); 2]);
+    let mut end = (end.open)().unwrap();
+    let attendance = attend(AttendConfig { cable: Some(cable), ..config("w0", &line.remote()) });
+    attendance.welcomed().await.unwrap();
+    next_frame(&mut *end).await;
+
+    line.set_and_wait(Condition::Cut).await;
+    // Until it has noticed, too.
+    while timeout(Duration::from_millis(1), attendance.welcomed()).await.is_ok() {
+        yield_now().await;
+    }
+    while end.receive().unwrap().is_some() {}
+    let frame = timeout(Duration::from_secs(10), next_frame(&mut *end)).await.unwrap();
+    assert!(Probe::parse(&frame).is_ok());
 }
 
 async fn sum(job: &mut Job, value: f32) -> f32 {
