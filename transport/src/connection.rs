@@ -6,14 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::transport::server::Connected;
-use webpki::EndEntityCert;
 
 use crate::names::Names;
-
-/// What gRPC is called when TLS negotiates what is spoken.
-pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// TCP, with TLS or without.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,16 +30,9 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn unknown(address: SocketAddr) -> Self {
-        Self { address, names: None }
-    }
-
-    /// Whoever has shown this certificate, which was verified.
-    pub(crate) fn with_certificate(address: SocketAddr, certificate: &CertificateDer<'_>) -> Self {
-        // A certificate without names is for nobody.
-        let names = EndEntityCert::try_from(certificate)
-            .map(|certificate| certificate.valid_dns_names().collect::<Names>());
-        Self { address, names: Some(names.unwrap_or_default()) }
+    /// `names`: those of a certificate that was shown, and verified.
+    pub(crate) fn new(address: SocketAddr, names: Option<Names>) -> Self {
+        Self { address, names }
     }
 
     /// Where it connects from.

@@ -5,24 +5,33 @@
 //! learns the names in its caller's certificate ([`Peer`]); what a name may do is the server's to say. Only TLS
 //! 1.3 is spoken, and nothing is resumed: every connection is verified anew.
 //!
+//! TLS takes the feature `tls`, which the binary has and `make demo`, all in one process, does without. Without it
+//! [`ClientTls`] and [`ServerTls`] have no values, and no way to make one: what needs TLS does not compile, rather than
+//! talk in plain text.
+//!
 //! Whatever can be wrong with certificates comes back as a sentence that says what to do, on both sides.
 
-mod client;
+mod cause;
 mod connection;
-mod current;
 mod error;
-mod files;
 mod first_words;
+mod incoming;
 mod names;
-mod server;
+mod remote;
 mod service;
-mod words;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+mod tls;
 
-pub use client::{ClientTls, Remote};
+pub use cause::innermost;
 pub use connection::{Connection, Peer};
-pub use error::{ConnectError, TlsError};
-pub use files::TlsFiles;
+pub use error::ConnectError;
+pub use incoming::incoming;
 pub use names::{Names, NotItsHost};
-pub use server::{ServerTls, incoming};
+pub use remote::Remote;
 pub use service::Service;
-pub use words::innermost;
+pub use tls::{ClientTls, ServerTls};
+#[cfg(feature = "tls")]
+pub use tls::{TlsError, TlsFiles};

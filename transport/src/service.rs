@@ -40,14 +40,6 @@ impl Service {
             Self::ParameterServer => "--server",
         }
     }
-
-    /// The option with which it is told the CA of its clients.
-    pub(crate) fn ca_option(self) -> &'static str {
-        match self {
-            Self::Controller => "--tls-client-ca",
-            Self::ParameterServer => "--tls-ca",
-        }
-    }
 }
 
 impl fmt::Display for Service {

@@ -1,29 +1,10 @@
 //! What went wrong with TLS, said so that it can be mended.
 
-use std::error::Error;
-use std::io;
-
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::{AlertDescription, CertificateError};
 
-use crate::files::TlsFiles;
+use super::files::TlsFiles;
 use crate::service::Service;
-
-/// An error of the type `E` among `error` and its reasons.
-pub(crate) fn carried<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    std::iter::successors(Some(error), |error| (*error).source()).find_map(|error| {
-        // An I/O error is not the source of what it carries: it passes for it.
-        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        inside.and_then(|inside| inside.downcast_ref()).or_else(|| error.downcast_ref())
-    })
-}
-
-/// The innermost reason: what is around it, tonic's "transport error" for one, says no more than that something
-/// went wrong.
-pub fn innermost(error: &(dyn Error + 'static)) -> String {
-    let last = std::iter::successors(Some(error), |error| (*error).source()).last();
-    last.unwrap_or(error).to_string()
-}
 
 /// Why a server and this client do not come together; `files` are the client's.
 pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFiles) -> String {
@@ -34,7 +15,7 @@ pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFile
             AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
                 "it does not trust the certificate in {own} (--tls-cert): that has to be signed by the CA that \
                  the {service} was given as {}",
-                service.ca_option()
+                ca_option(service)
             ),
             AlertDescription::CertificateExpired => format!(
                 "the certificate in {own} (--tls-cert) has expired or is not valid yet: get a new one, or set \
@@ -50,9 +31,17 @@ pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFile
         rustls::Error::InvalidMessage(_) => format!(
             "it does not speak TLS: start it with --tls-cert, --tls-key and {}, or leave out --tls-ca, --tls-cert \
              and --tls-key here",
-            service.ca_option()
+            ca_option(service)
         ),
         error => error.to_string(),
+    }
+}
+
+/// The option with which a server is told the CA of its clients.
+fn ca_option(service: Service) -> &'static str {
+    match service {
+        Service::Controller => "--tls-client-ca",
+        Service::ParameterServer => "--tls-ca",
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::error::TlsError;
+use super::error::TlsError;
 
 /// What one side of mutual TLS needs: three files in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The client's side.
+//! A server, as its clients reach it.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,72 +7,16 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, version};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use crate::connection::{HTTP2, Stream};
-use crate::current::{self, Current, Loaded};
-use crate::error::{ConnectError, TlsError};
-use crate::files::{TlsFiles, provider};
+use crate::cause::{carried, innermost};
+use crate::connection::Stream;
+use crate::error::ConnectError;
 use crate::first_words::{DemandsTls, FirstWords};
 use crate::service::Service;
-use crate::words;
-
-/// With what a client shows who it is, and knows the server.
-///
-/// Clones share what was read from the files: all of them show what was read last.
-#[derive(Debug, Clone)]
-pub struct ClientTls {
-    current: Current<ClientConfig>,
-    files: TlsFiles,
-}
-
-impl ClientTls {
-    /// Reads the client's files.
-    ///
-    /// # Errors
-    /// [`TlsError`].
-    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self { current: Current::new(read(&files)?), files })
-    }
-
-    /// Reads the files again, for connections from now on; those that there are stay as they are.
-    ///
-    /// # Errors
-    /// [`TlsError`]: nothing has changed.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        self.current.replace(read(&self.files)?);
-        Ok(())
-    }
-
-    /// The certificate's last moment, in seconds since 1970; `None` where it cannot be read.
-    pub fn expires(&self) -> Option<u64> {
-        self.current.get().expires
-    }
-
-    /// The files.
-    pub fn files(&self) -> &TlsFiles {
-        &self.files
-    }
-}
-
-fn read(files: &TlsFiles) -> Result<Loaded<ClientConfig>, TlsError> {
-    let credentials = files.load()?;
-    let expires = current::expires(&credentials.chain);
-    let config = ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&version::TLS13])
-        .map_err(|error| files.unusable(error))?
-        .with_root_certificates(credentials.roots)
-        .with_client_auth_cert(credentials.chain, credentials.key);
-    let mut config = config.map_err(|error| files.unusable(error))?;
-    config.alpn_protocols.push(HTTP2.to_vec());
-    Ok(Loaded { config: Arc::new(config), expires })
-}
+use crate::tls::ClientTls;
 
 /// A server somewhere, as its clients reach it.
 #[derive(Debug, Clone)]
@@ -81,7 +25,7 @@ pub struct Remote {
     /// `host:port`.
     address: String,
     /// The host that the server's certificate has to be for.
-    name: ServerName<'static>,
+    host: String,
     endpoint: Endpoint,
     tls: Option<ClientTls>,
 }
@@ -110,13 +54,16 @@ impl Remote {
         uri.port().ok_or_else(bad)?;
         // The name of an IPv6 address is without its brackets.
         let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| bad())?;
+        if host.is_empty() || tls.as_ref().is_some_and(|_| !ClientTls::can_verify(host)) {
+            return Err(bad());
+        }
+        let host = host.to_owned();
         let patience = service.patience();
         let endpoint = Endpoint::from(uri)
             .connect_timeout(patience.connect)
             .http2_keep_alive_interval(patience.silence)
             .keep_alive_timeout(patience.answer);
-        Ok(Self { service, address: address.to_owned(), name, endpoint, tls })
+        Ok(Self { service, address: address.to_owned(), host, endpoint, tls })
     }
 
     /// Where the server is: `host:port`.
@@ -159,12 +106,8 @@ impl Remote {
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Box::new(stream),
-            Some(tls) => Box::new(self.handshake(tls, stream).await?),
+            Some(tls) => tls.open(stream, &self.host).await?,
         })
-    }
-
-    async fn handshake(&self, tls: &ClientTls, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        TlsConnector::from(tls.current.get().config).connect(self.name.clone(), stream).await
     }
 
     /// The last moment of the certificate that the server shows now, in seconds since 1970; `None` in plain text. It
@@ -177,8 +120,7 @@ impl Remote {
         let patience = self.service.patience().connect;
         let shown = async {
             let stream = TcpStream::connect(&self.address).await?;
-            let stream = self.handshake(tls, stream).await?;
-            io::Result::Ok(stream.get_ref().1.peer_certificates().and_then(current::expires))
+            tls.served_expires(stream, &self.host).await
         };
         match timeout(patience, shown).await {
             Ok(shown) => shown.map_err(|error| self.explain(&error)),
@@ -189,12 +131,12 @@ impl Remote {
     fn explain(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
         let no_trust =
             |reason| ConnectError::NoTrust { service: self.service, address: self.address.clone(), reason };
-        if let (Some(tls), Some(error)) = (&self.tls, words::carried(error)) {
-            return no_trust(words::of_client(error, self.service, &tls.files));
+        if let Some(reason) = self.tls.as_ref().and_then(|tls| tls.explain(error, self.service)) {
+            return no_trust(reason);
         }
-        match words::carried::<DemandsTls>(error) {
+        match carried::<DemandsTls>(error) {
             Some(demand) => no_trust(demand.to_string()),
-            None => self.unreachable(words::innermost(error)),
+            None => self.unreachable(innermost(error)),
         }
     }
 

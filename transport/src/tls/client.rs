@@ -1,0 +1,100 @@
+//! The client's side.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, version};
+
+use super::current::{self, Current, Loaded};
+use super::error::TlsError;
+use super::files::{TlsFiles, provider};
+use super::{HTTP2, words};
+use crate::cause::carried;
+use crate::connection::Stream;
+use crate::service::Service;
+
+/// With what a client shows who it is, and knows the server.
+///
+/// Clones share what was read from the files: all of them show what was read last.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    current: Current<ClientConfig>,
+    files: TlsFiles,
+}
+
+impl ClientTls {
+    /// Reads the client's files.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        Ok(Self { current: Current::new(read(&files)?), files })
+    }
+
+    /// Reads the files again, for connections from now on; those that there are stay as they are.
+    ///
+    /// # Errors
+    /// [`TlsError`]: nothing has changed.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.replace(read(&self.files)?);
+        Ok(())
+    }
+
+    /// The certificate's last moment, in seconds since 1970; `None` where it cannot be read.
+    pub fn expires(&self) -> Option<u64> {
+        self.current.get().expires
+    }
+
+    /// The files.
+    pub fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
+    /// Whether a certificate can be for this host at all: a DNS name or an address.
+    pub(crate) fn can_verify(host: &str) -> bool {
+        ServerName::try_from(host).is_ok()
+    }
+
+    /// Speaks TLS on a connection to `host`, whose certificate has to be for it.
+    pub(crate) async fn open(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.handshake(stream, host).await?))
+    }
+
+    /// The last moment of the certificate that `host` shows, in seconds since 1970.
+    pub(crate) async fn served_expires(&self, stream: TcpStream, host: &str) -> io::Result<Option<u64>> {
+        let stream = self.handshake(stream, host).await?;
+        Ok(stream.get_ref().1.peer_certificates().and_then(current::expires))
+    }
+
+    async fn handshake(&self, stream: TcpStream, host: &str) -> io::Result<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        TlsConnector::from(self.current.get().config).connect(name, stream).await
+    }
+
+    /// Why `service` and this client do not come together, where TLS is what went wrong.
+    pub(crate) fn explain(
+        &self,
+        error: &(dyn std::error::Error + 'static),
+        service: Service,
+    ) -> Option<String> {
+        carried(error).map(|error| words::of_client(error, service, &self.files))
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Loaded<ClientConfig>, TlsError> {
+    let credentials = files.load()?;
+    let expires = current::expires(&credentials.chain);
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(|error| files.unusable(error))?
+        .with_root_certificates(credentials.roots)
+        .with_client_auth_cert(credentials.chain, credentials.key);
+    let mut config = config.map_err(|error| files.unusable(error))?;
+    config.alpn_protocols.push(HTTP2.to_vec());
+    Ok(Loaded { config: Arc::new(config), expires })
+}
