@@ -130,14 +130,12 @@ impl Controller {
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
+        let service = Service { manager: manager.clone(), access, since: Instant::now() };
+        let service = ControllerServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let serving = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(
-                ControllerServer::new(Service { manager: manager.clone(), access, since: Instant::now() })
-                    .max_decoding_message_size(MAX_MESSAGE_BYTES),
-            )
-            .serve_with_incoming_shutdown(incoming(listener, tls), async move {
+            .serve_with_incoming_shutdown(service, incoming(listener, tls), async move {
                 // It is dropped, too, when the controller is to stop.
                 let _ = stopped.await;
             });

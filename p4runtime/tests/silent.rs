@@ -76,8 +76,8 @@ impl P4Runtime for Silent {
 async fn connect() -> Session {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let server = Server::builder().add_service(P4RuntimeServer::new(Silent));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    let (service, connections) = (P4RuntimeServer::new(Silent), TcpListenerStream::new(listener));
+    tokio::spawn(Server::builder().serve_with_incoming(service, connections));
     let target = Target { name: "leaf-1".to_owned(), address, device_id: 0 };
     let session = Session::connect(target, 1, Instant::now() + Duration::from_secs(20)).await.unwrap();
     assert_eq!(*session.mastership().borrow(), Mastership::Primary);

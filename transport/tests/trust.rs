@@ -1,6 +1,7 @@
 //! Who talks to whom, and what the others are told: real connections, with certificates of a test CA.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use std::convert::Infallible;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,11 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
-use tonic::service::Routes;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
 use tonic::transport::Server;
+use tower::service_fn;
 use tributary_certs::{Authority, Subject, Validity};
 use tributary_transport::{ClientTls, ConnectError, Remote, ServerTls, TlsError, TlsFiles, incoming};
 
@@ -78,7 +82,10 @@ async fn serve(tls: Option<ServerTls>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let connections = incoming(listener, tls);
-    tokio::spawn(Server::builder().add_routes(Routes::default()).serve_with_incoming(connections));
+    let nothing = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Status::unimplemented("there is no service").into_http::<Body>())
+    });
+    tokio::spawn(Server::builder().serve_with_incoming(nothing, connections));
     address
 }
 

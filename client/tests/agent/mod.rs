@@ -26,8 +26,8 @@ impl Agent {
         let agent = Self { folder: tempfile::tempdir().unwrap() };
         let listener = UnixListener::bind(agent.socket()).unwrap();
         let service = Service { contributors: Mutex::new(contributors.to_vec()), segments: Mutex::default() };
-        let serving = Server::builder().add_service(AgentServer::new(service));
-        tokio::spawn(serving.serve_with_incoming(UnixListenerStream::new(listener)));
+        let (service, connections) = (AgentServer::new(service), UnixListenerStream::new(listener));
+        tokio::spawn(Server::builder().serve_with_incoming(service, connections));
         agent
     }
 

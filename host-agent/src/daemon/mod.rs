@@ -103,8 +103,7 @@ impl AgentDaemon {
             .http2_max_header_list_size(connections::HEADER_BYTES)
             .initial_stream_window_size(connections::WINDOW_BYTES)
             .initial_connection_window_size(connections::WINDOW_BYTES)
-            .add_service(service)
-            .serve_with_incoming_shutdown(incoming, async move {
+            .serve_with_incoming_shutdown(service, incoming, async move {
                 // It is dropped, too, when the agent is to stop.
                 let _ = stopped.await;
             });

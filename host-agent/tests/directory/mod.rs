@@ -72,8 +72,8 @@ impl Directory {
         }));
         let service = ControllerServer::new(Service(Arc::clone(&state)));
         let service = service.max_decoding_message_size(MAX_MESSAGE_BYTES);
-        let serving = Server::builder().add_service(service);
-        tokio::spawn(serving.serve_with_incoming(TcpListenerStream::new(listener)));
+        let serving = Server::builder().serve_with_incoming(service, TcpListenerStream::new(listener));
+        tokio::spawn(serving);
         Self { address, news, answers, state }
     }
 

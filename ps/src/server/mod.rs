@@ -136,8 +136,7 @@ impl ParameterServer {
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .http2_keepalive_timeout(Some(KEEPALIVE))
                 .http2_adaptive_window(Some(true))
-                .add_service(self.service())
-                .serve_with_incoming_shutdown(incoming(listener, tls), async move {
+                .serve_with_incoming_shutdown(self.service(), incoming(listener, tls), async move {
                     // An error means that this function is over, too.
                     let _ = ended.await;
                 }),

@@ -111,8 +111,7 @@ async fn serve(listener: TcpListener, device: Arc<Device>) {
     let connections = TcpListenerStream::new(listener);
     let served = Server::builder()
         .tcp_nodelay(true)
-        .add_service(service)
-        .serve_with_incoming_shutdown(connections, stopped)
+        .serve_with_incoming_shutdown(service, connections, stopped)
         .await;
     if let Err(error) = served {
         tracing::error!(%error, "P4Runtime server failed");
