@@ -59,7 +59,8 @@ pub struct ControllerConfig {
     /// How long a switch may take to carry out one order, before it counts as away; and how long the start waits for
     /// switches of which it is not known yet whether they are there.
     pub switch_patience: Duration,
-    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
+    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it. It
+    /// takes the feature `journal`.
     pub state: Option<PathBuf>,
     /// How much each creator of jobs may have.
     pub quotas: Quotas,

@@ -4,12 +4,17 @@
 //! Jobs are handed in while the book is locked, so that their order on disk is the book's; the disk is waited for when
 //! it is not.
 
+#[cfg(feature = "journal")]
+mod store;
+#[cfg(not(feature = "journal"))]
+#[path = "without_store.rs"]
 mod store;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,14 +22,26 @@ use thiserror::Error;
 use tributary_topology::Topology;
 
 use crate::jobs::{Job, JobKey, JobRecord};
-use store::{FORMAT, Store};
+use store::Store;
 use stored::StoredJob;
 use writer::Writer;
 pub(crate) use writer::Written;
 
+/// The format of the records. A controller reads its own, and refuses a newer one.
+const FORMAT: u64 = 1;
+
+/// Jobs' new records; `None`: the job is to be forgotten.
+type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
+
 /// Why jobs cannot be written down, or read.
 #[derive(Debug, Clone, Error)]
 pub enum JournalError {
+    /// This program was built without the feature `journal`.
+    #[error("{}: this program was built without what writes jobs down: leave the folder out", folder.display())]
+    NotBuiltIn {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The folder cannot be made.
     #[error("{}: cannot make the folder of the controller's state: {reason}", folder.display())]
     Folder {

@@ -1,7 +1,6 @@
 //! The file: a [`redb`] database. A write is there whole or not at all, whenever the power goes, and pages carry
 //! checksums. What is in it is JSON, one record a job, with nodes by their names.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -11,22 +10,17 @@ use std::sync::{Mutex, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
-use super::JournalError;
+use super::{Changes, FORMAT, JournalError};
 use crate::jobs::JobKey;
 
 /// The file in the folder of the controller's state.
 const FILE: &str = "jobs.redb";
 /// Where it is made, before it gets its name: so what has the name is a whole journal, or was one.
 const NEW_FILE: &str = "jobs.redb.new";
-/// The format of the records. A controller reads its own, and refuses a newer one.
-pub(super) const FORMAT: u64 = 1;
 
 const JOBS: TableDefinition<'_, JobKey, &[u8]> = TableDefinition::new("jobs");
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");
 const FORMAT_KEY: &str = "format";
-
-/// Jobs' new records; `None`: the job is to be forgotten.
-pub(super) type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
 
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::JournalError;
-use super::store::{Changes, Store};
+use super::store::Store;
 use super::stored::StoredJob;
+use super::{Changes, JournalError};
 use crate::jobs::JobKey;
 
 /// Between two attempts to write what the disk has not taken.
