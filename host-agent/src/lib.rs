@@ -6,12 +6,13 @@
 //! through a [`Membership`]. [`HostPort`] is the port of a real host; in one process,
 //! [`tributary_link::link`]s serve as well.
 //!
-//! [`AgentDaemon`] is the agent of a host that training processes reach over a Unix socket, and
-//! [`Servers`] the aggregation servers of a host: what the `agent` and `server` commands run. The controller knows of
+//! `AgentDaemon` is the agent of a host that training processes reach over a Unix socket (it takes the feature `daemon`),
+//! and [`Servers`] the aggregation servers of a host: what the `agent` and `server` commands run. The controller knows of
 //! them by their [`Attendance`].
 
 mod attend;
 mod backoff;
+#[cfg(feature = "daemon")]
 mod daemon;
 mod driver;
 mod error;
@@ -24,6 +25,7 @@ mod server;
 mod worker;
 
 pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
+#[cfg(feature = "daemon")]
 pub use daemon::{
     AgentConfig, AgentDaemon, AgentObserver, JobStats, Limits, MAX_SESSIONS, RunningAgent, SocketError,
 };
@@ -33,7 +35,7 @@ pub use link::Traffic;
 pub use membership::{JobEvent, JobMember, MemberRole, Membership, Speaker};
 pub use part::{JobAgent, OpenPort, Reserved, Served, Servers, follow, serve_job};
 pub use server::ServerAgent;
-pub use worker::{Detached, Regroup, Wait, WorkerAgent};
+pub use worker::{Detached, Members, Regroup, Situation, Wait, WorkerAgent};
 
 /// What an agent has counted since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,6 +9,7 @@ use tributary_protocol::{AllReduce, ElementType, GradientData, Tensor};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError};
 
 use super::account::Account;
+use super::course::Part;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
 use super::running::Running;
@@ -69,7 +70,8 @@ impl Contributor for GroupMember {
         let work = async move {
             let agent = Arc::clone(&running);
             // The sum comes back to everyone, and is the server's alone to use.
-            let reduce = move || agent.reduce(operation, Terms::default(), held).map(drop);
+            let part = Part::OfStep { samples: operation.weight, goes_on: false };
+            let reduce = move || agent.reduce(operation, part, Terms::default(), held).map(drop);
             let reduced = tokio::task::spawn_blocking(reduce).await?;
             if let Err(error) = &reduced {
                 running.report_wrong_sum(error).await;

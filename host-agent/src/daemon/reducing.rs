@@ -9,6 +9,7 @@ use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, Reduced, StartError};
 
 use super::account::Account;
+use super::course::Part;
 use super::member::Member;
 use super::messages;
 use super::running::Running;
@@ -51,8 +52,11 @@ impl Reducing {
         check_name(&request.name)?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
-        let (regroup, step_goes_on) = (request.regroup_generation, request.step_goes_on);
-        let terms = Terms { deadline, regroup, step_goes_on };
+        let terms = Terms { deadline, regroup: request.regroup_generation };
+        let part = match request.regroup_generation {
+            0 => Part::OfStep { samples: request.weight, goes_on: request.step_goes_on },
+            _ => Part::Other,
+        };
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let held: Held = Box::new(account.take(place.memory_to_reduce())?);
         // The turn ends with the work, not with the caller's patience; and a wrong sum is reported whether or not the
@@ -60,7 +64,7 @@ impl Reducing {
         let work = async move {
             let agent = Arc::clone(&running);
             let operation = (request.name, request.weight);
-            let reduce = move || reduce(&agent, &segment, place, operation, terms, held);
+            let reduce = move || reduce(&agent, &segment, place, operation, part, terms, held);
             let reduced = tokio::task::spawn_blocking(reduce).await;
             drop(turn);
             match reduced.map_err(|error| Status::internal(error.to_string()))? {
@@ -100,11 +104,12 @@ fn reduce(
     segment: &Segment,
     place: Place,
     (name, weight): (String, u32),
+    part: Part,
     terms: Terms,
     held: Held,
 ) -> Result<Reduction, ReduceError> {
     let data = segment.read(place)?;
-    let reduction = running.reduce(AllReduce { name, data, weight }, terms, held)?;
+    let reduction = running.reduce(AllReduce { name, data, weight }, part, terms, held)?;
     if let Outcome::Reduced(Reduced { sums, .. }) = &reduction.outcome {
         segment.write(place, sums)?;
     }

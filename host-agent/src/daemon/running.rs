@@ -54,17 +54,15 @@ impl Running {
         })
     }
 
-    /// Reduces, and blocks until that is done. `held` is dropped with the operation's data.
-    pub(crate) fn reduce(
+    /// Reduces, and blocks until that is done; it is that `part` of the training. `held` is dropped with the operation's
+    /// data.
+    pub(super) fn reduce(
         &self,
         operation: AllReduce,
+        part: Part,
         terms: Terms,
         held: Held,
     ) -> Result<Reduction, AgentError> {
-        let part = match terms.regroup {
-            0 => Part::OfStep { samples: operation.weight, goes_on: terms.step_goes_on },
-            _ => Part::Other,
-        };
         self.course().begin(Instant::now());
         let reduction = self.agent.reduce(operation, terms, held);
         let end = match &reduction {

@@ -40,7 +40,7 @@ impl Speaker {
     }
 
     /// What the job waits for, as far as the controller knows; nothing if it does not answer.
-    pub(crate) async fn waiting_for(&self) -> Vec<String> {
+    pub async fn waiting_for(&self) -> Vec<String> {
         let mut client = self.client.clone();
         let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
         let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();

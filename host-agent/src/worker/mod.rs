@@ -36,8 +36,6 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Duration>,
     /// The generation whose joiners it synchronises for; 0: none.
     pub(crate) regroup: u32,
-    /// Another one of the same step of training follows.
-    pub(crate) step_goes_on: bool,
 }
 
 /// How an all-reduce went.
@@ -61,22 +59,24 @@ pub(crate) enum Outcome {
 
 /// The members of one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Members {
-    pub(crate) generation: u32,
+pub struct Members {
+    /// Which one.
+    pub generation: u32,
     /// Ascending.
-    pub(crate) ranks: Vec<Rank>,
+    pub ranks: Vec<Rank>,
     /// Ranks whose data they process, ascending: their own, and those that they have adopted.
-    pub(crate) shards: Vec<Rank>,
+    pub shards: Vec<Rank>,
 }
 
 /// Where a worker is, for whoever waits for it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Situation {
-    pub(crate) members: Arc<Members>,
+pub struct Situation {
+    /// Who is in the job.
+    pub members: Arc<Members>,
     /// What the process has to synchronise for.
-    pub(crate) regroup: Option<Regroup>,
+    pub regroup: Option<Regroup>,
     /// What the all-reduces that are under way wait for, if there are any.
-    pub(crate) wait: Option<Wait>,
+    pub wait: Option<Wait>,
 }
 
 /// What all-reduces wait for.
@@ -198,7 +198,7 @@ impl WorkerAgent {
     ///
     /// # Errors
     /// [`AgentError::Ended`].
-    pub(crate) async fn situation(&self) -> Result<Situation, AgentError> {
+    pub async fn situation(&self) -> Result<Situation, AgentError> {
         self.ask(|reply| Command::Look { reply }).await
     }
 
