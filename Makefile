@@ -11,7 +11,7 @@ help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
 
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
-	@echo "Building what the demo needs: about three minutes from nothing on two cores; after that it starts at once."
+	@echo "Building what the demo needs: less than two minutes from nothing on two cores; after that it starts at once."
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
 test: tools lint ## everything that CI runs
@@ -28,6 +28,8 @@ tools: ## install what makes the tests' networks, where that is possible
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+# Without the features that only daemons need.
+	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
 
 bench: ## packets a second through the compiled P4 program, and floats to fixed point, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
