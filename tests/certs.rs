@@ -88,3 +88,24 @@ fn wrong_use_is_said() {
         &["cannot use the CA", "not a private key"],
     );
 }
+
+#[test]
+fn a_controller_does_not_start_with_a_certificate_that_nobody_would_believe() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| {
+        let path = folder.path().join(name).to_str().unwrap().to_owned();
+        json(&["certs", "init", "--json", "--dir", &path]);
+        let whom = ["--controller", "127.0.0.1", "--host", "w0"];
+        json(&[&["certs", "issue", "--json", "--dir", &path], &whom[..]].concat());
+        path
+    });
+    let start = |dir: &str, name: &str, words: &[&str]| {
+        let [certificate, key] = ["crt", "key"].map(|ending| format!("{dir}/{name}.{ending}"));
+        let ca = format!("{own}/ca.crt");
+        let tls = ["--tls-cert", &certificate, "--tls-key", &key, "--tls-client-ca", &ca];
+        let daemon = ["controller", "--topology", "topologies/two-workers.toml"];
+        refused(&[&daemon[..], &tls].concat(), 1, words);
+    };
+    start(&own, "w0", &["own/w0.crt is not for servers"]);
+    start(&other, "controller", &["other/controller.crt is not signed by a CA in", "own/ca.crt"]);
+}

@@ -98,6 +98,21 @@ fn renewed_certificates_hold_without_a_restart() {
     let reduced = network.allreduce("job", &["--size", "64KiB", "--iterations", "2"]);
     assert!(reduced.iter().all(|output| output.status.success()), "{}", stderr(&reduced[0]));
 
+    // What nobody would believe is named, and changes nothing: another host's, and a host's own on the controller.
+    let replace = |to: &[String; 6], from: &[String; 6]| {
+        for file in [3, 5] {
+            fs::copy(&from[file], &to[file]).unwrap();
+        }
+    };
+    replace(&certificates.of("w0"), &certificates.of("w1"));
+    agents[0].signal("-HUP");
+    agents[0].wait_for_line(r#"is for "w1", not for host "w0""#);
+    let [cert, cert_file, key, key_file, ..] = certificates.controller();
+    replace(&["".into(), "".into(), cert, cert_file, key, key_file], &certificates.of("w1"));
+    controller.signal("-HUP");
+    controller.wait_for_line("controller.crt is not for servers");
+    assert!(ask(&["jobs", "list"]).status.success());
+
     // What cannot be used is named, and changes nothing.
     fs::write(&operator[5], "no key").unwrap();
     fs::write(&certificates.controller()[3], "no key").unwrap();

@@ -3,7 +3,8 @@
 //!
 //! With TLS both sides show a certificate, and each believes only those that its CA has signed. A server
 //! learns the names in its caller's certificate ([`Peer`]); what a name may do is the server's to say. Only TLS
-//! 1.3 is spoken, and nothing is resumed: every connection is verified anew.
+//! 1.3 is spoken, and nothing is resumed: every connection is verified anew. A certificate that the other side could not
+//! believe is not even taken from its file.
 //!
 //! TLS takes the feature `tls`, which the binary has and `make demo`, all in one process, does without. Without it
 //! [`ClientTls`] and [`ServerTls`] have no values, and no way to make one: what needs TLS does not compile, rather than
@@ -34,4 +35,4 @@ pub use remote::Remote;
 pub use service::Service;
 pub use tls::{ClientTls, ServerTls};
 #[cfg(feature = "tls")]
-pub use tls::{TlsError, TlsFiles};
+pub use tls::{TlsError, TlsFiles, Unfit};

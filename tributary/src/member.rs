@@ -151,7 +151,8 @@ impl MemberArgs {
         // What is used wrongly is said before what is not there.
         let files = self.tls.files()?;
         let (open_port, cable) = (ports(&interface)?, cable(&interface)?);
-        let controller = Remote::controller(&controller, files.map(ClientTls::load).transpose()?)?;
+        let tls = files.map(|files| ClientTls::load_of_host(files, &host)).transpose()?;
+        let controller = Remote::controller(&controller, tls)?;
         Ok(Member { host, interface, open_port, cable, controller })
     }
 }

@@ -109,10 +109,8 @@ async fn serve(listener: TcpListener, device: Arc<Device>) {
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     let connections = TcpListenerStream::new(listener);
-    let served = Server::builder()
-        .tcp_nodelay(true)
-        .serve_with_incoming_shutdown(service, connections, stopped)
-        .await;
+    let served =
+        Server::builder().tcp_nodelay(true).serve_with_incoming_shutdown(service, connections, stopped).await;
     if let Err(error) = served {
         tracing::error!(%error, "P4Runtime server failed");
     }

@@ -12,6 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, version};
 use super::current::{self, Current, Loaded};
 use super::error::TlsError;
 use super::files::{TlsFiles, provider};
+use super::fitness::{self, Usage};
 use super::{HTTP2, words};
 use crate::cause::carried;
 use crate::connection::Stream;
@@ -24,6 +25,8 @@ use crate::service::Service;
 pub struct ClientTls {
     current: Current<ClientConfig>,
     files: TlsFiles,
+    /// The host that the certificate has to be for.
+    host: Option<String>,
 }
 
 impl ClientTls {
@@ -32,7 +35,20 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`].
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self { current: Current::new(read(&files)?), files })
+        Self::load_for(files, None)
+    }
+
+    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and whenever it
+    /// is read again.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn load_of_host(files: TlsFiles, host: &str) -> Result<Self, TlsError> {
+        Self::load_for(files, Some(host.to_owned()))
+    }
+
+    fn load_for(files: TlsFiles, host: Option<String>) -> Result<Self, TlsError> {
+        Ok(Self { current: Current::new(read(&files, host.as_deref())?), files, host })
     }
 
     /// Reads the files again, for connections from now on; those that there are stay as they are.
@@ -40,7 +56,7 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`]: nothing has changed.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.current.replace(read(&self.files)?);
+        self.current.replace(read(&self.files, self.host.as_deref())?);
         Ok(())
     }
 
@@ -86,8 +102,12 @@ impl ClientTls {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<Loaded<ClientConfig>, TlsError> {
+fn read(files: &TlsFiles, host: Option<&str>) -> Result<Loaded<ClientConfig>, TlsError> {
     let credentials = files.load()?;
+    fitness::check(files, &credentials, Usage::Client)?;
+    if let Some(host) = host {
+        fitness::check_host(files, &credentials, host)?;
+    }
     let expires = current::expires(&credentials.chain);
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13])

@@ -5,6 +5,8 @@ use thiserror::Error;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem;
 
+use super::fitness::Unfit;
+
 /// Why certificates and keys cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
@@ -33,6 +35,14 @@ pub enum TlsError {
         path: PathBuf,
         /// What is wrong.
         reason: rustls::Error,
+    },
+    /// A certificate that the other side could not believe.
+    #[error("the certificate in {} {reason}", path.display())]
+    Unfit {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Why.
+        reason: Unfit,
     },
     /// The key is another certificate's.
     #[error(

@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::error::TlsError;
+use super::fitness::Unfit;
 
 /// What one side of mutual TLS needs: three files in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,11 @@ impl TlsFiles {
             roots.add(certificate).map_err(|reason| TlsError::Unusable { path: self.ca.clone(), reason })?;
         }
         Ok(Credentials { chain, key, roots: Arc::new(roots) })
+    }
+
+    /// Why nobody would believe the certificate.
+    pub(crate) fn unfit(&self, reason: Unfit) -> TlsError {
+        TlsError::Unfit { path: self.certificate.clone(), reason }
     }
 
     /// What is wrong with a certificate and a key that could be read.

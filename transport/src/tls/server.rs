@@ -8,18 +8,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{ServerConfig, version};
-use webpki::EndEntityCert;
 
 use super::current::{self, Current, Loaded};
 use super::error::TlsError;
 use super::files::{TlsFiles, provider};
-use super::{HTTP2, words};
+use super::fitness::{self, Usage};
+use super::{HTTP2, names_of, words};
 use crate::cause::carried;
 use crate::connection::{Connection, Peer};
-use crate::names::Names;
 
 /// A client that takes longer to show who it is goes without.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +55,7 @@ impl ServerTls {
 
 fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
     let credentials = files.load()?;
+    fitness::check(files, &credentials, Usage::Server)?;
     let expires = current::expires(&credentials.chain);
     let verifier = WebPkiClientVerifier::builder_with_provider(credentials.roots, provider())
         .build()
@@ -83,7 +82,7 @@ impl ServerTls {
             Ok(Ok(stream)) => {
                 let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let peer = match certificate {
-                    Some(certificate) => Peer::new(address, Some(names(certificate))),
+                    Some(certificate) => Peer::new(address, Some(names_of(certificate))),
                     None => {
                         refused("it shows no certificate");
                         return None;
@@ -114,10 +113,4 @@ async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = (&mut stream).take(FAREWELL_BYTES);
     let _ = timeout(FAREWELL_PATIENCE, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
-}
-
-/// The names in a certificate that was verified. One without names is for nobody.
-fn names(certificate: &CertificateDer<'_>) -> Names {
-    let certificate = EndEntityCert::try_from(certificate);
-    certificate.map(|certificate| certificate.valid_dns_names().collect()).unwrap_or_default()
 }

@@ -1,0 +1,131 @@
+//! Whether a certificate is of use to its owner: whether those at the other end could believe it now.
+//!
+//! It is asked whenever files are read, at the start and again later, since whoever goes on with a certificate that
+//! nobody believes has lost everyone: a controller would take all of its hosts for dead.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tokio_rustls::rustls::pki_types::UnixTime;
+use webpki::{EndEntityCert, KeyUsage};
+use x509_parser::time::ASN1Time;
+
+use super::error::TlsError;
+use super::files::{Credentials, TlsFiles, provider};
+use super::names_of;
+use crate::names::Names;
+
+/// What its owner uses a certificate for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// It listens.
+    Server,
+    /// It connects.
+    Client,
+}
+
+/// Why nobody would believe a certificate that was read. Follows the file's name in a message.
+#[derive(Debug, Error)]
+pub enum Unfit {
+    /// It has ended; or one of those between it and the CA has.
+    #[error("expired on {0}: have it issued anew, and put it in this place")]
+    Expired(String),
+    /// Its time has not begun.
+    #[error("is not valid before {0}: is this machine's clock right?")]
+    NotYet(String),
+    /// The CA's file has no certificate of whoever has signed it.
+    #[error(
+        "is not signed by a CA in {}: give one that is, or add the certificate of its CA there",
+        ca.display()
+    )]
+    OtherCa {
+        /// The CA's file.
+        ca: PathBuf,
+    },
+    /// It is for clients, and its owner listens.
+    #[error("is not for servers (extended key usage): is it a host's that only connects?")]
+    NotForServers,
+    /// It is for servers, and its owner connects.
+    #[error("is not for clients (extended key usage): is it the controller's own?")]
+    NotForClients,
+    /// It is a CA's own.
+    #[error("is a CA's own: give one that the CA has issued")]
+    Ca,
+    /// It is another host's.
+    #[error(
+        "is for {names}, not for host {host:?}: give the daemon its own host's certificate, or correct its --host"
+    )]
+    OtherHost {
+        /// Whom it is for.
+        names: Names,
+        /// The host that is to show it.
+        host: String,
+    },
+    /// Something rarer.
+    #[error("cannot be used: {0}")]
+    Other(webpki::Error),
+}
+
+impl Usage {
+    fn key_usage(self) -> KeyUsage {
+        match self {
+            Self::Server => KeyUsage::server_auth(),
+            Self::Client => KeyUsage::client_auth(),
+        }
+    }
+}
+
+/// Checks the certificate that was read from `files` as the other end would check it now.
+///
+/// # Errors
+/// [`TlsError::Unfit`].
+pub(crate) fn check(files: &TlsFiles, credentials: &Credentials, usage: Usage) -> Result<(), TlsError> {
+    verify(credentials, usage).map_err(|error| files.unfit(reason(error, usage, files)))
+}
+
+/// Checks that a certificate is for this host.
+///
+/// # Errors
+/// [`TlsError::Unfit`].
+pub(crate) fn check_host(files: &TlsFiles, credentials: &Credentials, host: &str) -> Result<(), TlsError> {
+    let names = credentials.chain.first().map(names_of).unwrap_or_default();
+    if names.contains(host) {
+        return Ok(());
+    }
+    Err(files.unfit(Unfit::OtherHost { names, host: host.to_owned() }))
+}
+
+fn verify(credentials: &Credentials, usage: Usage) -> Result<(), webpki::Error> {
+    let (certificate, between) = credentials.chain.split_first().ok_or(webpki::Error::UnknownIssuer)?;
+    let algorithms = provider().signature_verification_algorithms.all;
+    let (roots, now) = (&credentials.roots.roots, UnixTime::now());
+    let certificate = EndEntityCert::try_from(certificate)?;
+    certificate.verify_for_usage(algorithms, roots, between, now, usage.key_usage(), None, None).map(drop)
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "the other ones' own words have to do")]
+fn reason(error: webpki::Error, usage: Usage, files: &TlsFiles) -> Unfit {
+    match error {
+        webpki::Error::CertExpired { not_after, .. } => Unfit::Expired(date(not_after)),
+        webpki::Error::CertNotValidYet { not_before, .. } => Unfit::NotYet(date(not_before)),
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            Unfit::OtherCa { ca: files.ca.clone() }
+        }
+        webpki::Error::RequiredEkuNotFoundContext(_) | webpki::Error::EmptyEkuExtension => match usage {
+            Usage::Server => Unfit::NotForServers,
+            Usage::Client => Unfit::NotForClients,
+        },
+        webpki::Error::CaUsedAsEndEntity => Unfit::Ca,
+        error => Unfit::Other(error),
+    }
+}
+
+/// As in `2027-01-31 08:05 UTC`.
+fn date(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).ok();
+    let Some(time) = seconds.and_then(|seconds| ASN1Time::from_timestamp(seconds).ok()) else {
+        return "a day that cannot be told".to_owned();
+    };
+    let time = time.to_datetime();
+    format!("{} {:02}:{:02} UTC", time.date(), time.hour(), time.minute())
+}
