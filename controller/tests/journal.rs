@@ -5,7 +5,10 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic;
 use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{config, shipped};
 use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
@@ -28,6 +31,21 @@ async fn refusal(state: &Path) -> String {
     error.to_string()
 }
 
+/// Counts panics from now on. One that is caught would still have written its message and its backtrace to standard
+/// error.
+fn count_panics() -> &'static AtomicU32 {
+    static PANICS: AtomicU32 = AtomicU32::new(0);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            before(panic);
+        }));
+    });
+    &PANICS
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_file_is_no_journal_without_jobs() {
     let state = tempfile::tempdir().unwrap();
@@ -48,6 +66,7 @@ async fn a_page_that_is_not_as_it_was_written_is_refused() {
     leave_a_journal(state.path()).await;
     let file = state.path().join("jobs.redb");
     let whole = fs::read(&file).unwrap();
+    let panics = count_panics();
     for page in (0..whole.len().min(1 << 16)).step_by(4096) {
         let mut garbled = whole.clone();
         for (at, byte) in garbled[page..].iter_mut().take(4096).enumerate() {
@@ -60,6 +79,7 @@ async fn a_page_that_is_not_as_it_was_written_is_refused() {
             assert!(error.to_string().contains("damaged"), "page {page}: {error}");
         }
     }
+    assert_eq!(panics.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,11 +88,13 @@ async fn a_file_that_was_cut_off_is_damaged_and_the_disk_is_not_full() {
     leave_a_journal(state.path()).await;
     let file = state.path().join("jobs.redb");
     let whole = fs::read(&file).unwrap();
-    for len in [1, 128, 4095, whole.len() / 2] {
+    let panics = count_panics();
+    for len in [1, 128, 4095, whole.len() / 2, whole.len() - 4096] {
         fs::write(&file, &whole[..len]).unwrap();
         let error = refusal(state.path()).await;
         assert!(error.contains("damaged"), "{len} bytes: {error}");
     }
+    assert_eq!(panics.load(Ordering::Relaxed), 0);
     // What an earlier controller could not finish making is no journal.
     fs::remove_file(&file).unwrap();
     fs::write(state.path().join("jobs.redb.new"), &whole[..100]).unwrap();

@@ -59,7 +59,9 @@ impl Store {
             return Err(JournalError::Damaged { file, reason: "it is empty".to_owned() });
         }
         let path = file.clone();
-        Self::opened(file, move || Database::open(&path))
+        // It is looked through even where it was closed: the library would panic at pages that are not as it wrote them.
+        let open = move || Database::builder().set_check_integrity_on_open(true).open(&path);
+        Self::opened(file, open)
     }
 
     /// What this opens, now and whenever the disk has failed; of the right format.
@@ -104,16 +106,13 @@ impl Store {
     }
 
     fn open(&self) -> Result<Database, JournalError> {
-        let mut database = (self.open)().map_err(|error| match error {
+        (self.open)().map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: self.file.clone() },
             DatabaseError::Storage(StorageError::Io(reason)) if !is_damage(&reason) => {
                 self.cannot_write(&reason)
             }
             other => self.damaged(&other),
-        })?;
-        // It is looked through by itself only where it was not closed.
-        database.check_integrity().map_err(|reason| self.damaged(&reason))?;
-        Ok(database)
+        })
     }
 
     /// The library panics at some pages that are not as it has written them.
