@@ -49,6 +49,17 @@ pub(crate) enum CreateFailure {
     Journal(#[from] JournalError),
 }
 
+/// What is left to be done of a job that was ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EndFailure {
+    #[error("the job has ended, but its tables cannot be withdrawn: {0}")]
+    Switch(SwitchError),
+    #[error(
+        "the job has ended, but that is not on disk, and a controller that starts before it is takes the job up again: {0}"
+    )]
+    Journal(JournalError),
+}
+
 impl Manager {
     /// `packet_ins`: where the switches' packets come in. Must be called in a tokio runtime, which then does what
     /// nobody waits for.
@@ -203,11 +214,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Writes a job down as it is now.
+    /// Writes a job down as it is now, for a caller who waits.
     async fn keep(&self, key: JobKey) -> Result<(), JournalError> {
         let kept = self.book().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
         match kept {
-            Some(written) => written.outcome().await,
+            Some(written) => written.outcome_soon().await,
             None => Ok(()),
         }
     }
@@ -334,7 +345,7 @@ impl Manager {
 
     /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can; until then
     /// the job's slots there are nobody's to have.
-    pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), SwitchError> {
+    pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.book().jobs.get_mut(key)
             && job.end()
         {
@@ -343,10 +354,12 @@ impl Manager {
         let switches = self.book().switches_of(key);
         let withdrawn = self.converge(switches).await;
         self.book().settle(key);
-        if let Err(error) = self.keep(key).await {
+        let kept = self.keep(key).await;
+        if let Err(error) = &kept {
             tracing::error!(key, %error, "a job that has ended is still on disk");
         }
-        withdrawn
+        withdrawn.map_err(EndFailure::Switch)?;
+        kept.map_err(EndFailure::Journal)
     }
 
     /// The members have changed over: what the generations before had in the switches goes.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1;
@@ -15,7 +16,6 @@ use crate::answer;
 use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
 use crate::clock;
-use crate::error::SwitchError;
 use crate::explain;
 use crate::jobs::{JobError, Joining, Place, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
@@ -70,11 +70,18 @@ impl Controller for Service {
         let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
-        // In a task of its own: a caller that hangs up must not leave a job half created.
         let asking = Asking { creator, waits: request.wait_for_slots };
-        let created =
-            tokio::spawn(async move { manager.create(&asking, &request.name, &job, terms).await }).await;
-        let created = created.map_err(|error| Status::internal(error.to_string()))?;
+        let (tell, created) = oneshot::channel();
+        // In a task of its own: a caller that hangs up must not leave a job half created, nor one whose token nobody has.
+        tokio::spawn(async move {
+            let created = manager.create(&asking, &request.name, &job, terms).await;
+            if let Err(Ok(key)) = tell.send(created) {
+                tracing::info!(job = request.name, "whoever created it has hung up: it is ended again");
+                // What is left to be done of it is in the log, and done by itself.
+                let _ = manager.end(key).await;
+            }
+        });
+        let created = created.await.map_err(|error| Status::internal(error.to_string()))?;
         let key = created.map_err(|failure| create_status(failure, self.losses()))?;
         let book = self.manager.book();
         let job = book.jobs.get(key).ok_or_else(|| Status::internal("the job is gone"))?;
@@ -135,9 +142,7 @@ impl Controller for Service {
         let withdrawn = tokio::spawn(async move { manager.end(key).await }).await;
         match withdrawn.map_err(|error| Status::internal(error.to_string()))? {
             Ok(()) => Ok(Response::new(v1::EndJobResponse {})),
-            Err(error) => {
-                Err(switch_status(&error, "the job has ended, but its tables cannot be withdrawn: "))
-            }
+            Err(failure) => Err(Status::unavailable(failure.to_string())),
         }
     }
 
@@ -203,6 +208,12 @@ impl Controller for Service {
             topology: self.manager.topology().name().to_owned(),
             clock_unix_milliseconds: clock::unix_milliseconds(),
             runs_milliseconds: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            journal_problem: self
+                .manager
+                .journal
+                .problem()
+                .map(|problem| problem.to_string())
+                .unwrap_or_default(),
         }))
     }
 }
@@ -254,8 +265,7 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
             | CreateError::SlotQuota { .. }
             | CreateError::QueueFull(_),
         ) => Status::resource_exhausted(message),
-        CreateFailure::Switch(error) => switch_status(&error, ""),
-        CreateFailure::Journal(_) => Status::unavailable(message),
+        CreateFailure::Switch(_) | CreateFailure::Journal(_) => Status::unavailable(message),
     }
 }
 
@@ -269,8 +279,4 @@ fn job_status(error: JobError) -> Status {
         JobError::Over { .. } | JobError::Closed { .. } => Status::failed_precondition(message),
         JobError::NotAsked(_) => Status::aborted(message),
     }
-}
-
-fn switch_status(error: &SwitchError, what: &str) -> Status {
-    Status::unavailable(format!("{what}{error}"))
 }

@@ -1018,6 +1018,9 @@ pub struct GetControllerResponse {
     /// For how long it has been running.
     #[prost(uint64, tag = "4")]
     pub runs_milliseconds: u64,
+    /// Why jobs cannot be written down at the moment; empty where nothing is in the way.
+    #[prost(string, tag = "5")]
+    pub journal_problem: ::prost::alloc::string::String,
 }
 /// Where gradients are added up on their way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -4,6 +4,7 @@
 //! Jobs are handed in while the book is locked, so that their order on disk is the book's; the disk is waited for when
 //! it is not.
 
+mod health;
 #[cfg(feature = "journal")]
 mod store;
 #[cfg(not(feature = "journal"))]
@@ -17,6 +18,7 @@ mod writer;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tributary_topology::Topology;
@@ -88,6 +90,14 @@ pub enum JournalError {
         /// What is wrong.
         reason: String,
     },
+    /// The disk does not answer. What was handed in is written as soon as it does.
+    #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
+    Hangs {
+        /// The file.
+        file: PathBuf,
+        /// For how long.
+        waited: Duration,
+    },
     /// There is no thread to write with.
     #[error("cannot start the thread that writes jobs down: {0}")]
     Thread(String),
@@ -110,19 +120,24 @@ struct Open {
 impl Journal {
     /// The journal in a folder, which is made if it is not there.
     pub(crate) fn open(folder: &Path) -> Result<Self, JournalError> {
-        Self::of(Store::in_folder(folder)?)
+        Self::of(Store::in_folder(folder)?, health::PATIENCE)
     }
 
-    fn of(store: Store) -> Result<Self, JournalError> {
+    fn of(store: Store, patience: Duration) -> Result<Self, JournalError> {
         let store = Arc::new(store);
-        let writer =
-            Writer::start(Arc::clone(&store)).map_err(|reason| JournalError::Thread(reason.to_string()))?;
+        let writer = Writer::start(Arc::clone(&store), patience);
+        let writer = writer.map_err(|reason| JournalError::Thread(reason.to_string()))?;
         Ok(Self(Some(Open { writer, store })))
     }
 
     /// Whether jobs outlive the controller.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// What stands in the way of writing jobs down; `None`: nothing.
+    pub(crate) fn problem(&self) -> Option<JournalError> {
+        self.0.as_ref().and_then(|open| open.writer.problem())
     }
 
     /// Hands a job in, to be written down as it is now; one that is over is forgotten.

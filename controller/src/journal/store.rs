@@ -80,8 +80,16 @@ impl Store {
         }
     }
 
+    /// The file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Makes these changes: all of them, or none.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.with(|database| put(database, changes).map_err(|reason| self.cannot_write(&reason)))
     }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
@@ -5,10 +6,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 use tempfile::TempDir;
+use tokio::sync::broadcast;
 use tributary_planner::Aggregation;
 
 use super::*;
 use crate::book::Book;
+use crate::manager::Manager;
+use crate::quotas::{Asking, LOCAL};
 use crate::testing;
 
 /// A disk that takes as long as its test wants, or is full.
@@ -60,10 +64,16 @@ impl StorageBackend for Disk {
 }
 
 fn journal(disk: &Disk) -> Journal {
+    journal_with(disk, health::PATIENCE)
+}
+
+/// With a disk that is said to hang after so long.
+fn journal_with(disk: &Disk, patience: Duration) -> Journal {
     let open = |disk: &Disk| Database::builder().create_with_backend(disk.clone());
     store::prepare(&open(disk).unwrap()).unwrap();
     let disk = disk.clone();
-    Journal::of(Store::opened(PathBuf::from("a test's"), move || open(&disk)).unwrap()).unwrap()
+    let store = Store::opened(PathBuf::from("a test's"), move || open(&disk)).unwrap();
+    Journal::of(store, patience).unwrap()
 }
 
 fn created(book: &mut Book, name: &str) -> JobKey {
@@ -126,6 +136,49 @@ fn what_was_handed_in_is_on_disk_when_the_journal_is_closed() {
     }
     drop(journal);
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_is_a_problem_until_it_answers() {
+    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let journal = journal_with(&disk, Duration::ZERO);
+    let key = created(&mut book, "job");
+    disk.set(State::Hangs);
+    let written = journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let problem = loop {
+        if let Some(problem) = journal.problem() {
+            break problem;
+        }
+    };
+    assert!(matches!(problem, JournalError::Hangs { .. }), "{problem}");
+    assert!(problem.to_string().contains("a test's: the disk has not answered"), "{problem}");
+    disk.set(State::Works);
+    written.await.unwrap();
+    while journal.problem().is_some() {}
+}
+
+#[tokio::test]
+async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job_is_not_left() {
+    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let asking = Asking { creator: LOCAL.to_owned(), waits: false };
+    let request = testing::request(4, Aggregation::Tree);
+    let create = |name| manager.create(&asking, name, &request, testing::TERMS);
+    let kept = create("kept").await.unwrap();
+    disk.set(State::Hangs);
+    // Nothing else happens now: time goes on to the end of each wait.
+    tokio::time::pause();
+    let refused = create("refused").await.unwrap_err().to_string();
+    assert!(refused.contains("the disk has not answered for 5s"), "{refused}");
+    let ended = manager.end(kept).await.unwrap_err().to_string();
+    assert!(ended.contains("has ended, but that is not on disk") && ended.contains("for 5s"), "{ended}");
+    tokio::time::resume();
+    disk.set(State::Works);
+    let last = create("last").await.unwrap();
+    assert_eq!(names(&manager.journal), ["last"]);
+    let book = manager.book();
+    let alive: Vec<_> = book.jobs.iter().filter(|(_, job)| job.is_alive()).map(|(key, _)| key).collect();
+    assert_eq!(alive, [last]);
 }
 
 /// The number of the generation that another controller would take up.

@@ -15,6 +15,10 @@ impl Store {
         Err(JournalError::NotBuiltIn { folder: folder.to_owned() })
     }
 
+    pub(super) fn file(&self) -> &Path {
+        match self.0 {}
+    }
+
     pub(super) fn make(&self, _: &Changes) -> Result<(), JournalError> {
         match self.0 {}
     }

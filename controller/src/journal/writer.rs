@@ -7,14 +7,18 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use super::health::Health;
 use super::store::Store;
 use super::stored::StoredJob;
 use super::{Changes, JournalError};
 use crate::jobs::JobKey;
 
-/// Between two attempts to write what the disk has not taken.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two attempts to write what the disk has not taken, and between two looks at whether the file is still there.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Who waits for a disk that does not answer is told so after this time.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A job as it is to be written down; `None`: it is to be forgotten.
 #[derive(Debug)]
@@ -29,13 +33,26 @@ struct Entry {
 pub(super) struct Writer {
     entries: Option<Sender<Entry>>,
     thread: Option<JoinHandle<()>>,
+    health: Arc<Health>,
 }
 
 impl Writer {
-    pub(super) fn start(store: Arc<Store>) -> io::Result<Self> {
+    /// `patience`: how long the disk may take before it is said to hang.
+    pub(super) fn start(store: Arc<Store>, patience: Duration) -> io::Result<Self> {
         let (entries, handed_in) = channel();
-        let thread = thread::Builder::new().name("journal".into()).spawn(move || work(&store, &handed_in))?;
-        Ok(Self { entries: Some(entries), thread: Some(thread) })
+        let health = Health::watched(store.file().to_owned(), patience)?;
+        let tell = Arc::clone(&health);
+        let work = move || {
+            work(&store, &tell, &handed_in);
+            tell.close();
+        };
+        let thread = thread::Builder::new().name("journal".into()).spawn(work)?;
+        Ok(Self { entries: Some(entries), thread: Some(thread), health })
+    }
+
+    /// What stands in the way of writing; `None`: nothing.
+    pub(super) fn problem(&self) -> Option<JournalError> {
+        self.health.problem()
     }
 
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
@@ -44,7 +61,7 @@ impl Writer {
             // Without a thread nobody answers, which is what whoever waits is told.
             let _ = entries.send(Entry { key, job, done });
         }
-        Written(Some(written))
+        Written(Some(Waiting { written, health: Arc::clone(&self.health) }))
     }
 }
 
@@ -58,28 +75,23 @@ impl Drop for Writer {
     }
 }
 
-fn work(store: &Store, handed_in: &Receiver<Entry>) {
+fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
     // What is not on disk yet: each job as it was handed in last.
     let mut owed = Changes::new();
-    let mut failing = false;
     loop {
-        let first = match owed.is_empty() {
-            true => handed_in.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => handed_in.recv_timeout(RETRY_INTERVAL),
-        };
+        let first = handed_in.recv_timeout(INTERVAL);
         let is_closed = matches!(first, Err(RecvTimeoutError::Disconnected));
         // What has come meanwhile goes with it: the disk is waited for once.
         let waiting = take(store, first.into_iter().chain(handed_in.try_iter()), &mut owed);
-        if !owed.is_empty() {
-            let written = store.make(&owed);
-            tell(&written, std::mem::replace(&mut failing, written.is_err()));
-            if written.is_ok() {
-                owed.clear();
-            }
-            for done in waiting {
-                // Not everyone waits.
-                let _ = done.send(written.clone());
-            }
+        health.asks();
+        let written = store.make(&owed);
+        health.answered(&written);
+        if written.is_ok() {
+            owed.clear();
+        }
+        for done in waiting {
+            // Not everyone waits.
+            let _ = done.send(written.clone());
         }
         if is_closed {
             return;
@@ -106,21 +118,16 @@ fn take(
     waiting
 }
 
-/// One line for the time that it does not work, however often it is tried.
-fn tell(written: &Result<(), JournalError>, was_failing: bool) {
-    match written {
-        Err(error) if !was_failing => {
-            tracing::error!(%error, "jobs on disk are older than they are; no job changes over until that is mended");
-        }
-        Ok(()) if was_failing => tracing::info!("jobs can be written to disk again, and all are"),
-        Ok(()) | Err(_) => {}
-    }
-}
-
 /// A job that was handed in. Whoever drops it does not wait; it is written all the same, as soon as the disk can.
 #[derive(Debug)]
 #[must_use = "whoever acts on a change waits until it is on disk"]
-pub(crate) struct Written(Option<oneshot::Receiver<Result<(), JournalError>>>);
+pub(crate) struct Written(Option<Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    written: oneshot::Receiver<Result<(), JournalError>>,
+    health: Arc<Health>,
+}
 
 impl Written {
     /// Where nothing is written down.
@@ -135,8 +142,22 @@ impl Written {
     /// The disk has not taken it.
     pub(crate) async fn outcome(self) -> Result<(), JournalError> {
         match self.0 {
-            Some(written) => written.await.unwrap_or(Err(JournalError::Stopped)),
+            Some(waiting) => waiting.written.await.unwrap_or(Err(JournalError::Stopped)),
             None => Ok(()),
+        }
+    }
+
+    /// As [`outcome`](Self::outcome), for a caller that is to be answered in any case.
+    ///
+    /// # Errors
+    /// The disk has not taken it, or does not answer.
+    pub(crate) async fn outcome_soon(self) -> Result<(), JournalError> {
+        let health = self.0.as_ref().map(|waiting| Arc::clone(&waiting.health));
+        match (timeout(ANSWER_PATIENCE, self.outcome()).await, health) {
+            (Ok(outcome), _) => outcome,
+            (Err(_), Some(health)) => Err(health.hangs(ANSWER_PATIENCE)),
+            // Where nothing is written down, nothing is waited for.
+            (Err(_), None) => Ok(()),
         }
     }
 }

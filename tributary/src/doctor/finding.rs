@@ -32,6 +32,7 @@ pub(super) enum Severity {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Code {
     ControllerAway,
+    JobsNotWritten,
     SwitchAway,
     SwitchForeign,
     SwitchRefuses,
@@ -58,8 +59,9 @@ pub(super) enum Code {
 impl Code {
     /// All of them, in the order of docs/doctor.md.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::ControllerAway,
+        Self::JobsNotWritten,
         Self::SwitchAway,
         Self::SwitchForeign,
         Self::SwitchRefuses,

@@ -1,6 +1,7 @@
 //! What can be wrong: each check is a function of one snapshot, and does nothing else.
 
 mod certificates;
+mod controller;
 mod hosts;
 mod jobs;
 mod machines;
@@ -24,7 +25,8 @@ pub(super) struct Limits {
 
 /// All that is wrong, the worst first.
 pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
-    let mut findings = switches::check(snapshot);
+    let mut findings: Vec<_> = controller::check(snapshot).into_iter().collect();
+    findings.extend(switches::check(snapshot));
     findings.extend(hosts::check(snapshot));
     findings.extend(machines::check(snapshot));
     findings.extend(certificates::check(snapshot, limits));

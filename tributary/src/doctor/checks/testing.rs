@@ -26,6 +26,7 @@ pub(super) fn healthy() -> Snapshot {
             topology: "two-workers".into(),
             clock_unix_milliseconds: NOW * 1000,
             runs_milliseconds: 60_000,
+            journal_problem: String::new(),
         },
         served_expires: Some(NOW + 100 * DAY),
         switches: vec![v1::Switch {

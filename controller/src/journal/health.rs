@@ -1,0 +1,103 @@
+//! What stands in the way of writing jobs down, for those who look: an error, or a disk that does not answer at all.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use super::JournalError;
+
+/// How long a disk may take before it is said to hang.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How writing goes. Shared by the one who writes, the one who watches over it, and those who look.
+#[derive(Debug)]
+pub(super) struct Health {
+    file: PathBuf,
+    patience: Duration,
+    state: Mutex<State>,
+    closed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The disk was asked then, and has not answered.
+    asked: Option<Instant>,
+    /// It was said that it hangs.
+    hangs: bool,
+    /// What came of the last attempt.
+    error: Option<JournalError>,
+    is_closed: bool,
+}
+
+impl Health {
+    /// Watches from now on, by a thread of its own: whoever hangs cannot say so.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(super) fn watched(file: PathBuf, patience: Duration) -> io::Result<Arc<Self>> {
+        let health = Arc::new(Self { file, patience, state: Mutex::default(), closed: Condvar::new() });
+        let watched = Arc::clone(&health);
+        thread::Builder::new().name("journal-watch".into()).spawn(move || watched.watch())?;
+        Ok(health)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change leaves it sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk is asked now.
+    pub(super) fn asks(&self) {
+        self.state().asked = Some(Instant::now());
+    }
+
+    /// It has answered. One line for the time that it does not work, however often it is tried.
+    pub(super) fn answered(&self, outcome: &Result<(), JournalError>) {
+        let mut state = self.state();
+        state.asked = None;
+        let was_failing = std::mem::take(&mut state.hangs) || state.error.is_some();
+        match outcome {
+            Err(error) if state.error.is_none() => {
+                tracing::error!(%error, "jobs on disk are older than they are; no job changes over until that is mended");
+            }
+            Ok(()) if was_failing => tracing::info!("jobs can be written to disk again, and all are"),
+            Ok(()) | Err(_) => {}
+        }
+        state.error = outcome.as_ref().err().cloned();
+    }
+
+    /// Nobody writes any more.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.closed.notify_all();
+    }
+
+    /// What stands in the way of writing; `None`: nothing.
+    pub(super) fn problem(&self) -> Option<JournalError> {
+        let state = self.state();
+        let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
+        waited.map(|waited| self.hangs(waited)).or_else(|| state.error.clone())
+    }
+
+    /// The disk has not answered for so long.
+    pub(super) fn hangs(&self, waited: Duration) -> JournalError {
+        JournalError::Hangs { file: self.file.clone(), waited: Duration::from_secs(waited.as_secs()) }
+    }
+
+    /// Says once of each time that the disk hangs.
+    fn watch(&self) {
+        let mut state = self.state();
+        while !state.is_closed {
+            let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
+            if let Some(waited) = waited
+                && !std::mem::replace(&mut state.hangs, true)
+            {
+                let error = self.hangs(waited);
+                tracing::warn!(%error, "jobs cannot be written down; no job changes over until that is mended");
+            }
+            let looked = self.closed.wait_timeout(state, self.patience / 2);
+            state = looked.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
