@@ -120,6 +120,7 @@ impl Controller {
             elections: Elections::now(),
             patience: config.switch_patience,
             packet_ins: broadcast::Sender::new(PACKETS_KEPT),
+            journal_is_new: journal.is_new(),
         };
         let switch = |(key, target)| (key, Switch::start(key, target, book.want(key), &common));
         let switches = targets.into_iter().map(switch).collect();

@@ -26,6 +26,7 @@ mod liveness;
 mod loads;
 mod manager;
 mod observer;
+mod orphans;
 mod pipeline;
 mod progress;
 mod quotas;

@@ -20,6 +20,7 @@ use crate::fallback;
 use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
+use crate::orphans::Orphans;
 use crate::quotas::Asking;
 use crate::steward;
 use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
@@ -35,6 +36,8 @@ pub(crate) struct Manager {
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
     packet_ins: broadcast::Sender<PacketIn>,
+    /// Jobs that members came back to, and that nobody knows.
+    orphans: Orphans,
     runtime: Handle,
 }
 
@@ -72,7 +75,8 @@ impl Manager {
     ) -> Arc<Self> {
         let (book, runtime) = (Mutex::new(book), Handle::current());
         let topology = RwLock::new(topology);
-        let manager = Arc::new(Self { topology, journal, book, switches, packet_ins, runtime });
+        let orphans = Orphans::default();
+        let manager = Arc::new(Self { topology, journal, book, switches, packet_ins, orphans, runtime });
         for (key, switch) in &manager.switches {
             manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
         }
@@ -231,7 +235,11 @@ impl Manager {
         joining: &Joining<'_>,
     ) -> Result<MemberEvents, JobError> {
         let mut book = self.book();
-        let key = book.jobs.authorize(name, token)?;
+        let key = book.jobs.authorize(name, token).inspect_err(|error| {
+            if joining.resume > 0 && matches!(error, JobError::NoSuchJob(_)) {
+                self.orphans.note(name, joining.host);
+            }
+        })?;
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
         let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
         let Joined { place, session, events } = job.join(&self.topology(), joining)?;

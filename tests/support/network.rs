@@ -145,6 +145,11 @@ impl Network {
         self.daemons().controller(&self.topology, Path::new(topology)).unwrap()
     }
 
+    /// Where the controller has its jobs.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.lab.folder().join("controller-state/jobs.redb")
+    }
+
     pub(crate) fn agent_command(&self, host: &str) -> Command {
         self.daemons().agent(host).unwrap()
     }

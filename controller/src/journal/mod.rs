@@ -6,6 +6,8 @@
 
 mod health;
 #[cfg(feature = "journal")]
+mod place;
+#[cfg(feature = "journal")]
 mod store;
 #[cfg(not(feature = "journal"))]
 #[path = "without_store.rs"]
@@ -90,6 +92,16 @@ pub enum JournalError {
         /// What is wrong.
         reason: String,
     },
+    /// Somebody has put another file where the journal was, while the controller runs.
+    #[error(
+        "{}: another file has taken the journal's place while this controller runs: move it away, and all jobs are \
+         written anew; or start this controller again, to go on with that file's jobs instead of those that run",
+        file.display()
+    )]
+    Replaced {
+        /// The file.
+        file: PathBuf,
+    },
     /// The disk does not answer. What was handed in is written as soon as it does.
     #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
     Hangs {
@@ -135,6 +147,11 @@ impl Journal {
         self.0.is_some()
     }
 
+    /// Whether jobs are kept, and no controller has kept any before in this place.
+    pub(crate) fn is_new(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| open.store.is_new())
+    }
+
     /// What stands in the way of writing jobs down; `None`: nothing.
     pub(crate) fn problem(&self) -> Option<JournalError> {
         self.0.as_ref().and_then(|open| open.writer.problem())
@@ -158,7 +175,7 @@ impl Journal {
             let record = record.map_err(|reason| reason.to_string());
             Ok(Kept { key, name, has_started, is_queued, elastic, record })
         };
-        store.records()?.into_iter().map(kept).collect()
+        store.records().into_iter().map(kept).collect()
     }
 }
 

@@ -1,15 +1,17 @@
 //! The file: a [`redb`] database. A write is there whole or not at all, whenever the power goes, and pages carry
 //! checksums. What is in it is JSON, one record a job, with nodes by their names.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
+use super::place::{Identity, Name};
 use super::{Changes, FORMAT, JournalError};
 use crate::jobs::JobKey;
 
@@ -25,10 +27,21 @@ const FORMAT_KEY: &str = "format";
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 pub(super) struct Store {
-    /// None after an error: a database that has seen one of the disk wants to be opened again.
-    database: Mutex<Option<Database>>,
+    held: Mutex<Held>,
     open: Opener,
     file: PathBuf,
+    /// It was made by this controller.
+    is_new: bool,
+}
+
+#[derive(Default)]
+struct Held {
+    /// None after an error: a database that has seen one of the disk wants to be opened again.
+    database: Option<Database>,
+    /// Which file it is in; `None` where it is in none.
+    identity: Option<Identity>,
+    /// All that is in it: where it was removed, it is written anew from this.
+    records: BTreeMap<JobKey, Vec<u8>>,
 }
 
 impl fmt::Debug for Store {
@@ -46,22 +59,20 @@ impl Store {
         };
         std::fs::create_dir_all(folder).map_err(to_folder)?;
         let file = folder.join(FILE);
-        if !file.try_exists().map_err(to_folder)? {
-            let new = folder.join(NEW_FILE);
-            // What an earlier controller could not finish has no jobs.
-            match std::fs::remove_file(&new) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(to_folder(error)),
-                _ => make(&new)?,
-            }
-            std::fs::rename(&new, &file).map_err(to_folder)?;
-            std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)?;
+        let is_new = !file.try_exists().map_err(to_folder)?;
+        if is_new {
+            make(&file, &BTreeMap::new())?;
+            tracing::info!(file = %file.display(), "a new, empty journal of jobs");
         } else if std::fs::metadata(&file).map_err(to_folder)?.len() == 0 {
             return Err(JournalError::Damaged { file, reason: "it is empty".to_owned() });
         }
         let path = file.clone();
         // It is looked through even where it was closed: the library would panic at pages that are not as it wrote them.
         let open = move || Database::builder().set_check_integrity_on_open(true).open(&path);
-        Self::opened(file, open)
+        let mut store = Self::opened(file, open)?;
+        let identity = Identity::of(&store.file).map_err(to_folder)?;
+        store.held.get_mut().unwrap_or_else(PoisonError::into_inner).identity = Some(identity);
+        Ok(Self { is_new, ..store })
     }
 
     /// What this opens, now and whenever the disk has failed; of the right format.
@@ -69,8 +80,18 @@ impl Store {
         file: PathBuf,
         open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
     ) -> Result<Self, JournalError> {
-        let store = Self { database: Mutex::default(), open: Box::new(open), file };
-        match store.with(|database| format(database).map_err(|reason| store.damaged(&reason)))? {
+        let store = Self { held: Mutex::default(), open: Box::new(open), file, is_new: false };
+        let found = {
+            let mut held = store.held();
+            let found = store
+                .with(&mut held, |database| format(database).map_err(|reason| store.damaged(&reason)))?;
+            if found == Some(FORMAT) {
+                held.records = store
+                    .with(&mut held, |database| records(database).map_err(|reason| store.damaged(&reason)))?;
+            }
+            found
+        };
+        match found {
             Some(FORMAT) => Ok(store),
             Some(found) if found > FORMAT => Err(JournalError::Newer { file: store.file, found }),
             Some(_) | None => {
@@ -85,30 +106,70 @@ impl Store {
         &self.file
     }
 
-    /// Makes these changes: all of them, or none.
+    /// Whether there was none before.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Makes these changes: all of them, or none. Where the file was removed meanwhile, it is written anew.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
+        let mut held = self.held();
+        self.stay_in_place(&mut held)?;
         if changes.is_empty() {
             return Ok(());
         }
-        self.with(|database| put(database, changes).map_err(|reason| self.cannot_write(&reason)))
+        self.with(&mut held, |database| put(database, changes).map_err(|reason| self.cannot_write(&reason)))?;
+        for (key, bytes) in changes {
+            match bytes {
+                Some(bytes) => drop(held.records.insert(*key, bytes.clone())),
+                None => drop(held.records.remove(key)),
+            }
+        }
+        Ok(())
     }
 
     /// All records, in the order of their keys.
-    pub(super) fn records(&self) -> Result<Vec<(JobKey, Vec<u8>)>, JournalError> {
-        self.with(|database| records(database).map_err(|reason| self.damaged(&reason)))
+    pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
+        self.held().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A panic inside left nothing here that is half done.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is written to a file without a name nobody finds again. This controller knows all of its jobs, so a journal that
+    /// was removed is made anew with all that was in it, not only with what changes next. Where another file has its
+    /// name, it may be somebody's backup or another controller's: that one is left alone.
+    fn stay_in_place(&self, held: &mut Held) -> Result<(), JournalError> {
+        let Some(identity) = held.identity else { return Ok(()) };
+        match identity.name(&self.file) {
+            Name::Kept => Ok(()),
+            Name::Taken => Err(JournalError::Replaced { file: self.file.clone() }),
+            Name::Gone => {
+                make(&self.file, &held.records)?;
+                held.database = None;
+                held.identity = Identity::of(&self.file).ok();
+                let (file, jobs) = (self.file.display(), held.records.len());
+                tracing::warn!(%file, jobs, "the journal of jobs was removed: it was written anew, with all jobs");
+                Ok(())
+            }
+        }
     }
 
     /// Does something with the database, which is opened for that if it has to be.
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, JournalError>) -> Result<T, JournalError> {
-        // A panic inside left nothing here that is half done.
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-        let database = match slot.take() {
+    fn with<T>(
+        &self,
+        held: &mut Held,
+        work: impl FnOnce(&Database) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let database = match held.database.take() {
             Some(database) => database,
             None => self.guarded(|| self.open())?,
         };
         let done = self.guarded(|| work(&database));
         if done.is_ok() {
-            *slot = Some(database);
+            held.database = Some(database);
         }
         done
     }
@@ -150,13 +211,29 @@ fn cannot_write(file: &Path, reason: &dyn Error) -> JournalError {
     JournalError::Write { file: file.to_owned(), reason: reason.to_string() }
 }
 
-/// A file without jobs.
-fn make(file: &Path) -> Result<(), JournalError> {
+/// A file with these jobs, in a folder that is made, too, if it is not there. It has its name when it is whole.
+fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let to_folder =
+        |reason: io::Error| JournalError::Folder { folder: folder.to_owned(), reason: reason.to_string() };
+    std::fs::create_dir_all(folder).map_err(to_folder)?;
+    let new = folder.join(NEW_FILE);
+    // What was not finished earlier has nothing that is not here.
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(to_folder(error)),
+        _ => fill(&new, jobs)?,
+    }
+    std::fs::rename(&new, file).map_err(to_folder)?;
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)
+}
+
+fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
     let database = Database::create(file).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: file.to_owned() },
         error => cannot_write(file, &error),
     })?;
-    prepare(&database).map_err(|reason| cannot_write(file, &reason))
+    let jobs = jobs.iter().map(|(key, bytes)| (*key, Some(bytes.clone()))).collect();
+    prepare(&database).and_then(|()| put(&database, &jobs)).map_err(|reason| cannot_write(file, &reason))
 }
 
 /// Lets a database that is empty be one of jobs.
@@ -192,13 +269,13 @@ fn put(database: &Database, changes: &Changes) -> Result<(), redb::Error> {
     Ok(())
 }
 
-fn records(database: &Database) -> Result<Vec<(JobKey, Vec<u8>)>, redb::Error> {
+fn records(database: &Database) -> Result<BTreeMap<JobKey, Vec<u8>>, redb::Error> {
     let read = database.begin_read()?;
     let table = read.open_table(JOBS)?;
-    let mut records = Vec::new();
+    let mut records = BTreeMap::new();
     for entry in table.iter()? {
         let (key, bytes) = entry?;
-        records.push((key.value(), bytes.value().to_vec()));
+        records.insert(key.value(), bytes.value().to_vec());
     }
     Ok(records)
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
@@ -134,6 +135,53 @@ fn what_was_handed_in_is_on_disk_when_the_journal_is_closed() {
         let key = created(&mut book, name);
         drop(journal.keep(&topology, key, book.jobs.get(key).unwrap()));
     }
+    drop(journal);
+    assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_journal_that_is_removed_is_written_anew_with_all_jobs() {
+    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let state = folder.path().join("state");
+    let journal = Journal::open(&state).unwrap();
+    assert!(journal.is_new());
+    let keys = ["first", "second", "third"].map(|name| created(&mut book, name));
+    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    keep(keys[0]).await.unwrap();
+    fs::remove_file(state.join("jobs.redb")).unwrap();
+    keep(keys[1]).await.unwrap();
+    fs::remove_dir_all(&state).unwrap();
+    keep(keys[2]).await.unwrap();
+    // And when no job changes.
+    fs::remove_file(state.join("jobs.redb")).unwrap();
+    while !state.join("jobs.redb").exists() {
+        tokio::task::yield_now().await;
+    }
+    assert!(journal.problem().is_none());
+    drop(journal);
+    let again = Journal::open(&state).unwrap();
+    assert!(!again.is_new());
+    assert_eq!(names(&again), ["first", "second", "third"]);
+}
+
+#[tokio::test]
+async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone() {
+    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let journal = Journal::open(folder.path()).unwrap();
+    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
+    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    keep(first).await.unwrap();
+    let (file, other) = (folder.path().join("jobs.redb"), folder.path().join("other"));
+    fs::write(&other, "a backup").unwrap();
+    fs::rename(&other, &file).unwrap();
+    let error = keep(second).await.unwrap_err();
+    assert!(matches!(error, JournalError::Replaced { .. }), "{error}");
+    assert!(error.to_string().contains("jobs.redb: another file has taken"), "{error}");
+    assert!(journal.problem().unwrap().to_string().contains("another file has taken"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a backup");
+    fs::remove_file(&file).unwrap();
+    keep(first).await.unwrap();
+    assert!(journal.problem().is_none());
     drop(journal);
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
 }

@@ -23,7 +23,11 @@ impl Store {
         match self.0 {}
     }
 
-    pub(super) fn records(&self) -> Result<Vec<(JobKey, Vec<u8>)>, JournalError> {
+    pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
+        match self.0 {}
+    }
+
+    pub(super) fn is_new(&self) -> bool {
         match self.0 {}
     }
 

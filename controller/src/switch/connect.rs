@@ -76,6 +76,8 @@ pub(super) struct Connector {
     pub(super) held: watch::Sender<Option<Arc<Desired>>>,
     pub(super) program: watch::Sender<Program>,
     pub(super) health: Reporter,
+    /// Until it was first looked at: what it has of jobs would be of some that were lost.
+    pub(super) expects_no_jobs: bool,
 }
 
 impl Connector {
@@ -111,7 +113,25 @@ impl Connector {
 
     async fn make_right(&mut self, session: &Session) -> Result<(), SwitchError> {
         self.install_pipeline(session).await?;
+        if std::mem::take(&mut self.expects_no_jobs) {
+            self.warn_of_lost_jobs(session).await?;
+        }
         self.converge(session).await
+    }
+
+    /// An operator may have removed the journal, and does not know yet that the jobs went with it.
+    async fn warn_of_lost_jobs(&self, session: &Session) -> Result<(), SwitchError> {
+        let desired = self.desired.borrow().clone();
+        let lost = work::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
+        if lost > 0 {
+            tracing::warn!(
+                switch = self.target.name,
+                jobs = lost,
+                "withdrawing tables of jobs that this controller does not know, since its journal is new: was jobs.redb \
+                 removed, or is the folder of its state (--state) another one than before?"
+            );
+        }
+        Ok(())
     }
 
     /// A switch that runs our program already keeps what it holds: what is right of it need not be written

@@ -64,6 +64,8 @@ pub(crate) struct Common {
     pub(crate) patience: Duration,
     /// Where the packets go that switches send to the controller.
     pub(crate) packet_ins: broadcast::Sender<PacketIn>,
+    /// Jobs are kept, and none was: a switch that has tables of some shows that they were lost.
+    pub(crate) journal_is_new: bool,
 }
 
 /// The handle on one switch. The task ends with it.
@@ -103,6 +105,7 @@ impl Switch {
             held: watch::Sender::new(None),
             program: watch::Sender::default(),
             health: Reporter::new(&target.name),
+            expects_no_jobs: common.journal_is_new,
         };
         let worker = Worker {
             clears: clears_in,

@@ -37,6 +37,7 @@ fn rig(address: SocketAddr) -> Rig {
         elections: Elections::now(),
         patience: PATIENCE,
         packet_ins: broadcast::Sender::new(8),
+        journal_is_new: false,
     };
     let switch = Switch::start(key, target, base.clone(), &common);
     Rig { key, base, switch, packet_ins: common.packet_ins.subscribe() }

@@ -1,14 +1,18 @@
 //! What is done to a switch over a session with it.
 
+use std::collections::BTreeSet;
+
 use tributary_p4runtime::entry::{CounterCell, Entity, EntryError, Query};
 use tributary_p4runtime::p4::v1;
 use tributary_p4runtime::session::UpdateFailure;
 use tributary_p4runtime::{Session, SessionError};
+use tributary_wire::JobId;
 
 use crate::error::{Refusal, SwitchError};
 use crate::pipeline::{CounterArray, Pipeline};
-use crate::reconcile::{self, Change};
+use crate::reconcile::{self, Change, Operation};
 use crate::state::SwitchState;
+use crate::tables::admission;
 
 /// Reads what the switch holds, and gives back what has to be written so that it holds `want`, in batches.
 pub(super) async fn differences(
@@ -21,6 +25,21 @@ pub(super) async fn differences(
         have.put_read(entity);
     }
     Ok(reconcile::diff(&have, want))
+}
+
+/// Of how many jobs the switch has what it should not have.
+pub(super) async fn jobs_to_withdraw(
+    session: &Session,
+    pipeline: &Pipeline,
+    want: &SwitchState,
+) -> Result<usize, SwitchError> {
+    let batches = differences(session, pipeline, want).await?;
+    let job = |change: &Change| match &change.entity {
+        Entity::Table(entry) if change.operation == Operation::Delete => admission::job(entry),
+        _ => None,
+    };
+    let jobs: BTreeSet<JobId> = batches.iter().flatten().filter_map(job).collect();
+    Ok(jobs.len())
 }
 
 /// Brings the switch into this state: reads what it holds, and writes the difference.
@@ -78,7 +97,7 @@ pub(super) async fn clear_counters(
     job_index: u16,
 ) -> Result<(), SwitchError> {
     let change = |counter: &CounterArray| Change {
-        operation: reconcile::Operation::Modify,
+        operation: Operation::Modify,
         entity: CounterCell::zero(&counter.name, job_index.into()).into(),
     };
     let changes: Vec<_> = pipeline.job_counters.iter().map(change).collect();

@@ -1,6 +1,6 @@
 //! `admission`: what may come in for a job through a port, and which slots it reaches.
 
-use tributary_p4runtime::entry::{ActionCall, TableEntry};
+use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
 use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT};
 
@@ -78,4 +78,12 @@ pub(crate) fn entry(key: Key, admit: &Admit) -> TableEntry {
         .exact("job", key.job.get())
         .exact("ingress_port", key.ingress_port)
         .action(action)
+}
+
+/// Whose packets an entry of this table lets in; of another table it is nobody's.
+pub(crate) fn job(entry: &TableEntry) -> Option<JobId> {
+    match entry.key.get("job") {
+        Some(Match::Exact(job)) if entry.table == SCHEMA.name => JobId::new(u16::try_from(*job).ok()?),
+        _ => None,
+    }
 }

@@ -1,0 +1,45 @@
+//! Members that come back to a job that nobody here knows: it was on another controller, or on one whose journal is gone.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Names come from outside: so many are remembered, and the others not even said.
+const REMEMBERED: usize = 64;
+
+/// Names of jobs that were looked for in vain. Each is said once, however many members it has.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans(Mutex<BTreeSet<String>>);
+
+impl Orphans {
+    /// A host was a member of this job, and comes back to it.
+    pub(crate) fn note(&self, job: &str, host: &str) {
+        if self.is_news(job) {
+            tracing::warn!(
+                job,
+                host,
+                "comes back to a job that this controller does not know, and the job is over: was it created on another \
+                 controller, or was the folder of this one's state (--state) changed, or its jobs.redb removed, or is \
+                 there none?"
+            );
+        }
+    }
+
+    fn is_news(&self, job: &str) -> bool {
+        // It is only ever added to, so that a panic elsewhere can't spoil it.
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.len() < REMEMBERED && names.insert(job.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_job_is_said_once_and_names_from_outside_do_not_fill_the_memory() {
+        let orphans = Orphans::default();
+        assert!(orphans.is_news("job") && !orphans.is_news("job") && orphans.is_news("other"));
+        let said = (0..1000).filter(|number| orphans.is_news(&number.to_string())).count();
+        assert_eq!(said, REMEMBERED - 2);
+    }
+}
