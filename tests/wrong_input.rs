@@ -4,12 +4,16 @@
 
 mod support;
 
+use std::convert::Infallible;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::Value;
 use support::{json, refused, root};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
 
 fn path(file: &Path) -> &str {
     file.to_str().unwrap()
@@ -151,4 +155,23 @@ fn a_port_that_is_taken_is_named() {
 #[test]
 fn a_job_that_needs_more_slots_than_there_are_is_refused() {
     refused(&["demo", "--window", "8192"], 1, &["slots", "8192", "4096"]);
+}
+
+#[test]
+fn what_is_no_controller_is_said_to_be_none() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // A gRPC server that has other services, such as a switch's: it knows no call of the controller's.
+    let other = tower::service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Status::unimplemented("").into_http::<Body>())
+    });
+    let connections = runtime.block_on(async move { tributary_transport::incoming(listener, None) });
+    runtime.spawn(tonic::transport::Server::builder().serve_with_incoming(other, connections));
+    let commands =
+        [(&["jobs", "list"][..], 1), (&["jobs", "explain", "job"], 1), (&["counters"], 1), (&["doctor"], 2)];
+    for (command, status) in commands {
+        let arguments = [command, &["--controller", &address]].concat();
+        refused(&arguments, status, &[&address, "is no controller", "--controller", "Unimplemented"]);
+    }
 }
