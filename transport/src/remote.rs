@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::codegen::http::Uri;
@@ -102,12 +102,27 @@ impl Remote {
     }
 
     async fn stream(&self) -> io::Result<Box<dyn Stream>> {
-        let stream = TcpStream::connect(&self.address).await?;
+        let stream = self.dial().await?;
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Box::new(stream),
             Some(tls) => tls.open(stream, &self.host).await?,
         })
+    }
+
+    /// What is wrong with the name is said before what is wrong with the server.
+    async fn dial(&self) -> io::Result<TcpStream> {
+        let patience = self.service.patience().connect / 2;
+        let unresolved = |reason: String| {
+            let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
+            io::Error::other(format!("the name {host:?} leads to no address: {reason}"))
+        };
+        let addresses: Vec<_> = match timeout(patience, lookup_host(&self.address)).await {
+            Ok(Ok(addresses)) => addresses.collect(),
+            Ok(Err(error)) => return Err(unresolved(error.to_string())),
+            Err(_) => return Err(unresolved(format!("it was looked up for {patience:?} in vain"))),
+        };
+        TcpStream::connect(&addresses[..]).await
     }
 
     /// The last moment of the certificate that the server shows now, in seconds since 1970; `None` in plain text. It
@@ -119,8 +134,7 @@ impl Remote {
         let Some(tls) = &self.tls else { return Ok(None) };
         let patience = self.service.patience().connect;
         let shown = async {
-            let stream = TcpStream::connect(&self.address).await?;
-            tls.served_expires(stream, &self.host).await
+            tls.served_expires(self.dial().await?, &self.host).await
         };
         match timeout(patience, shown).await {
             Ok(shown) => shown.map_err(|error| self.explain(&error)),

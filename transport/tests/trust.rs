@@ -133,3 +133,15 @@ async fn nobody_there_is_no_matter_of_trust() {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 }
+
+#[test]
+fn a_name_that_leads_nowhere_is_said() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let remote = Remote::controller("no-such-host.invalid:29810", None).unwrap();
+    let error = runtime.block_on(remote.connect()).unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("the name \"no-such-host.invalid\" leads to no address"), "{error}");
+    // Where no resolver answers, the system goes on asking for a while.
+    runtime.shutdown_background();
+}
