@@ -1,6 +1,6 @@
 //! Brings the book and the switches together: what calls do, and what happens without one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::task::{Context, Poll};
@@ -439,7 +439,12 @@ impl Manager {
     /// Fails every job that is alive and withdraws all tables of jobs.
     pub(crate) async fn stop(&self) -> Result<(), SwitchError> {
         self.fail_all();
-        self.converge(self.switches.keys().copied()).await
+        // A switch that has nothing of any job may be away.
+        let holding: BTreeSet<NodeKey> = {
+            let book = self.book();
+            book.jobs.iter().flat_map(|(key, _)| book.switches_of(key)).collect()
+        };
+        self.converge(holding).await
     }
 
     /// Fails every job that is alive, and leaves the switches alone.

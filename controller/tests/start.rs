@@ -63,3 +63,12 @@ async fn a_directory_without_a_program_is_named() {
     let error = error(ControllerConfig { pipeline, ..config(shipped("two-workers.toml")) }).await;
     assert!(error.contains("tributary.json: cannot read the compiled P4 program"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_is_away_has_no_tables_of_jobs_that_never_were() {
+    // Nobody listens there.
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let switches = at("leaf", &nowhere.to_string());
+    let config = ControllerConfig { switches, ..config(shipped("two-workers.toml")) };
+    Controller::start(config).await.unwrap().shutdown().await.unwrap();
+}
