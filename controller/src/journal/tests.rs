@@ -8,12 +8,18 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
+use tokio::time::Instant;
+use tonic::Request;
+use tributary_api::v1;
+use tributary_api::v1::controller_server::Controller;
 use tributary_planner::Aggregation;
 
 use super::*;
+use crate::access::Access;
 use crate::book::Book;
 use crate::manager::Manager;
 use crate::quotas::{Asking, LOCAL};
+use crate::service::Service;
 use crate::testing;
 
 /// A disk that takes as long as its test wants, or is full.
@@ -227,6 +233,29 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let book = manager.book();
     let alive: Vec<_> = book.jobs.iter().filter(|(_, job)| job.is_alive()).map(|(key, _)| key).collect();
     assert_eq!(alive, [last]);
+}
+
+#[tokio::test]
+async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
+    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let service = Service { manager: manager.clone(), access: Access::Open, since: Instant::now() };
+    disk.set(State::Hangs);
+    let request = v1::CreateJobRequest { name: "job".to_owned(), window: 4, ..Default::default() };
+    let mut creating = service.create_job(Request::new(request));
+    let states = || manager.book().jobs.iter().map(|(_, job)| job.is_alive()).collect::<Vec<_>>();
+    while states() != [true] {
+        tokio::select! {
+            biased;
+            created = &mut creating => panic!("{created:?}, and the disk hangs"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    drop(creating);
+    disk.set(State::Works);
+    while states() != [false] {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The number of the generation that another controller would take up.
