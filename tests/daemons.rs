@@ -123,7 +123,7 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
     let _switches = network.start_switches();
     let mut quota = network.controller_command();
     quota.args(["--slots-per-creator", "4096", "--jobs-per-creator", "2"]);
-    let _controller = Daemon::start(quota);
+    let controller = Daemon::start(quota);
     let create = |job: &str, options: &[&str]| {
         let all = ["jobs", "create", job, "--window", "4096", "--token-out", &network.token(job)];
         let mut command = network.command(CONTROLLER, &all);
@@ -147,6 +147,18 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
     let (status, log) = second.end();
     assert!(status.success(), "{log}");
     assert_eq!(network.job("second").0, "created");
+
+    // Whoever waits when the controller goes is told where, and that the job is not lost.
+    let mut third = Daemon::spawn(create("third", &[]));
+    third.wait_for_line("job third waits for slots");
+    let (status, log) = controller.terminate();
+    assert!(status.success(), "{log}");
+    let (status, said) = third.end();
+    let [_, address] = network.controller();
+    let words = [&address, &network.token("third"), "in its queue"];
+    assert!(status.code() == Some(1) && words.iter().all(|word| said.contains(*word)), "{said}");
+    let _controller = Daemon::start(network.controller_command());
+    assert_eq!(network.job("third").0, "queued");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tributary_api::v1::controller_client::ControllerClient;
 
 use super::list::plan_json;
 use crate::files::{self, Readers};
-use crate::remote::{ControllerArgs, refused};
+use crate::remote::{ControllerArgs, connect, refused};
 use tributary_cli::options::{Aggregation, Downlink, share, window};
 
 /// Between two looks at whether a job has got its slots.
@@ -107,7 +107,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
             args.token_out.display()
         );
     }
-    let mut client = controller.connect().await?;
+    let remote = controller.remote()?;
+    let mut client = connect(&remote).await?;
     let request = v1::CreateJobRequest {
         name: args.name.clone(),
         workers: args.workers.clone(),
@@ -129,7 +130,10 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         client.end_job(end).await.map_err(refused)?;
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
     }
-    let plan = if created.queued { wait_for_slots(&mut client, &args.name).await? } else { created.plan };
+    let plan = match created.queued {
+        true => wait_for_slots(&mut client, args, remote.address()).await?,
+        false => created.plan,
+    };
     print(args, &plan.unwrap_or_default(), json);
     Ok(())
 }
@@ -138,13 +142,22 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
 /// wait any longer interrupts this; the job goes on waiting.
 async fn wait_for_slots(
     client: &mut ControllerClient<Channel>,
-    name: &str,
+    args: &CreateArgs,
+    address: &str,
 ) -> Result<Option<v1::PlanSummary>> {
-    let mut said = String::new();
+    let (name, mut said) = (&args.name, String::new());
+    // Who asks it again finds the job where it was, if the controller has a folder for it.
+    let left = |status| {
+        let token = args.token_out.display();
+        refused(status).context(format!(
+            "the controller at {address} has gone while job {name} waits for slots. Its token is in {token}; a controller with a \
+             --state folder still has the job in its queue when it is back: `tributary jobs list` shows it"
+        ))
+    };
     loop {
-        let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
+        let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(left)?.into_inner().jobs;
         // Names are given again: the last of that name is the one that can be alive.
-        let job = jobs.into_iter().rfind(|job| job.name == name);
+        let job = jobs.into_iter().rfind(|job| job.name == *name);
         let job = job.with_context(|| format!("job {name} is gone"))?;
         match job.state() {
             v1::JobState::Queued => {}
