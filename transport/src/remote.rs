@@ -133,9 +133,7 @@ impl Remote {
     pub async fn served_certificate_expires(&self) -> Result<Option<u64>, ConnectError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let patience = self.service.patience().connect;
-        let shown = async {
-            tls.served_expires(self.dial().await?, &self.host).await
-        };
+        let shown = async { tls.served_expires(self.dial().await?, &self.host).await };
         match timeout(patience, shown).await {
             Ok(shown) => shown.map_err(|error| self.explain(&error)),
             Err(_) => Err(self.unreachable(format!("it has said nothing for {patience:?}"))),
