@@ -102,7 +102,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     end_job(&network, "agent-stopped", server);
     assert_failed(clients, "agent-stopped");
 
-    // A worker's host takes the server's place, and the switch goes on adding up.
+    // A worker's host takes the server's place, and the switch goes on aggregating.
     let (server, clients) = start_endless_job(&network, "server-stopped");
     assert_clean_end([server]);
     network.wait_for_change("server-stopped", "server ps is gone");
@@ -232,7 +232,7 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
 }
 
 #[test]
-fn a_fabric_adds_up_quantised_gradients() {
+fn a_fabric_aggregates_quantised_gradients() {
     let Some(network) = Network::up("levels", TOPOLOGY) else { return };
     let _switches = network.start_switches();
     let _controller = Daemon::start(network.controller_command());

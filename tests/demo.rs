@@ -47,10 +47,10 @@ fn every_level_of_the_tree_divides_what_reaches_the_server() {
         report
     });
     // Bytes would tell the same where nothing is sent again, but on a busy machine a timeout may be too short.
-    let added_up = |report| number(report, "/server/contributions");
-    assert_eq!(added_up(&none), 8.0 * added_up(&tree));
-    assert_eq!(added_up(&leaf), 4.0 * added_up(&tree));
-    assert_eq!(added_up(&tree), number(&tree, "/server/results"), "one for each slice");
+    let aggregated = |report| number(report, "/server/contributions");
+    assert_eq!(aggregated(&none), 8.0 * aggregated(&tree));
+    assert_eq!(aggregated(&leaf), 4.0 * aggregated(&tree));
+    assert_eq!(aggregated(&tree), number(&tree, "/server/results"), "one for each slice");
     let at_least = |report, factor| {
         let (bytes, bound) = (number(report, "/bytes/into_server"), number(report, "/bound/into_server"));
         assert!(bytes >= factor * bound, "{report}");

@@ -1,4 +1,4 @@
-//! The parameter server over the fabric: the synchronous group's gradients are added up by switches on their way.
+//! The parameter server over the fabric: the synchronous group's gradients are aggregated by switches on their way.
 //! Needs root; says so where it is not.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -57,7 +57,7 @@ impl Trust {
     }
 
     /// What leaf0 has counted of a group's job: its complete sums.
-    fn added_up(&self, network: &Network) -> Option<u64> {
+    fn aggregated(&self, network: &Network) -> Option<u64> {
         let counters = self.ask(network, &["counters", "--switch", "leaf0"]);
         let jobs = counters["switches"][0]["jobs"].as_object()?;
         let (_, counts) = jobs.iter().find(|(name, _)| name.starts_with("digits."))?;
@@ -65,7 +65,7 @@ impl Trust {
     }
 }
 
-/// Trains with switches, agents and a parameter server of `network`, and sees switches add up.
+/// Trains with switches, agents and a parameter server of `network`, and sees switches aggregate.
 fn train(network: &Network, trust: &Trust) {
     let _switches = network.start_switches();
     let _controller = Daemon::start(with(network.controller_command(), &trust.controller()));
@@ -78,8 +78,8 @@ fn train(network: &Network, trust: &Trust) {
     let workers: Vec<_> = (0..WORKERS.len()).map(|rank| start_worker(network, rank, &address)).collect();
 
     let deadline = Instant::now() + PATIENCE;
-    while trust.added_up(network).is_none_or(|completed| completed == 0) {
-        assert!(Instant::now() < deadline, "no switch has added up anything");
+    while trust.aggregated(network).is_none_or(|completed| completed == 0) {
+        assert!(Instant::now() < deadline, "no switch has aggregated anything");
     }
     for (worker, (.., iterations)) in workers.into_iter().zip(WORKERS) {
         let output = worker.wait_with_output().unwrap();
@@ -105,7 +105,7 @@ fn train(network: &Network, trust: &Trust) {
 }
 
 #[test]
-fn switches_add_up_the_synchronous_groups_gradients() {
+fn switches_aggregate_the_synchronous_groups_gradients() {
     let Some(network) = Network::up("psfabric", TOPOLOGY) else { return };
     train(&network, &Trust(None));
 }

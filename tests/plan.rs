@@ -61,7 +61,7 @@ fn the_picture_has_every_node_and_link() {
     printed(&["plan", "--topology", "topologies/leaf-spine-8.toml", "--plot", file.to_str().unwrap()]);
     let picture = fs::read_to_string(&file).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    for name in ["ps", "w7", "spine0", "spine1", "leaf3", "adds up 3", "not used"] {
+    for name in ["ps", "w7", "spine0", "spine1", "leaf3", "aggregates 3", "not used"] {
         assert!(picture.contains(name), "{name}");
     }
     // 13 links of the tree in two directions, and 4 links that the job leaves alone.

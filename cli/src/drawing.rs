@@ -27,7 +27,7 @@ fn branch(plan: &Plan, switch: &SwitchRole) -> Tree<String> {
 /// What a switch does, in words.
 pub fn role(switch: &SwitchRole) -> String {
     match (switch.programmable, switch.aggregate) {
-        (true, true) => format!("adds up {}", switch.fan_in),
+        (true, true) => format!("aggregates {}", switch.fan_in),
         (true, false) => "passes on".to_owned(),
         (false, _) => "plain switch".to_owned(),
     }

@@ -94,7 +94,7 @@ pub fn window(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Where gradients are added up on their way to the server.
+/// Where gradients are aggregated on their way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregation {

@@ -1,4 +1,4 @@
-//! All-reduces of f32 in a quarter of the bytes or so, over a fabric that adds up integers.
+//! All-reduces of f32 in a quarter of the bytes or so, over a fabric that aggregates integers.
 
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, Residual, Shared, Sketch};
 
@@ -78,7 +78,7 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Adds up sketches, of as many members as it says. A member that has none lets all others know, and fails after
+    /// Aggregates sketches, of as many members as it says. A member that has none lets all others know, and fails after
     /// that like them.
     async fn agree(
         &mut self,

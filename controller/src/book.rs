@@ -41,7 +41,7 @@ pub(crate) enum CreateError {
     /// There is no tree for it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Switches could add up for it, but none has the slots.
+    /// Switches could aggregate for it, but none has the slots.
     #[error(
         "no switch has slots for job {job:?}: {}; end another job, ask for a smaller window, or for no \
          aggregation",
@@ -50,7 +50,7 @@ pub(crate) enum CreateError {
     NoSlots {
         /// The job.
         job: String,
-        /// Each switch that could add up, with slots needed and free.
+        /// Each switch that could aggregate, with slots needed and free.
         switches: Vec<String>,
     },
     /// The creator has as many jobs as it may have.

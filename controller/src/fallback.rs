@@ -1,4 +1,4 @@
-//! Where less of a job is added up in the network than could be, and why.
+//! Where less of a job is aggregated in the network than could be, and why.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tributary_topology::NodeKey;
 
 use crate::jobs::JobRecord;
 
-/// Streams of gradients meet and go on without being added up. Shown in words.
+/// Streams of gradients meet and go on without being aggregated. Shown in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fallback {
     /// The switch where they meet; empty: everywhere.
@@ -43,8 +43,8 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// All of a plan's, made with the fabric as it was then. None where every switch at which streams meet adds them up, and
-/// where there is nothing to add up.
+/// All of a plan's, made with the fabric as it was then. None where every switch at which streams meet aggregates them, and
+/// where there is nothing to aggregate.
 ///
 /// `asked`: what the job was created with.
 pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) -> Vec<Fallback> {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_adds_up_wherever_streams_meet_has_none() {
+    fn a_tree_that_aggregates_wherever_streams_meet_has_none() {
         let topology = topology();
         let state = FabricState::of(&topology, 64);
         for aggregation in [Aggregation::Tree, Aggregation::Leaf] {

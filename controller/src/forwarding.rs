@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_does_not_add_up_is_no_node() {
+    fn a_switch_that_does_not_aggregate_is_no_node() {
         let topology = Topology::parse(RING, "ring").unwrap();
         let tree = topology.forwarding();
         let identity = |name: &str| {

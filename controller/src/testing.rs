@@ -100,7 +100,7 @@ pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
     }
 }
 
-/// The book of a new controller on a fabric with two spines, either of which can add up.
+/// The book of a new controller on a fabric with two spines, either of which can aggregate.
 pub(crate) fn two_spines() -> Book {
     const TEXT: &str = include_str!("../../topologies/leaf-spine-8.toml");
     let topology = Arc::new(Topology::parse(TEXT, "leaf-spine-8").unwrap());

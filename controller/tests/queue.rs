@@ -57,8 +57,8 @@ async fn a_job_that_waits_starts_when_another_has_ended() {
         member.started().await;
     }
     let second = &list(&mut client).await[1];
-    let adds_up = second.plan.as_ref().unwrap().switches[0].aggregates;
-    assert!(adds_up && second.fallbacks.is_empty(), "{second:?}");
+    let aggregates = second.plan.as_ref().unwrap().switches[0].aggregates;
+    assert!(aggregates && second.fallbacks.is_empty(), "{second:?}");
     let (third, _) = create(&mut client, big("third")).await.unwrap();
     end(&mut client, "third", &third).await.unwrap();
     is(&client, "third", v1::JobState::Ended).await;

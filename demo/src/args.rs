@@ -22,7 +22,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = Training::DEFAULT_ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Where gradients are added up on their way
+    /// Where gradients are aggregated on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     pub(crate) aggregation: Aggregation,
 

@@ -61,7 +61,7 @@ pub(crate) struct Slots {
 /// What the server did over all rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct AtServer {
-    /// Contributions that it added up: of a worker each, or of a switch that had added up several.
+    /// Contributions that it aggregated: of a worker each, or of a switch that had aggregated several.
     pub(crate) contributions: u64,
     /// Results that it sent, those that it sent again left out.
     pub(crate) results: u64,

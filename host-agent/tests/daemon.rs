@@ -192,7 +192,7 @@ async fn quantised(jobs: &mut [Job; 2], feedback: bool) -> [Quantised; 2] {
 }
 
 #[tokio::test]
-async fn quantised_gradients_are_added_up_as_integers() {
+async fn quantised_gradients_are_aggregated_as_integers() {
     let hosts = Hosts::start().await;
     let mut jobs = hosts.join_both().await;
     let mut both = quantised(&mut jobs, false).await;

@@ -1,4 +1,4 @@
-//! The gradients of a parameter server's synchronous group, added up between agents: real processes, agents, frames
+//! The gradients of a parameter server's synchronous group, aggregated between agents: real processes, agents, frames
 //! and a real parameter server. Only the way from the server to the fabric is this test's own: a member of the
 //! group's job that gives zeros and so learns the sums.
 
@@ -223,7 +223,7 @@ async fn serve(fabric: Arc<Fabric>) -> (String, View, oneshot::Sender<()>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_add_up_the_synchronous_groups_gradients() {
+async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mut group = Group::start().await;
     // Four epochs ahead of one: the group is all three.
     for _ in 0..4 * EPOCH {

@@ -114,7 +114,7 @@ async fn who_waits_for_sums_learns_the_servers_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_only_adds_up_says_so() {
+async fn a_server_that_only_aggregates_says_so() {
     let star = Star::start(WORKERS, Downlink::Multicast, 0.0, honest());
     let error = star.server.sums(tensor()).unwrap().await.unwrap_err();
     assert!(matches!(error, AgentError::Refused(StartError::ReadsNothing { .. })), "{error}");

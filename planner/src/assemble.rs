@@ -67,7 +67,7 @@ fn route(fabric: &Fabric<'_>, tree: &Tree, worker: Member, up: Vec<Hop>) -> Work
 /// How the workers' packets use one switch.
 #[derive(Default)]
 struct Usage {
-    /// What hop entries say there: whether it adds up, and how many children it waits for.
+    /// What hop entries say there: whether it aggregates, and how many children it waits for.
     aggregate: bool,
     fan_in: u8,
     /// For each port that gradients come in by, the children that they may come from: bit n for child n.

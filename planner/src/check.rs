@@ -37,7 +37,7 @@ pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
 enum Stream {
     /// Those of one worker.
     Worker(u16),
-    /// Those that a node has added up.
+    /// Those that a node has aggregated.
     Sum(NodeId),
 }
 
@@ -110,7 +110,7 @@ fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// The way back visits the same switches in reverse order and releases where the way up adds up.
+/// The way back visits the same switches in reverse order and releases where the way up aggregates.
 fn reversed(up: &[Hop], down: &[Hop]) -> Result<(), String> {
     let role = |hop: &Hop| (hop.node, hop.aggregate);
     let switches = up.split_last().map_or(&[][..], |(_, switches)| switches);

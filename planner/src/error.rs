@@ -79,7 +79,7 @@ pub enum PlanError {
     /// More arrives at the server than it can tell apart.
     #[error(
         "{children} streams would arrive at the server {server:?}, and it tells {most} apart: let more \
-         switches add up",
+         switches aggregate",
         most = MAX_CHILDREN
     )]
     TooManyChildren {

@@ -1,7 +1,7 @@
-//! Where a job adds up: the aggregation tree, its hop stacks and the bytes on every link.
+//! Where a job aggregates: the aggregation tree, its hop stacks and the bytes on every link.
 //!
 //! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate
-//! trees (`candidates`), lets each switch on them add up where it can (`roles`), counts the bytes that
+//! trees (`candidates`), lets each switch on them aggregate where it can (`roles`), counts the bytes that
 //! each link will carry (`traffic`) and keeps the tree whose busiest link is done first. What comes out
 //! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!

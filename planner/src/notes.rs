@@ -28,14 +28,14 @@ fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<Strin
         .map(|(switch, refusal)| {
             let name = fabric.name(switch);
             match refusal {
-                Refusal::Plain => format!("{name} is not programmable: what meets there goes on without being added up"),
+                Refusal::Plain => format!("{name} is not programmable: what meets there goes on without being aggregated"),
                 Refusal::Slots(free) => format!(
                     "{name} has {free} free slots and the job's window needs {}: what meets there \
-                     goes on without being added up",
+                     goes on without being aggregated",
                     job.window
                 ),
                 Refusal::Children(count) => format!(
-                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they go on without being added up"
+                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they go on without being aggregated"
                 ),
             }
         })
@@ -66,17 +66,17 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
 /// Whether the tree gains anything, and over what.
 fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
-    let adds_up = choice.roles.merges.values().any(|merge| merge.aggregate);
+    let aggregates = choice.roles.merges.values().any(|merge| merge.aggregate);
     if job.workers.len() == 1 {
-        notes.push("one worker has nothing to add up: no all-reduce is needed".to_owned());
-    } else if !adds_up && job.aggregation != Aggregation::None {
-        notes.push("no switch can add up here: this is a plain parameter server".to_owned());
+        notes.push("one worker has nothing to aggregate: no all-reduce is needed".to_owned());
+    } else if !aggregates && job.aggregation != Aggregation::None {
+        notes.push("no switch can aggregate here: this is a plain parameter server".to_owned());
     }
     if let Some(speedup) = comparison.speedup_over_ring.filter(|speedup| *speedup <= 1.0) {
-        let what = if adds_up { "in-network aggregation gains nothing here: " } else { "" };
+        let what = if aggregates { "in-network aggregation gains nothing here: " } else { "" };
         notes.push(format!("{what}a ring all-reduce would take {:.0} % of the time", 100.0 * speedup));
     }
-    if adds_up && comparison.speedup_over_parameter_server <= 1.0 {
+    if aggregates && comparison.speedup_over_parameter_server <= 1.0 {
         notes.push("in-network aggregation gains nothing over a plain parameter server here".to_owned());
     }
     if job.downlink == Downlink::Unicast && job.workers.len() > 1 {

@@ -13,7 +13,7 @@ use crate::traffic::Traffic;
 pub struct Plan {
     /// The topology's name.
     pub topology: String,
-    /// Which switches might add up.
+    /// Which switches might aggregate.
     pub aggregation: Aggregation,
     /// How results travel: what was asked for, or unicast where that is impossible.
     pub downlink: Downlink,
@@ -25,7 +25,7 @@ pub struct Plan {
     pub workers: Vec<WorkerRoute>,
     /// The root of the tree.
     pub server: ServerRole,
-    /// Every switch of the tree, in the topology's order: those that add up, those that only forward by
+    /// Every switch of the tree, in the topology's order: those that aggregate, those that only forward by
     /// hop entries, and plain ones.
     pub switches: Vec<SwitchRole>,
     /// The bytes that one all-reduce puts on the links.
@@ -86,9 +86,9 @@ pub struct SwitchRole {
     pub node: NodeId,
     /// Whether it runs our program. If not it is in no hop stack and gets no table entries.
     pub programmable: bool,
-    /// Whether it adds up; it then takes [`Plan::window`] slots there.
+    /// Whether it aggregates; it then takes [`Plan::window`] slots there.
     pub aggregate: bool,
-    /// How many children it waits for; 0 where it does not add up.
+    /// How many children it waits for; 0 where it does not aggregate.
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
@@ -123,7 +123,7 @@ pub struct TreePort {
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
-    /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not add up has only child 0.
+    /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not aggregate has only child 0.
     pub children: u64,
     /// Whether GRADIENT may come in here.
     pub gradient: bool,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 
-/// Which switches may add up.
+/// Which switches may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
@@ -48,11 +48,11 @@ pub struct JobRequest {
     pub workers: Vec<Member>,
     /// The host that finishes the sums.
     pub server: NodeKey,
-    /// Which switches may add up.
+    /// Which switches may aggregate.
     pub aggregation: Aggregation,
     /// How results are to travel. A plan falls back to unicast where a switch cannot multicast them.
     pub downlink: Downlink,
-    /// The job's window S, in slices: the slots it takes on every switch that adds up. A power of two.
+    /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
     pub window: u32,
     /// The bytes of one worker's gradient, 4 a value: what the expected bytes and times are of.
     pub gradient_bytes: u64,

@@ -1,4 +1,4 @@
-//! Who adds up on a tree: streams of gradients merge at switches, and each merge is a hop entry.
+//! Who aggregates on a tree: streams of gradients merge at switches, and each merge is a hop entry.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::tree::Tree;
 /// Workers, by their place in the request, whose gradients travel as one packet.
 type Stream = Vec<usize>;
 
-/// Why a switch where streams meet, and which was allowed to add them up, does not.
+/// Why a switch where streams meet, and which was allowed to aggregate them, does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It does not run our program.
@@ -27,9 +27,9 @@ pub(crate) enum Refusal {
 /// What one switch does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
-    /// It adds up.
+    /// It aggregates.
     pub(crate) aggregate: bool,
-    /// Why it does not add up although it should.
+    /// Why it does not aggregate although it should.
     pub(crate) refusal: Option<Refusal>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// Lets every switch of the tree add up that may and can.
+    /// Lets every switch of the tree aggregate that may and can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         let mut roles =
             Self { merges: BTreeMap::new(), stacks: vec![Vec::new(); job.workers.len()], server_fan_in: 0 };
@@ -76,14 +76,14 @@ impl Roles {
     ) -> Vec<Stream> {
         let count = streams.len();
         let port = tree.parent(switch).map_or(0, |up| up.port);
-        let (aggregate, refusal) = match may_add_up(switch, count, tree, job) {
+        let (aggregate, refusal) = match may_aggregate(switch, count, tree, job) {
             false => (false, None),
-            true => can_add_up(switch, count, fabric, job)
+            true => can_aggregate(switch, count, fabric, job)
                 .map_or_else(|why| (false, Some(why)), |()| (true, None)),
         };
         let fan_in = if aggregate { narrow(count) } else { 0 };
         if fabric.is_programmable(switch) {
-            // A switch that does not add up need not tell them apart.
+            // A switch that does not aggregate need not tell them apart.
             let numbered = |child| (aggregate, if aggregate { child } else { 0 }, fan_in);
             self.push_entries(switch, &streams, fabric, numbered, port);
         }
@@ -119,8 +119,8 @@ fn narrow(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// Whether there is something to add up, and the job wants it to be here.
-fn may_add_up(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> bool {
+/// Whether there is something to aggregate, and the job wants it to be here.
+fn may_aggregate(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> bool {
     streams > 1
         && match job.aggregation {
             Aggregation::Tree => true,
@@ -129,7 +129,12 @@ fn may_add_up(node: NodeKey, streams: usize, tree: &Tree, job: &JobRequest) -> b
         }
 }
 
-fn can_add_up(node: NodeKey, streams: usize, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), Refusal> {
+fn can_aggregate(
+    node: NodeKey,
+    streams: usize,
+    fabric: &Fabric<'_>,
+    job: &JobRequest,
+) -> Result<(), Refusal> {
     let free = fabric.free_slots(node);
     if !fabric.is_programmable(node) {
         Err(Refusal::Plain)

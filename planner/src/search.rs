@@ -18,7 +18,7 @@ use crate::roles::Roles;
 use crate::traffic::Traffic;
 use crate::tree::Tree;
 
-/// A tree, who adds up on it, and what that costs.
+/// A tree, who aggregates on it, and what that costs.
 pub(crate) struct Choice {
     pub(crate) tree: Tree,
     pub(crate) roles: Roles,
@@ -74,8 +74,8 @@ impl Choice {
         let plain = tree.bottom_up().iter().any(|&switch| fabric.is_plain(switch));
         // A plain switch knows no multicast groups of ours.
         let downlink = if plain { Downlink::Unicast } else { job.downlink };
-        let adds_up = |switch| roles.merges.get(&switch).is_some_and(|merge| merge.aggregate);
-        let traffic = Traffic::on(&tree, adds_up, fabric, job.gradient_bytes, downlink);
+        let aggregates = |switch| roles.merges.get(&switch).is_some_and(|merge| merge.aggregate);
+        let traffic = Traffic::on(&tree, aggregates, fabric, job.gradient_bytes, downlink);
         Self { tree, roles, downlink, traffic }
     }
 
@@ -171,7 +171,7 @@ fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
     }
 }
 
-/// The same job as a plain parameter server does it: nothing adds up, a result for every worker.
+/// The same job as a plain parameter server does it: nothing aggregates, a result for every worker.
 pub(crate) fn parameter_server(fabric: &Fabric<'_>, job: &JobRequest) -> Result<Choice, PlanError> {
     let mut plain = JobRequest { aggregation: Aggregation::None, downlink: Downlink::Unicast, ..job.clone() };
     // What a worker on the server's own host gives it need not travel.

@@ -98,7 +98,7 @@ impl Count {
     }
 
     /// The way up: every stream on every link of the tree.
-    fn add_gradients(&mut self, tree: &Tree, adds_up: impl Fn(NodeKey) -> bool, fabric: &Fabric<'_>) {
+    fn add_gradients(&mut self, tree: &Tree, aggregates: impl Fn(NodeKey) -> bool, fabric: &Fabric<'_>) {
         // How many entries are on the stack of what arrives at a node; the server's own is the last.
         let mut entries = BTreeMap::from([(tree.server, 1)]);
         for &switch in tree.bottom_up().iter().rev() {
@@ -114,7 +114,7 @@ impl Count {
         for &switch in tree.bottom_up() {
             let Some(up) = tree.parent(switch) else { continue };
             let arriving = streams.get(&switch).copied().unwrap_or_default();
-            let going = if adds_up(switch) { 1 } else { arriving };
+            let going = if aggregates(switch) { 1 } else { arriving };
             *streams.entry(up.node).or_default() += going;
             let hops = entries.get(&up.node).copied().unwrap_or(1);
             self.add(fabric.topology.direction(up.link, switch), going, hops);
@@ -144,13 +144,13 @@ impl Traffic {
     /// Counts what a job with gradients of that size puts on the links of a tree.
     pub(crate) fn on(
         tree: &Tree,
-        adds_up: impl Fn(NodeKey) -> bool,
+        aggregates: impl Fn(NodeKey) -> bool,
         fabric: &Fabric<'_>,
         gradient_bytes: u64,
         downlink: Downlink,
     ) -> Self {
         let mut count = Count { frames: Frames::of(gradient_bytes), carried: BTreeMap::new() };
-        count.add_gradients(tree, adds_up, fabric);
+        count.add_gradients(tree, aggregates, fabric);
         match downlink {
             Downlink::Multicast => count.add_multicast(tree, fabric),
             Downlink::Unicast => count.add_unicast(tree, fabric),

@@ -105,7 +105,7 @@ fn a_node_tells_64_children_apart() {
 }
 
 #[test]
-fn a_chain_adds_up_once() {
+fn a_chain_aggregates_once() {
     let plan = planned(&chain(3, 4), |_| ()).unwrap();
     let fan_ins: Vec<_> = plan.switches.iter().map(|switch| (switch.aggregate, switch.fan_in)).collect();
     assert_eq!(fan_ins, [(false, 0), (false, 0), (true, 4)], "nothing meets nearer to the server");

@@ -126,7 +126,7 @@ fn a_worker_that_serves_is_a_child_where_its_sums_come_from() {
 }
 
 #[test]
-fn only_leaves_add_up_where_only_they_may() {
+fn only_leaves_aggregate_where_only_they_may() {
     let plan = with(&shipped("three-tier-8.toml"), Aggregation::Leaf, Downlink::Multicast);
     for switch in &plan.switches {
         let leaf = switch.name.starts_with("leaf");
@@ -163,7 +163,7 @@ fn loads_steer_the_choice_of_spine() {
 }
 
 #[test]
-fn another_spine_adds_up_when_one_is_full_or_dead() {
+fn another_spine_aggregates_when_one_is_full_or_dead() {
     let topology = shipped("leaf-spine-8.toml");
     let spine0 = topology.find("spine0").unwrap();
     let mut state = FabricState::of(&topology, SLOTS);

@@ -17,7 +17,7 @@ pub struct FinishedSlice {
     pub seq: Seq,
     /// How it was combined.
     pub operator: Operator,
-    /// What was added up beside the values.
+    /// What was aggregated beside the values.
     pub tally: Tally,
     /// The values as they came: big-endian.
     pub values: Box<[u8; VALUES_BYTES]>,

@@ -15,7 +15,7 @@ use world::{Churn, Faults, Outcome, Setup, World, operation};
 
 const STEPS: usize = 60_000;
 
-/// Shapes of trees: parents, which switches add up, and the switch of each rank.
+/// Shapes of trees: parents, which switches aggregate, and the switch of each rank.
 fn trees() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<bool>, Vec<usize>)> {
     let two_tier = vec![None, Some(0), Some(0)];
     let three_tier = vec![None, Some(0), Some(0), Some(1), Some(1), Some(2)];

@@ -71,7 +71,7 @@ fn recipients(server: &mut Server) -> Vec<Recipient> {
 }
 
 #[test]
-fn adds_up_each_child_once_and_tells_everyone() {
+fn aggregates_each_child_once_and_tells_everyone() {
     let mut server = server(Downlink::Multicast, 2);
     contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 2), 7);
     contribute(&mut server, Time::ZERO, &header(1, 1), hop(0, 2), 100);

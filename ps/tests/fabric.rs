@@ -24,7 +24,7 @@ const TOKEN: &[u8] = b"of the fabric job";
 /// More turns than a group needs to come together.
 const TURNS: usize = 100;
 
-/// A fabric that adds up in memory.
+/// A fabric that aggregates in memory.
 #[derive(Debug, Clone, Default)]
 struct Hub(Arc<Mutex<State>>);
 

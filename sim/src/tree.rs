@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tributary_wire::{Hop, NodeId, Rank};
 
-/// A tree of switches that all add up, with the server above the first of them.
+/// A tree of switches that all aggregate, with the server above the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// Per switch, parents first: the switch above; `None` for the first one, which hangs on the server.

@@ -55,7 +55,7 @@ impl Node {
 /// What a node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
-    /// It forwards, and adds up if it is programmable.
+    /// It forwards, and aggregates if it is programmable.
     Switch(Switch),
     /// It has one link and runs an agent.
     Host(Host),

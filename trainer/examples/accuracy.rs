@@ -1,5 +1,5 @@
 //! How well and how fast the network trains: accuracy on the held-out images for many seeds, on one
-//! machine and as eight workers whose gradients are added up in order.
+//! machine and as eight workers whose gradients are aggregated in order.
 //!
 //! `cargo run --release -p tributary-trainer --example accuracy -- [ROUNDS] [SEEDS] [WORKERS]`
 

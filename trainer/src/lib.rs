@@ -2,14 +2,14 @@
 //!
 //! The network is a perceptron with two hidden layers that learns to read the UCI handwritten digits
 //! ([`Digits`]) by synchronous mini-batch SGD. Each round, a worker computes the *sum* of its samples'
-//! gradients, the fabric adds up the workers' sums, and every worker takes the same step:
+//! gradients, the fabric aggregates the workers' sums, and every worker takes the same step:
 //!
 //! ```text
 //! parameters -= learning_rate / total_samples · summed_gradient
 //! ```
 //!
 //! The workers' mini-batches of a round together are exactly the mini-batch that one machine alone
-//! takes, so [`train_on_one_machine`] is the same training up to rounding, and what the fabric adds up
+//! takes, so [`train_on_one_machine`] is the same training up to rounding, and what the fabric aggregates
 //! can be judged against it.
 //!
 //! Where workers come and go, [`Sampler`] chooses each one's samples so that none is lost and none comes twice, and

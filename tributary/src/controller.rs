@@ -182,7 +182,7 @@ async fn collect(observer: Observer) -> Page {
     page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
     page.gauge(
         "tributary_job_fallback",
-        "Switches where streams of a running job meet and are not added up, by why",
+        "Switches where streams of a running job meet and are not aggregated, by why",
         fallbacks(&jobs),
     );
     let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

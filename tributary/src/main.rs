@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use daemon::{DaemonArgs, WrongUse};
 
-/// In-network gradient aggregation: programmable switches add up the gradients of distributed training
+/// In-network gradient aggregation: programmable switches aggregate the gradients of distributed training
 /// while they travel.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]

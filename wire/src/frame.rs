@@ -95,7 +95,7 @@ pub struct FrameView<'a> {
 
 impl<'a> FrameView<'a> {
     /// Checks a frame from its Ethernet header to its last value. Only what follows the Ethernet header at once is
-    /// believed: no switch that adds up lets a gradient pass behind a VLAN tag, IP options or a fragment, so one
+    /// believed: no switch that aggregates lets a gradient pass behind a VLAN tag, IP options or a fragment, so one
     /// that comes like that has walked around admission.
     ///
     /// # Errors

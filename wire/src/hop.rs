@@ -18,7 +18,7 @@ pub struct Hop {
     pub node: NodeId,
     /// Where the packet leaves next. Without meaning in the server's entry.
     pub egress_port: u16,
-    /// GRADIENT: add up here. RESULT: release the slot here.
+    /// GRADIENT: aggregate here. RESULT: release the slot here.
     pub aggregate: bool,
     /// Which child of the node the sender is, 0..[`MAX_CHILDREN`].
     pub child: u8,

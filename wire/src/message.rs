@@ -28,7 +28,7 @@ pub enum Operator {
     Max,
 }
 
-/// What is added up beside the values, whatever the operator.
+/// What is aggregated beside the values, whatever the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// How many workers' gradients are inside.

@@ -614,7 +614,7 @@ pub mod agent_client {
         ///
         /// The stream brings Opened, and stays open as long as the process likes; once it is broken off, the worker has
         /// left, and nobody waits for it. The agent talks to the servers with this host's certificate, and where the
-        /// server lets a group's gradients be added up on their way, this host takes part in that.
+        /// server lets a group's gradients be aggregated on their way, this host takes part in that.
         /// INVALID_ARGUMENT: settings that make no sense.
         pub async fn open_training(
             &mut self,
@@ -796,7 +796,7 @@ pub mod agent_server {
         ///
         /// The stream brings Opened, and stays open as long as the process likes; once it is broken off, the worker has
         /// left, and nobody waits for it. The agent talks to the servers with this host's certificate, and where the
-        /// server lets a group's gradients be added up on their way, this host takes part in that.
+        /// server lets a group's gradients be aggregated on their way, this host takes part in that.
         /// INVALID_ARGUMENT: settings that make no sense.
         async fn open_training(
             &self,

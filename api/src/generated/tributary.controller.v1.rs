@@ -59,7 +59,7 @@ pub struct PlanSummary {
     /// Children that the server waits for.
     #[prost(uint32, tag = "2")]
     pub server_fan_in: u32,
-    /// Slots that the job owns on each switch that adds up.
+    /// Slots that the job owns on each switch that aggregates.
     #[prost(uint32, tag = "3")]
     pub window: u32,
     /// Host names, rank 0 first.
@@ -630,7 +630,7 @@ pub struct Job {
     /// Why the last change of generation was made; empty before the first.
     #[prost(string, tag = "9")]
     pub last_change: ::prost::alloc::string::String,
-    /// Why less of it is added up in the network than could be; none where all is.
+    /// Why less of it is aggregated in the network than could be; none where all is.
     #[prost(message, repeated, tag = "10")]
     pub fallbacks: ::prost::alloc::vec::Vec<Fallback>,
     /// Why it has not changed over to the structure that it should have, the last time that this was tried; empty when
@@ -661,7 +661,7 @@ pub struct JobMember {
     #[prost(message, optional, tag = "4")]
     pub progress: ::core::option::Option<JobProgress>,
 }
-/// Streams of gradients meet and go on without being added up.
+/// Streams of gradients meet and go on without being aggregated.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Fallback {
     #[prost(enumeration = "FallbackCause", tag = "1")]
@@ -1022,7 +1022,7 @@ pub struct GetControllerResponse {
     #[prost(string, tag = "5")]
     pub journal_problem: ::prost::alloc::string::String,
 }
-/// Where gradients are added up on their way to the server.
+/// Where gradients are aggregated on their way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Aggregation {

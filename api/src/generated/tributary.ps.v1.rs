@@ -255,8 +255,8 @@ pub mod parameter_server_client {
         /// the worker's leaving; errors end it with a status and change nothing for the other workers.
         ///
         /// Where the workers' hosts and the server have a fabric in common, the gradients that the policy aggregates
-        /// may be added up on their way: the server then makes a reduction for the group of workers, asks them to
-        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is added up when is decided
+        /// may be aggregated on their way: the server then makes a reduction for the group of workers, asks them to
+        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is aggregated when is decided
         /// by the server alone: a worker announces a gradient (Ready) and waits.
         pub async fn train(
             &mut self,
@@ -308,8 +308,8 @@ pub mod parameter_server_server {
         /// the worker's leaving; errors end it with a status and change nothing for the other workers.
         ///
         /// Where the workers' hosts and the server have a fabric in common, the gradients that the policy aggregates
-        /// may be added up on their way: the server then makes a reduction for the group of workers, asks them to
-        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is added up when is decided
+        /// may be aggregated on their way: the server then makes a reduction for the group of workers, asks them to
+        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is aggregated when is decided
         /// by the server alone: a worker announces a gradient (Ready) and waits.
         async fn train(
             &self,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
-    /// This project's fabric: switches add up.
+    /// This project's fabric: switches aggregate.
     Ours,
     /// PyTorch's gloo, as `torch.distributed` uses it by default.
     Gloo,

@@ -141,7 +141,7 @@ impl Report {
         bare_seconds(&self.setting, rate)
     }
 
-    /// The least that any all-reduce has to send on some link if nothing adds up in the network, in units of the
+    /// The least that any all-reduce has to send on some link if nothing aggregates in the network, in units of the
     /// tensor: 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
     pub fn ring_bound(&self) -> f64 {
         let workers = self.setting.workers.max(1) as f64;

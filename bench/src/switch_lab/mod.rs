@@ -54,7 +54,7 @@ pub struct SwitchLabOptions {
 /// Measures, and calls `done` with each run. Ends after the current run when `stop` is set.
 ///
 /// # Errors
-/// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or adds up wrongly.
+/// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or aggregates wrongly.
 pub fn measure(
     options: &SwitchLabOptions,
     stop: &AtomicBool,

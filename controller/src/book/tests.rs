@@ -38,7 +38,7 @@ fn free(book: &Book) -> Vec<u32> {
 }
 
 #[test]
-fn a_job_takes_a_window_on_every_switch_that_adds_up() {
+fn a_job_takes_a_window_on_every_switch_that_aggregates() {
     let mut book = book(256, 4);
     book.create("all", &request(64, Aggregation::Tree), TERMS).unwrap();
     assert_eq!(free(&book), [192, 192, 192]);
@@ -53,8 +53,9 @@ fn a_full_switch_is_left_out_with_a_note() {
     book.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
     let key = book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
     let plan = &book.jobs.get(key).unwrap().record.generation().plan;
-    let adds_up: Vec<_> = plan.switches.iter().filter(|role| role.aggregate).map(|role| &role.name).collect();
-    assert_eq!(adds_up, ["root"]);
+    let aggregates: Vec<_> =
+        plan.switches.iter().filter(|role| role.aggregate).map(|role| &role.name).collect();
+    assert_eq!(aggregates, ["root"]);
     assert!(plan.notes.iter().any(|note| note.contains("leaf0")), "{:?}", plan.notes);
 }
 

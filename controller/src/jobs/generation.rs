@@ -27,10 +27,10 @@ pub(crate) struct Generation {
     pub(crate) detachment: Detachment,
     /// Where those begin.
     pub(crate) beginning: Beginning,
-    /// The switches that may have tables of it, with its slots on those that add up. Shrinks when it is retired, switch
+    /// The switches that may have tables of it, with its slots on those that aggregate. Shrinks when it is retired, switch
     /// by switch, as its tables are withdrawn.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
-    /// Where less is added up in the network than could be.
+    /// Where less is aggregated in the network than could be.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) stage: Stage,
 }

@@ -1,4 +1,4 @@
-//! `mac_forward`: where frames go that are not ours to add up.
+//! `mac_forward`: where frames go that are not ours to aggregate.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::MacAddr;

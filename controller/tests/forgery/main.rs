@@ -29,7 +29,7 @@ use fabric::{Fabric, connect, in_bare_namespace, in_namespace};
 use switches::{Switches, eventually};
 use team::Team;
 
-/// Strangers are at a switch that adds up, and at one that does not and is on the job's way.
+/// Strangers are at a switch that aggregates, and at one that does not and is on the job's way.
 const TOPOLOGY: &str = r#"
     name = "strangers"
     description = "Two workers and a stranger under a switch; a plain one with another stranger; the server"

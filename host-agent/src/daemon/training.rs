@@ -126,7 +126,7 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
 ///
 /// What stays: the initial parameters as they are sent, in case that a server has lost them, and what error feedback
 /// owes. For a step: the gradient as it was read, as its server's part of it, and two older ones, which the fabric may
-/// still be adding up; its code, twice, and twice as it is sent; the parameters as they come, decoded, for the server's
+/// still be aggregating; its code, twice, and twice as it is sent; the parameters as they come, decoded, for the server's
 /// range, and for the process. Ten times their size was measured, with servers that mean well. What the fabric takes of
 /// it is counted when it does.
 fn memory(values: Place) -> u64 {

@@ -31,8 +31,8 @@ impl StoredPlan {
         let stacks = self.stacks(&fabric, &job, &tree)?;
         let adding: BTreeSet<_> =
             stacks.iter().flatten().filter(|hop| hop.aggregate).map(|hop| hop.node).collect();
-        let adds_up = |switch: NodeKey| adding.contains(&topology[switch].id);
-        let traffic = Traffic::on(&tree, adds_up, &fabric, self.gradient_bytes, self.downlink);
+        let aggregates = |switch: NodeKey| adding.contains(&topology[switch].id);
+        let traffic = Traffic::on(&tree, aggregates, &fabric, self.gradient_bytes, self.downlink);
         let comparison = Comparison::with(traffic.seconds, cost(&self.ring)?, cost(&self.parameter_server)?);
         let parts = Parts { tree, stacks, downlink: self.downlink, traffic, comparison, notes: self.notes };
         let plan = Plan::assemble(&fabric, &job, parts);

@@ -1,4 +1,4 @@
-//! Between floats and the integers that the fabric adds up.
+//! Between floats and the integers that the fabric aggregates.
 //!
 //! With the agreed exponent e and the total weight W, a member of weight w sends
 //! `round(w · x · 2^(30 − e − ceil(log2 W)))`. Each is at most w · 2^(30 − ceil(log2 W)) in magnitude, so

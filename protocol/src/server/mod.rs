@@ -50,7 +50,7 @@ pub struct ResultOut<'a> {
 pub struct ServerStats {
     /// GRADIENT packets that came, whatever became of them.
     pub received: u64,
-    /// Contributions that were added up.
+    /// Contributions that were aggregated.
     pub contributions: u64,
     /// Slices that are complete.
     pub completed: u64,

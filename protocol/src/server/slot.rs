@@ -1,4 +1,4 @@
-//! One slot of the server: the slice that is being added up, and the finished one before it.
+//! One slot of the server: the slice that is being aggregated, and the finished one before it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// MAX compares unsigned 31-bit numbers: switches mask the sign bit.
 const MAX_MASK: i32 = i32::MAX;
 
-/// One slice that is, or was, added up.
+/// One slice that is, or was, aggregated.
 #[derive(Debug, Clone)]
 pub(super) struct Sum {
     pub(super) operator: Operator,
@@ -60,7 +60,7 @@ impl Sum {
 pub(super) enum Contribution {
     /// It was the child's second one.
     Duplicate,
-    /// It was added up; other children are awaited.
+    /// It was aggregated; other children are awaited.
     Added,
     /// It was the last one: the slice is finished.
     Finished,

@@ -1,4 +1,4 @@
-//! A network that loses, duplicates and reorders, with switches that add up: the slots of DESIGN.md
+//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of DESIGN.md
 //! section 3, written down once more and as plainly as possible, to drive `Worker` and `Server` with.
 
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ struct Slot {
 /// What a broken switch does to the sums that it makes.
 pub(crate) type Fault = fn(&mut [i32; VALUES_PER_SLICE], &mut Tally);
 
-/// Where a switch hangs, and whether it adds up.
+/// Where a switch hangs, and whether it aggregates.
 pub(crate) struct Switch {
     pub(crate) parent: Option<usize>,
     pub(crate) aggregates: bool,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 /// Why a host cannot take part, for people.
 pub type FabricError = Box<dyn Error + Send + Sync>;
 
-/// A host's access to a fabric that adds up gradients on their way to the server.
+/// A host's access to a fabric that aggregates gradients on their way to the server.
 #[tonic::async_trait]
 pub trait Fabric: fmt::Debug + Send + Sync {
     /// This host's name in the topology.
     fn host(&self) -> &str;
 
-    /// Takes part in a fabric job whose operations add up `length` f32 values. Returns when the host has
+    /// Takes part in a fabric job whose operations aggregate `length` f32 values. Returns when the host has
     /// joined, or when all have. May be cancelled by dropping the future.
     ///
     /// # Errors

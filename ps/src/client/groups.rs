@@ -27,7 +27,7 @@ type Rounds = mpsc::Sender<(u64, Contribution)>;
 /// One session's reductions. Dropping this is leaving them.
 pub(super) struct Groups {
     fabric: Option<Arc<dyn Fabric>>,
-    /// Values that are added up.
+    /// Values that are aggregated.
     length: usize,
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
     /// Those that were given to a sum, and may still be there.

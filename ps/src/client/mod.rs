@@ -57,7 +57,7 @@ pub struct ClientOptions {
     pub codec: Kind,
     /// How long a server may be away before the worker gives up.
     pub patience: Duration,
-    /// What a group's gradients may be added up by on their way; none: all of them go to the servers over TCP.
+    /// What a group's gradients may be aggregated by on their way; none: all of them go to the servers over TCP.
     pub fabric: Option<Arc<dyn Fabric>>,
 }
 

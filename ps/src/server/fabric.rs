@@ -1,4 +1,4 @@
-//! What the server asks of a fabric that adds up gradients on their way. It knows no more of it than this.
+//! What the server asks of a fabric that aggregates gradients on their way. It knows no more of it than this.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct GroupRequest {
     pub group: u64,
     /// The hosts of the workers, as the topology names them: at least two, all different.
     pub hosts: Vec<String>,
-    /// The number of f32 values that are added up in a round.
+    /// The number of f32 values that are aggregated in a round.
     pub length: usize,
 }
 

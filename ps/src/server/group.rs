@@ -117,7 +117,7 @@ impl Groups {
         (fits && reduction.members == self.able(group)).then_some(current)
     }
 
-    /// Begins a round that adds up these workers' gradients with these weights, everyone else in the group
+    /// Begins a round that aggregates these workers' gradients with these weights, everyone else in the group
     /// giving zeros: its reduction, its number, and how many give zeros. None: not all of them take part in a
     /// live reduction.
     pub(super) fn begin(

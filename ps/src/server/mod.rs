@@ -93,7 +93,7 @@ pub struct ParameterServer {
 
 impl ParameterServer {
     /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
-    /// nothing is kept. With a `fabric`, what a policy aggregates may be added up on its way; without one, all
+    /// nothing is kept. With a `fabric`, what a policy aggregates may be aggregated on its way; without one, all
     /// gradients come over TCP.
     ///
     /// # Errors

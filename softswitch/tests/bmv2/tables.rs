@@ -30,7 +30,7 @@ pub(crate) struct Job {
     pub(crate) results: Option<(u16, bool)>,
 }
 
-/// One adds up; one passes through; two more share slots with the first, or have two children at one port.
+/// One aggregates; one passes through; two more share slots with the first, or have two children at one port.
 pub(crate) const JOBS: [Job; 4] = [
     Job {
         id: 100,

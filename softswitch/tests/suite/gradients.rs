@@ -220,7 +220,7 @@ fn slices_of_one_window_do_not_meet() {
 }
 
 #[test]
-fn a_gradient_that_is_not_to_be_added_up_is_passed_on() {
+fn a_gradient_that_is_not_to_be_aggregated_is_passed_on() {
     let mut rig = Rig::new();
     let (children, kinds) = (1, GRADIENT);
     let (base, window, job_index) = (0, 1, JOB_INDEX);

@@ -90,7 +90,7 @@ fn the_job_a_slot_belongs_to_outlives_its_release() {
 }
 
 #[test]
-fn a_result_that_was_not_added_up_here_releases_nothing() {
+fn a_result_that_was_not_aggregated_here_releases_nothing() {
     let mut rig = Rig::aggregating(2);
     let port = UP + 1;
     let (base, window, job_index) = (BASE, WINDOW, JOB_INDEX);

@@ -78,7 +78,7 @@ impl Rig {
         rig
     }
 
-    /// A switch that adds up for `fan_in` children at the ports 1, 2, ... and is a child at port [`UP`].
+    /// A switch that aggregates for `fan_in` children at the ports 1, 2, ... and is a child at port [`UP`].
     pub(crate) fn aggregating(fan_in: u8) -> Self {
         let mut rig = Self::new();
         for child in 0..fan_in {

@@ -41,7 +41,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_enum, default_value_t = DataType::F32)]
     dtype: DataType,
 
-    /// Quantise f32: send levels that the fabric adds up, instead of the values (docs/quantisation.md)
+    /// Quantise f32: send levels that the fabric aggregates, instead of the values (docs/quantisation.md)
     #[arg(long, value_enum)]
     codec: Option<Codec>,
 
@@ -85,7 +85,7 @@ enum DataType {
     Bf16,
 }
 
-/// Codecs whose codes a fabric can add up.
+/// Codecs whose codes a fabric can aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Codec {
     /// Four levels that all ranks agree on in each iteration

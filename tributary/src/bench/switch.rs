@@ -18,7 +18,7 @@ use tributary_cli::output::number_table;
 
 const SPINNER_TICK: Duration = Duration::from_millis(100);
 
-/// Measures how many slices a second a switch adds up: two children and a parent on three veth interfaces, slices
+/// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, slices
 /// of 256 values, each two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns,
 /// with the same compiled program, tables and load; every sum is checked. Needs root
 #[derive(Debug, Clone, Args)]
@@ -57,7 +57,7 @@ enum Which {
 /// Measures, and prints what came out.
 ///
 /// # Errors
-/// No root; a switch that does not start or adds up wrongly; a ratio below the limit.
+/// No root; a switch that does not start or aggregates wrongly; a ratio below the limit.
 pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let options = SwitchLabOptions {
         name: format!("bench-switch-{}", std::process::id()),

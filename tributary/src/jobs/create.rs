@@ -38,7 +38,7 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "HOST")]
     server: Option<String>,
 
-    /// Where gradients are added up on their way
+    /// Where gradients are aggregated on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     aggregation: Aggregation,
 
@@ -185,11 +185,12 @@ fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
     }
     println!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server);
     println!("its token is in {}", args.token_out.display());
-    let adding: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
-    let adding: Vec<_> = adding.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
-    match adding.is_empty() {
-        true => println!("no switch adds up its gradients"),
-        false => println!("added up in (children): {}", adding.join(", ")),
+    let aggregating: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
+    let aggregating: Vec<_> =
+        aggregating.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
+    match aggregating.is_empty() {
+        true => println!("no switch aggregates its gradients"),
+        false => println!("aggregated in (children): {}", aggregating.join(", ")),
     }
     let speedup = |speedup: f64, over: &str| println!("expected speed-up over {over}: {speedup:.2}");
     if let Some(over_ring) = plan.speedup_over_ring {

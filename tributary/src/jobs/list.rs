@@ -43,21 +43,21 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
 struct Slices {
     /// Slices that the switches have completed for it: those of the switch that has most.
     completed: u64,
-    /// A switch that adds up for it does not answer: there may be more.
+    /// A switch that aggregates for it does not answer: there may be more.
     at_least: bool,
 }
 
-/// `None` where no switch adds up, or nothing is known of any that does.
+/// `None` where no switch aggregates, or nothing is known of any that does.
 fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
     let of_job = |counter: &&v1::JobCounter| counter.job == job.name && counter.reason == "completed";
     let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
     let completed = counted.map(|counter| counter.packets).max()?;
-    let adds_up = |name: &str| {
+    let aggregates = |name: &str| {
         let tree = job.plan.iter().flat_map(|plan| &plan.switches);
         tree.clone().any(|switch| switch.aggregates && switch.name == name)
     };
     let at_least =
-        counters.iter().any(|switch| switch.unreachable.is_some() && adds_up(switch.name.as_str()));
+        counters.iter().any(|switch| switch.unreachable.is_some() && aggregates(switch.name.as_str()));
     Some(Slices { completed, at_least })
 }
 
@@ -83,16 +83,17 @@ fn remarks(job: &v1::Job) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Why less of a job is added up in the network than could be.
+/// Why less of a job is aggregated in the network than could be.
 fn fallback(job: &v1::Job) -> Option<String> {
-    let adds_up = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
+    let aggregates = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
     let reasons: Vec<_> = job.fallbacks.iter().map(|fallback| fallback.description.as_str()).collect();
-    let how = if adds_up { "less aggregation than there could be" } else { "no aggregation" };
+    let how = if aggregates { "less aggregation than there could be" } else { "no aggregation" };
     (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
 fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
-    let mut table = output::table(&["job", "state", "slices", "workers", "server", "added up in", "remarks"]);
+    let mut table =
+        output::table(&["job", "state", "slices", "workers", "server", "aggregated in", "remarks"]);
     for (slices, job) in jobs {
         let plan = job.plan.clone().unwrap_or_default();
         let adding = plan.switches.iter().filter(|switch| switch.aggregates);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_says_what_is_not_added_up() {
+    fn a_job_says_what_is_not_aggregated() {
         let slots = v1::Fallback { description: "leaf had no free slots".into(), ..v1::Fallback::default() };
         let switch = v1::TreeSwitch { name: "leaf".into(), aggregates: true, ..v1::TreeSwitch::default() };
         let mut job = v1::Job { fallbacks: vec![slots], ..v1::Job::default() };

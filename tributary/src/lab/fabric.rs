@@ -34,7 +34,7 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_enum, default_value_t = Switches::Softswitch, requires = "topology")]
     switch: Switches,
 
-    /// Where gradients are added up on their way
+    /// Where gradients are aggregated on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree, requires = "topology")]
     aggregation: Aggregation,
 

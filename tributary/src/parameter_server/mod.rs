@@ -31,7 +31,7 @@ pub(crate) struct Listening {
 }
 
 /// Reads the jobs' files and their checkpoints, and listens. With `reductions`, what the policy A2S aggregates is
-/// added up on its way.
+/// aggregated on its way.
 ///
 /// # Errors
 /// [`WrongUse`]: files of jobs that make no sense. A file or checkpoint that cannot be used, an address that

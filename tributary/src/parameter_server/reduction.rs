@@ -31,7 +31,7 @@ impl Wanted {
     /// expected of it any more, or when it cannot go on.
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
-        tracing::info!(job, workers, "the fabric is to add up a group's gradients");
+        tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");
         let _reserved = self.servers.reserve(job);
         let token = match self.create().await {
             Ok(token) => token,
@@ -119,7 +119,7 @@ impl Wanted {
         }
     }
 
-    /// What each round adds up.
+    /// What each round aggregates.
     fn tensor(&self) -> Tensor {
         let GroupRequest { job, length, .. } = &self.request;
         Tensor { name: format!("gradient of {job}"), element_type: ElementType::F32, len: *length }

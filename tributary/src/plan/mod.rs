@@ -19,7 +19,7 @@ use crate::picture::PictureFile;
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::{Aggregation, Downlink, load_topology, size, window};
 
-/// Shows the aggregation tree of a job on a topology: who adds up, the hop stacks, the bytes on every link
+/// Shows the aggregation tree of a job on a topology: who aggregates, the hop stacks, the bytes on every link
 /// and the expected speed-up. Nothing runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
@@ -27,7 +27,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// Where gradients are added up on their way
+    /// Where gradients are aggregated on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     aggregation: Aggregation,
 

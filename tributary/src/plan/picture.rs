@@ -31,7 +31,7 @@ const UP: &str = "#2563eb";
 const DOWN: &str = "#ea8c0c";
 /// The same for text, which needs more contrast.
 const DOWN_INK: &str = "#b45309";
-const ADDS_UP: &str = OURS;
+const AGGREGATES: &str = OURS;
 
 /// Draws the topology with the job's tree on it.
 pub(crate) fn picture(topology: &Topology, plan: &Plan) -> Document {
@@ -221,9 +221,9 @@ impl<'a> Canvas<'a> {
             group.append(text(x + 36.0, top + 12.0, said, INK));
             x += 232.0;
         }
-        group.append(swatch(x, top, ADDS_UP, ADDS_UP));
-        group.append(text(x + 36.0, top + 12.0, "adds up", INK));
-        group.append(swatch(x + 110.0, top, "#ffffff", ADDS_UP));
+        group.append(swatch(x, top, AGGREGATES, AGGREGATES));
+        group.append(text(x + 36.0, top + 12.0, "aggregates", INK));
+        group.append(swatch(x + 110.0, top, "#ffffff", AGGREGATES));
         group.append(text(x + 146.0, top + 12.0, "passes on", INK));
         let mut y = top + 44.0;
         for line in worth(self.plan) {
@@ -251,8 +251,8 @@ impl Look {
     fn of(switch: &SwitchRole) -> Self {
         let said = role(switch);
         match (switch.programmable, switch.aggregate) {
-            (true, true) => Self { said, fill: ADDS_UP, edge: ADDS_UP, ink: "#ffffff", dashed: false },
-            (true, false) => Self { said, fill: "#ffffff", edge: ADDS_UP, ink: INK, dashed: false },
+            (true, true) => Self { said, fill: AGGREGATES, edge: AGGREGATES, ink: "#ffffff", dashed: false },
+            (true, false) => Self { said, fill: "#ffffff", edge: AGGREGATES, ink: INK, dashed: false },
             (false, _) => Self { said, fill: "#f3f4f6", edge: FAINT, ink: INK, dashed: true },
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
         table.add_row([rank, name, join(&worker.up, &up), join(&worker.down, &down)]);
     }
     format!(
-        "{table}\nswitch:port it leaves by; +c/n: added up there as child c of n; ○: the slot is released there"
+        "{table}\nswitch:port it leaves by; +c/n: aggregated there as child c of n; ○: the slot is released there"
     )
 }
 

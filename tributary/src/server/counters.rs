@@ -13,7 +13,9 @@ pub(crate) fn tell(page: &mut Page, all: &[(String, Stats)]) {
         page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
     };
     counter("tributary_server_packets_received", "GRADIENT packets", |stats| stats.protocol.received);
-    counter("tributary_server_contributions", "Contributions added up", |stats| stats.protocol.contributions);
+    counter("tributary_server_contributions", "Contributions aggregated", |stats| {
+        stats.protocol.contributions
+    });
     counter("tributary_server_slices_completed", "Slices complete", |stats| stats.protocol.completed);
     counter("tributary_server_duplicates", "Packets of a child that were there", |stats| {
         stats.protocol.duplicates

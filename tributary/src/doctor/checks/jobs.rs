@@ -149,8 +149,8 @@ fn fallback(job: &v1::Job) -> Option<Finding> {
         return None;
     }
     let plan = job.plan.as_ref();
-    let adds_up = plan.is_some_and(|plan| plan.switches.iter().any(|switch| switch.aggregates));
-    let how = if adds_up { "with less aggregation than there could be" } else { "without aggregation" };
+    let aggregates = plan.is_some_and(|plan| plan.switches.iter().any(|switch| switch.aggregates));
+    let how = if aggregates { "with less aggregation than there could be" } else { "without aggregation" };
     let what = format!("runs {how}: {}", reasons.join("; "));
     let fix = "end a job that holds slots there (`tributary jobs list`), or create this one anew with a smaller --window \
                or fewer workers under one switch";
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_added_up_and_is_not_is_found_and_what_was_asked_for_is_not() {
+    fn what_could_be_aggregated_and_is_not_is_found_and_what_was_asked_for_is_not() {
         let with = |cause: v1::FallbackCause| {
             found(|snapshot| {
                 let job = &mut snapshot.jobs[0];

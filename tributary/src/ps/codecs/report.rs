@@ -146,7 +146,7 @@ impl Report {
             if let Some(bytes) = row.fabric_bytes {
                 let ratio = (row.values * size_of::<f32>()) as f64 / bytes as f64;
                 text += &format!(
-                    "\n{} over a fabric: {bytes} bytes ({ratio:.1}), added up on the way.",
+                    "\n{} over a fabric: {bytes} bytes ({ratio:.1}), aggregated on the way.",
                     row.codec
                 );
             }
