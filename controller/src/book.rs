@@ -212,7 +212,7 @@ impl Book {
     fn reserve(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
         let job = self.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
         let record = &job.record;
-        let stalled = self.progress.is_stalled(&record.name, Instant::now());
+        let stalled = self.progress.stall(&record.name, Instant::now()).is_some();
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
@@ -363,8 +363,8 @@ impl Book {
     /// What is to be done about a job.
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
-        let stalled = self.progress.is_stalled(&job.record.name, now);
-        let doubt = Doubt::of(job, stalled);
+        let stalled = self.progress.stall(&job.record.name, now);
+        let doubt = Doubt::of(job, stalled.is_some());
         let [fabric, present_fabric] =
             [Doubt::Dead, doubt].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
         next_step(

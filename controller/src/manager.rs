@@ -256,9 +256,9 @@ impl Manager {
         place: impl Fn(&Place) -> bool,
         answer: (u32, v1::answer_request::Answer),
     ) -> Result<(), JobError> {
-        let book = self.book();
+        let mut book = self.book();
         let key = book.jobs.authorize(name, token)?;
-        let job = book.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
         let places = job.places_of(host)?;
         let Some(place) = places.into_iter().find(|one| place(one)) else {
             return Err(JobError::NotAsked(name.to_owned()));

@@ -42,9 +42,11 @@ impl Progress {
         }
     }
 
-    /// Whether a process of the job waits for somebody who is not there.
-    pub(crate) fn is_stalled(&self, job: &str, now: Instant) -> bool {
-        self.of(job).any(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH)
+    /// For how long a process of the job has waited for somebody who is not there; `None`: none does.
+    pub(crate) fn stall(&self, job: &str, now: Instant) -> Option<Duration> {
+        let stalls =
+            self.of(job).filter(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH);
+        stalls.map(|(_, told)| told.stalled).max()
     }
 
     /// What each host has told of a job.

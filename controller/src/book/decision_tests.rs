@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tributary_api::v1;
+use tributary_api::v1::answer_request::Answer;
 use tributary_planner::Aggregation;
 use tributary_wire::Probe;
 
 use super::*;
-use crate::jobs::{Joined, Joining};
+use crate::jobs::{Answered, Joined, Joining};
 use crate::liveness::Life;
 use crate::testing::{TERMS, book, first_target, request, topology};
 
@@ -46,6 +47,15 @@ fn due(book: &mut Book, key: JobKey, now: Instant) -> Target {
     }
 }
 
+/// What a switch tells of a host's probes.
+fn probe(book: &mut Book, host: &str, now: Instant) {
+    let topology = Arc::clone(&book.topology);
+    let host = topology.find(host).unwrap();
+    let via = topology.neighbours(host)[0];
+    let probe = Probe { node: topology[host].id, port: via.port };
+    book.cabling.hear((via.node, via.remote_port), probe, now);
+}
+
 #[test]
 fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     let (mut book, topology) = (book(256, 4), topology());
@@ -55,13 +65,6 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     for member in &members {
         book.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
     }
-    // What the switches tell of the hosts' probes.
-    let probe = |book: &mut Book, host: &str, now| {
-        let host = topology.find(host).unwrap();
-        let via = topology.neighbours(host)[0];
-        let probe = Probe { node: topology[host].id, port: via.port };
-        book.cabling.hear((via.node, via.remote_port), probe, now);
-    };
     for now in (0..60).map(|beat| at(beat * 100)) {
         ["w0", "w1", "w2", "w3", "ps"].iter().for_each(|host| probe(&mut book, host, now));
         book.pulse.beat(now);
@@ -80,6 +83,54 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     book.cabling.hear_of(topology.find("w2").unwrap(), at(6550));
     assert_eq!(reason_without_w3(&mut book, at(8300)), "w3 is gone");
     assert_eq!(reason_without_w3(&mut book, at(8400)), "w2, w3 are gone");
+}
+
+#[test]
+fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
+    let mut book = book(256, 4);
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let lose = |book: &mut Book, rank: usize| {
+        book.jobs.get_mut(key).unwrap().lose(&members[rank].place, members[rank].session, start);
+    };
+    let waits = |book: &mut Book, stalled_milliseconds, now| {
+        let progress =
+            v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() };
+        book.progress.note("w0", &[progress], now);
+        probe(book, "w1", now);
+        book.pulse.beat(now);
+    };
+    lose(&mut book, 1);
+    waits(&mut book, 4_000, at(500));
+    assert!(matches!(book.next_step(key, at(500)), Step::Rest(Some(_))));
+    waits(&mut book, 6_000, at(600));
+    assert_eq!(due(&mut book, key, at(600)).reason, "w1 is gone");
+    // Somebody dies: w1 cannot be told that the others go on without him.
+    lose(&mut book, 2);
+    waits(&mut book, 900, at(700));
+    assert_eq!(due(&mut book, key, at(700)).reason, "w1, w2 are gone");
+}
+
+#[test]
+fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
+    let mut book = book(256, 4);
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let attendee = book.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap();
+    attendee.behind = Some(start);
+    book.pulse.beat(at(900));
+    assert!(matches!(book.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
+    let waits =
+        v1::JobProgress { job: "job".into(), stalled_milliseconds: 900, ..v1::JobProgress::default() };
+    book.progress.note("w0", &[waits], at(950));
+    assert!(matches!(book.next_step(key, at(950)), Step::Rest(_)), "it has some time");
+    assert_eq!(due(&mut book, key, at(1000)).reason, "w1 is gone");
+    let answer =
+        Answered { place: members[1].place.clone(), generation: 1, answer: Answer::Changed(v1::Changed {}) };
+    book.jobs.get_mut(key).unwrap().answer(answer);
+    assert!(matches!(book.next_step(key, at(1000)), Step::Rest(_)));
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub(crate) struct Attendee {
     pub(crate) detached: bool,
     /// Its stream is broken since then.
     pub(crate) gone: Option<Instant>,
+    /// It was told of a change of generation then, and has not said that it has changed over.
+    pub(crate) behind: Option<Instant>,
     events: Option<mpsc::Sender<v1::JobEvent>>,
     /// What it was told last: told again when it comes back.
     told: Option<Event>,
@@ -62,6 +64,7 @@ impl Attendee {
             started: false,
             detached: false,
             gone: None,
+            behind: None,
             events: Some(sender),
             told: None,
         };
@@ -77,6 +80,7 @@ impl Attendee {
             started: true,
             detached: false,
             gone: Some(now),
+            behind: None,
             events: None,
             told: None,
         }
@@ -90,7 +94,7 @@ impl Attendee {
     ) -> mpsc::Receiver<v1::JobEvent> {
         let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
         self.session = session;
-        self.gone = None;
+        (self.gone, self.behind) = (None, None);
         self.events = Some(sender);
         if let Some(event) = self.told.take().or(present) {
             self.tell(event);

@@ -20,6 +20,11 @@ const AWAY_PATIENCE: Duration = Duration::from_millis(400);
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
 /// The same from when its host's daemon has come back: members look for the controller once a second.
 const REJOIN_PATIENCE: Duration = Duration::from_millis(1800);
+/// Members that the controller cannot hear, and whose hosts live, are not given up before others have waited for so long:
+/// a step of training may take as long, and that one of them has died as well would be a rare accident.
+const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
+/// Who was told of a change so long ago and has not changed over is not there, if others wait for a result.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
 /// A probe that came so long after a stream broke was sent after that.
 const PROBE_LAG: Duration = Duration::from_millis(50);
 /// Without a probe for so long a daemon does not live any more.
@@ -53,6 +58,21 @@ pub(super) struct Crew<'a> {
 impl<'a> Crew<'a> {
     /// Finds out who of a job is there now.
     pub(super) fn of(job: &Job, around: &Surroundings<'a>) -> Self {
+        let all = Self::with(job, around, Unheard::May);
+        let has_to_change = || {
+            let plan = &job.record.generation().plan;
+            all.loss().is_some() || around.health.broken_part(plan, around.doubt).is_some()
+        };
+        match around.stalled {
+            // Whom the controller cannot hear it cannot tell of a change either.
+            Some(stalled) if stalled >= UNHEARD_PATIENCE || has_to_change() => {
+                Self::with(job, around, Unheard::MayNot)
+            }
+            Some(_) | None => all,
+        }
+    }
+
+    fn with(job: &Job, around: &Surroundings<'a>, unheard: Unheard) -> Self {
         let plan = &job.record.generation().plan;
         let mut crew = Self {
             topology: around.topology,
@@ -64,7 +84,7 @@ impl<'a> Crew<'a> {
             returns: Vec::new(),
         };
         for worker in &plan.workers {
-            match presence(job, &Place::Worker(Rank::new(worker.rank)), around) {
+            match presence(job, &Place::Worker(Rank::new(worker.rank)), around, unheard) {
                 Presence::Gone => crew.lost.push(worker.name.clone()),
                 present => {
                     crew.members.push(Member { rank: worker.rank, host: worker.key });
@@ -72,7 +92,7 @@ impl<'a> Crew<'a> {
                 }
             }
         }
-        let server = presence(job, &Place::Server(plan.server.name.clone()), around);
+        let server = presence(job, &Place::Server(plan.server.name.clone()), around, unheard);
         crew.server_is_there = server != Presence::Gone;
         crew.note(server);
         crew
@@ -170,13 +190,24 @@ enum Presence {
     Gone,
 }
 
-fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
+/// Whether members may stay whose hosts live, and whom the controller cannot hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unheard {
+    May,
+    MayNot,
+}
+
+fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unheard) -> Presence {
     let Some(attendee) = job.attendee(place).filter(|attendee| attendee.started) else {
         return Presence::Gone;
     };
-    let Some(gone) = attendee.gone else { return Presence::Here };
+    let is_late = |told: Instant| around.stalled.is_some() && around.now >= told + CHANGE_PATIENCE;
+    let is_left_behind = attendee.behind.is_some_and(is_late);
+    let Some(gone) = attendee.gone else {
+        return if is_left_behind { Presence::Gone } else { Presence::Here };
+    };
     let signs = (around.signs)(&attendee.host);
-    if !around.stalled && signs.lives_unheard(gone, around.now) {
+    if unheard == Unheard::May && !is_left_behind && signs.lives_unheard(gone, around.now) {
         return Presence::Away(around.now + STALL_INTERVAL);
     }
     let by_standstill =
@@ -188,14 +219,16 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>) -> Presence {
         return taken_up(
             standstill.map_or(since, |one| one.to.max(since)),
             job.record.terms.rigid,
-            around.stalled,
+            around.stalled.is_some(),
             around.now,
         );
     }
     let until = match (came_back, signs.attends_since) {
         (Some(since), _) if around.now < since + AWAY_PATIENCE => since + AWAY_PATIENCE,
         // Who does not wait for anybody can wait for the rest of the time.
-        (Some(since), _) if !around.stalled => (since + REJOIN_PATIENCE).min(around.now + STALL_INTERVAL),
+        (Some(since), _) if around.stalled.is_none() => {
+            (since + REJOIN_PATIENCE).min(around.now + STALL_INTERVAL)
+        }
         (None, Some(_)) => gone + AWAY_PATIENCE,
         (_, _) => gone + GONE_PATIENCE,
     };

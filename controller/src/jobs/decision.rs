@@ -38,8 +38,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) signs: &'a dyn Fn(&str) -> Signs,
     /// Hosts whose daemons could serve.
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
-    /// Processes of the job wait for a result, and nothing comes.
-    pub(crate) stalled: bool,
+    /// For how long a process of the job has waited for a result, and nothing has come; `None`: none waits for long.
+    pub(crate) stalled: Option<Duration>,
     /// When the controller itself could not hear anybody the last time.
     pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,

@@ -398,7 +398,13 @@ impl Job {
     }
 
     /// Takes a member's answer; `false` when nobody waits for it any more.
-    pub(crate) fn answer(&self, answered: Answered) -> bool {
+    pub(crate) fn answer(&mut self, answered: Answered) -> bool {
+        if matches!(answered.answer, Answer::Changed(_))
+            && answered.generation == self.record.current
+            && let Some(attendee) = self.attendees.get_mut(&answered.place)
+        {
+            attendee.behind = None;
+        }
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 

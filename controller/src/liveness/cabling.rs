@@ -140,18 +140,20 @@ impl Cabling {
     /// A beat is over, in which everyone for whom `able` is true should have sent probes and told of those that came.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
-        let mut lost = BTreeMap::new();
-        for ((listener, _), Direction { link, sender, detector, .. }) in &mut self.ends {
+        for ((listener, _), Direction { sender, detector, .. }) in &mut self.ends {
             let ends = [listener, &sender.0];
             match ends.iter().all(|end| able(**end)) {
                 // A switch of which nothing is heard may not even be told to send probes.
                 true => detector.beat(ends.iter().all(|end| heard.contains(end))),
                 false => detector.skip(),
             }
-            if detector.is_dead() {
-                lost.insert(*link, Life::Dead);
-            } else if detector.is_silent() {
-                lost.entry(*link).or_insert(Life::Silent);
+        }
+        let mut lost = BTreeMap::new();
+        for direction in self.ends.values() {
+            if direction.detector.is_dead() {
+                lost.insert(direction.link, Life::Dead);
+            } else if direction.detector.is_silent() && !self.is_heard_back(direction) {
+                lost.entry(direction.link).or_insert(Life::Silent);
             }
         }
         let life = |links: &BTreeMap<LinkKey, Life>, link| links.get(link).copied().unwrap_or(Life::Alive);
@@ -160,6 +162,11 @@ impl Cabling {
         let news = news.map(|link| News::Link(*link, life(&lost, link))).collect();
         self.lost = lost;
         news
+    }
+
+    /// Whether frames get through in the other direction: then the cable is whole, and only its listener cannot be heard.
+    fn is_heard_back(&self, direction: &Direction) -> bool {
+        self.ends.get(&direction.sender).is_some_and(|back| back.detector.is_alive())
     }
 
     /// Cables that frames do not get through, in one direction or both.
@@ -287,6 +294,16 @@ mod tests {
         let found = net.beats(10, &[("leaf0", "w0")], &[]);
         assert!(found.contains(&News::Link(link, Life::Dead)), "{found:?}");
         assert_eq!(net.cabling.dead().collect::<Vec<_>>(), [link]);
+    }
+
+    #[test]
+    fn a_cable_whose_host_only_the_controller_cannot_hear_is_alive() {
+        let mut net = Net::new();
+        net.beats(5, &[], &[]);
+        assert_eq!(net.beats_with(50, &[], &[], &["w0"]), []);
+        let link = net.link("leaf0", "w0");
+        let found = net.beats_with(50, &[("w0", "leaf0")], &[], &["w0"]);
+        assert_eq!(found, [News::Link(link, Life::Silent)], "now its probes do not come either");
     }
 
     #[test]

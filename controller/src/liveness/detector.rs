@@ -92,6 +92,11 @@ impl Detector {
         matches!(self.state, State::Dead { .. })
     }
 
+    /// Whether it was heard lately.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self.state, State::Alive { silent, .. } if silent < DEAD_AFTER)
+    }
+
     /// Whether nothing was heard for so long that it is dead, if only that could be believed.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent >= DEAD_AFTER)

@@ -307,6 +307,7 @@ impl<'a> Change<'a> {
             (attendee.started, attendee.detached) = (true, false);
             attendee.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
             if goes_on {
+                attendee.behind = Some(Instant::now());
                 told.insert(place);
             }
         }
