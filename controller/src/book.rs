@@ -212,7 +212,6 @@ impl Book {
     fn reserve(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
         let job = self.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
         let record = &job.record;
-        let stalled = self.progress.stall(&record.name, Instant::now()).is_some();
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
@@ -222,7 +221,7 @@ impl Book {
             let state = self.fabric(doubt, SlotMap::largest_block);
             planner::plan(&self.topology, &state, &request).map(|plan| (plan, state))
         };
-        let (plan, state) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::of(job, stalled)))?;
+        let (plan, state) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::Alive))?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
@@ -363,21 +362,18 @@ impl Book {
     /// What is to be done about a job.
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
-        let stalled = self.progress.stall(&job.record.name, now);
-        let doubt = Doubt::of(job, stalled.is_some());
-        let [fabric, present_fabric] =
-            [Doubt::Dead, doubt].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
+        let [fabric, trusting_fabric] =
+            [Doubt::Dead, Doubt::Alive].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
         next_step(
             job,
             &Surroundings {
                 topology: &self.topology,
                 fabric: &fabric,
-                present_fabric: &present_fabric,
+                trusting_fabric: &trusting_fabric,
                 health: &self.health,
-                doubt,
                 signs: &|host| self.signs_of(host),
                 serving: &|host| self.hosts.serves(host),
-                stalled,
+                stalled: self.progress.stall(&job.record.name, now),
                 standstill: self.pulse.standstill(now),
                 now,
             },

@@ -113,6 +113,28 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
 }
 
 #[test]
+fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
+    let mut book = book(256, 4);
+    let (key, _members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let leaf = book.topology.find("leaf1").unwrap();
+    book.health.set_node(leaf, Life::Silent, start);
+    let waits = |book: &mut Book, stalled_milliseconds, now| {
+        let progress =
+            v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() };
+        book.progress.note("w0", &[progress], now);
+        book.pulse.beat(now);
+    };
+    waits(&mut book, 1_900, at(900));
+    assert!(matches!(book.next_step(key, at(900)), Step::Rest(Some(_))));
+    waits(&mut book, 2_000, at(950));
+    let target = due(&mut book, key, at(950));
+    assert_eq!(target.reason, "nothing is heard of switch leaf1");
+    assert_eq!(target.members.len(), 2);
+}
+
+#[test]
 fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
     let mut book = book(256, 4);
     let (key, members) = running(&mut book);

@@ -8,7 +8,6 @@ use tributary_planner::{FabricState, Plan};
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
 use super::Book;
-use crate::jobs::{Job, State};
 use crate::liveness::Life;
 use crate::slots::SlotMap;
 
@@ -27,14 +26,6 @@ pub(crate) enum Doubt {
     Dead,
     /// A job whose slices get through is not taken off switches that only the controller cannot hear.
     Alive,
-}
-
-impl Doubt {
-    /// What it is for a job. As long as its slices get through, what they take is not dead. `stalled`: a process of it
-    /// waits for a result, and nothing comes.
-    pub(super) fn of(job: &Job, stalled: bool) -> Self {
-        if *job.state() == State::Running && !stalled { Self::Alive } else { Self::Dead }
-    }
 }
 
 impl Health {

@@ -1,6 +1,5 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Aggregation;
 

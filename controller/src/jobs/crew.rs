@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_planner::{self as planner, Member};
+use tributary_planner::{self as planner, FabricState, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
 use super::decision::{STALL_INTERVAL, Surroundings};
 use super::detachment::{Detachment, well_again};
-use super::job::Job;
+use super::job::{Job, State};
+use crate::book::Doubt;
 use crate::liveness::Standstill;
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
@@ -20,8 +21,11 @@ const AWAY_PATIENCE: Duration = Duration::from_millis(400);
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
 /// The same from when its host's daemon has come back: members look for the controller once a second.
 const REJOIN_PATIENCE: Duration = Duration::from_millis(1800);
-/// Members that the controller cannot hear, and whose hosts live, are not given up before others have waited for so long:
-/// a step of training may take as long, and that one of them has died as well would be a rare accident.
+/// What of the fabric is only silent is taken for dead when a process has waited for a result for so long: a switch without
+/// power is silent, too, and steps of training are mostly shorter.
+const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
+/// The same for members that the controller cannot hear, and whose hosts live: that one of them has died as well would be a
+/// rare accident.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
 /// Who was told of a change so long ago and has not changed over is not there, if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
@@ -53,22 +57,38 @@ pub(super) struct Crew<'a> {
     pub(super) server_is_there: bool,
     /// Until when those that are away may come back.
     returns: Vec<Instant>,
+    /// What of the fabric is taken for which is only silent.
+    pub(super) doubt: Doubt,
 }
 
 impl<'a> Crew<'a> {
     /// Finds out who of a job is there now.
     pub(super) fn of(job: &Job, around: &Surroundings<'a>) -> Self {
         let all = Self::with(job, around, Unheard::May);
-        let has_to_change = || {
+        if *job.state() != State::Running {
+            return Self { doubt: Doubt::Dead, ..all };
+        }
+        let Some(stalled) = around.stalled else { return all };
+        // What is silent cannot be told of a change either.
+        let has_to_change = |doubt| {
             let plan = &job.record.generation().plan;
-            all.loss().is_some() || around.health.broken_part(plan, around.doubt).is_some()
+            all.loss().is_some() || around.health.broken_part(plan, doubt).is_some()
         };
-        match around.stalled {
-            // Whom the controller cannot hear it cannot tell of a change either.
-            Some(stalled) if stalled >= UNHEARD_PATIENCE || has_to_change() => {
-                Self::with(job, around, Unheard::MayNot)
-            }
-            Some(_) | None => all,
+        let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) {
+            true => Doubt::Dead,
+            false => Doubt::Alive,
+        };
+        match stalled >= UNHEARD_PATIENCE || has_to_change(doubt) {
+            true => Self { doubt, ..Self::with(job, around, Unheard::MayNot) },
+            false => Self { doubt, ..all },
+        }
+    }
+
+    /// The fabric as the job's present structure is judged by it.
+    pub(super) fn fabric(&self, around: &Surroundings<'a>) -> &'a FabricState {
+        match self.doubt {
+            Doubt::Alive => around.trusting_fabric,
+            Doubt::Dead => around.fabric,
         }
     }
 
@@ -82,6 +102,7 @@ impl<'a> Crew<'a> {
             server: plan.server.key,
             server_is_there: true,
             returns: Vec::new(),
+            doubt: Doubt::Alive,
         };
         for worker in &plan.workers {
             match presence(job, &Place::Worker(Rank::new(worker.rank)), around, unheard) {
@@ -132,7 +153,7 @@ impl<'a> Crew<'a> {
 
     /// Hosts that could serve, the one to be preferred first: the present server, the one that the job was created
     /// with, other hosts with that role, the members' own.
-    pub(super) fn servers(&self, job: &Job, around: &Surroundings<'_>) -> Vec<NodeKey> {
+    pub(super) fn servers(&self, job: &Job, around: &Surroundings<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
         let role = around.topology.servers();
         let members = self.members.iter().map(|member| member.host);
@@ -142,7 +163,7 @@ impl<'a> Crew<'a> {
             let name = &around.topology[host].name;
             let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
             let able = Some(host) == present || (around.serving)(name) || attends();
-            if able && !servers.contains(&host) && !around.present_fabric.dead_nodes.contains(&host) {
+            if able && !servers.contains(&host) && !self.fabric(around).dead_nodes.contains(&host) {
                 servers.push(host);
             }
         }

@@ -29,11 +29,10 @@ pub(crate) struct Surroundings<'a> {
     /// What a new structure is built on, with the slots that the job could get beside those that it has: what is only silent
     /// is dead.
     pub(crate) fabric: &'a FabricState,
-    /// What the present structure is judged by: what is only silent is alive, as long as the job's slices get through.
-    pub(crate) present_fabric: &'a FabricState,
+    /// The same, where what is only silent is alive: what the present structure is judged by, as long as the job's slices
+    /// get through.
+    pub(crate) trusting_fabric: &'a FabricState,
     pub(crate) health: &'a Health,
-    /// What `present_fabric` takes the silent for.
-    pub(crate) doubt: Doubt,
     /// What is known of a host's daemons.
     pub(crate) signs: &'a dyn Fn(&str) -> Signs,
     /// Hosts whose daemons could serve.
@@ -153,11 +152,11 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     }
     let servers = crew.servers(job, around);
     let request = crew.request(job, crew.members.clone());
-    let Ok(choice) = planner::choose(around.topology, around.present_fabric, &request, &servers) else {
+    let Ok(choice) = planner::choose(around.topology, crew.fabric(around), &request, &servers) else {
         return Step::Rest(crew.earliest_return());
     };
     let cut_off = &choice.left_out;
-    let broken = around.health.broken_part(&job.record.generation().plan, around.doubt);
+    let broken = around.health.broken_part(&job.record.generation().plan, crew.doubt);
     if !cut_off.is_empty() {
         let until = around.health.changed() + CUT_OFF_PATIENCE;
         if around.now < until {
