@@ -92,6 +92,7 @@ pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
     Target {
         members,
         joined: Vec::new(),
+        absent: Vec::new(),
         detachment: Detachment::default(),
         expected: None,
         server,

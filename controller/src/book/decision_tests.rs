@@ -80,9 +80,28 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     // One whose daemon has its controller again has time to come back to the job, whatever its switch hears.
     let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
     let _orders = book.hosts.enter(&hello, at(6550));
-    book.cabling.hear_of(topology.find("w2").unwrap(), at(6550));
-    assert_eq!(reason_without_w3(&mut book, at(8300)), "w3 is gone");
-    assert_eq!(reason_without_w3(&mut book, at(8400)), "w2, w3 are gone");
+    for beat in 0..16 {
+        let now = at(7_000 + beat * 500);
+        book.cabling.hear_of(topology.find("w2").unwrap(), now);
+        let expected = if now < at(6550 + 8_000) { "w3 is gone" } else { "w2, w3 are gone" };
+        assert_eq!(reason_without_w3(&mut book, now), expected, "beat {beat}");
+    }
+}
+
+#[test]
+fn a_daemons_last_words_do_not_say_that_it_has_its_controller() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let now = Instant::now();
+    book.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, now);
+    let soon = now + Duration::from_millis(500);
+    book.cabling.hear_of(topology.find("w1").unwrap(), now + Duration::from_millis(5));
+    probe(&mut book, "w1", soon);
+    book.pulse.beat(soon);
+    assert!(
+        matches!(book.next_step(key, soon), Step::Rest(Some(_))),
+        "its connections are over, and it lives"
+    );
 }
 
 #[test]

@@ -19,8 +19,6 @@ const AWAY_PATIENCE: Duration = Duration::from_millis(400);
 /// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once, or its probes
 /// show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// The same from when its host's daemon has come back: members look for the controller once a second.
-const REJOIN_PATIENCE: Duration = Duration::from_millis(1800);
 /// What of the fabric is only silent is taken for dead when a process has waited for a result for so long: a switch without
 /// power is silent, too, and steps of training are mostly shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
@@ -31,10 +29,12 @@ const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
 /// A probe that came so long after a stream broke was sent after that.
 const PROBE_LAG: Duration = Duration::from_millis(50);
+/// Without a word for so long a daemon has lost its controller: it says something every second.
+const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 /// Without a probe for so long a daemon does not live any more.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
-/// The members of a job that a controller has found on its disk have this long to come back: they look for it once a
-/// second.
+/// The members of a job that a controller has found on its disk have this long to come back, and those whose host's daemon
+/// has: they look for the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
 /// The same while others wait for a result without getting any: whoever is missing may have died while there was no
 /// controller to see it.
@@ -50,6 +50,8 @@ pub(super) struct Crew<'a> {
     pub(super) members: Vec<Member>,
     /// Its workers that are gone, by name.
     lost: Vec<String>,
+    /// Those of them whose stream is broken: they are not gone any more when they come back.
+    pub(super) absent: Vec<Rank>,
     /// Workers that the job goes on without as long as they are degraded.
     pub(super) detachment: Detachment,
     server: NodeKey,
@@ -98,6 +100,7 @@ impl<'a> Crew<'a> {
             topology: around.topology,
             members: Vec::new(),
             lost: Vec::new(),
+            absent: Vec::new(),
             detachment: job.record.generation().detachment.clone(),
             server: plan.server.key,
             server_is_there: true,
@@ -105,8 +108,13 @@ impl<'a> Crew<'a> {
             doubt: Doubt::Alive,
         };
         for worker in &plan.workers {
-            match presence(job, &Place::Worker(Rank::new(worker.rank)), around, unheard) {
-                Presence::Gone => crew.lost.push(worker.name.clone()),
+            let rank = Rank::new(worker.rank);
+            match presence(job, &Place::Worker(rank), around, unheard) {
+                Presence::Gone => {
+                    crew.lost.push(worker.name.clone());
+                    let is_absent = |one: &&Attendee| one.gone.is_some();
+                    crew.absent.extend(job.attendee(&Place::Worker(rank)).filter(is_absent).map(|_| rank));
+                }
                 present => {
                     crew.members.push(Member { rank: worker.rank, host: worker.key });
                     crew.note(present);
@@ -235,24 +243,12 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unhear
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
     let standstill = around.standstill.filter(by_standstill);
     let came_back = signs.attends_since.filter(|since| *since > gone);
-    if attendee.session == 0 || standstill.is_some() {
-        let since = gone.max(came_back.unwrap_or(gone));
-        return taken_up(
-            standstill.map_or(since, |one| one.to.max(since)),
-            job.record.terms.rigid,
-            around.stalled.is_some(),
-            around.now,
-        );
+    if attendee.session == 0 || standstill.is_some() || came_back.is_some() {
+        let since = [Some(gone), standstill.map(|one| one.to), came_back].into_iter().flatten().max();
+        return taken_up(since.unwrap_or(gone), job.record.terms.rigid, around.stalled.is_some(), around.now);
     }
-    let until = match (came_back, signs.attends_since) {
-        (Some(since), _) if around.now < since + AWAY_PATIENCE => since + AWAY_PATIENCE,
-        // Who does not wait for anybody can wait for the rest of the time.
-        (Some(since), _) if around.stalled.is_none() => {
-            (since + REJOIN_PATIENCE).min(around.now + STALL_INTERVAL)
-        }
-        (None, Some(_)) => gone + AWAY_PATIENCE,
-        (_, _) => gone + GONE_PATIENCE,
-    };
+    let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
+    let until = gone + patience;
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
@@ -268,11 +264,13 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Whether the host's daemon, which the controller has not heard since `gone`, is at work all the same: its switch hears
-    /// its probes.
+    /// Whether the host's daemon cannot reach the controller since `gone`, and is at work all the same: its switch hears its
+    /// probes. What comes from it after its connection is over was on its way before.
     fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
-        let is_heard = |probed: Instant| probed > gone + PROBE_LAG && now < probed + PROBE_PATIENCE;
-        self.last_word.is_none_or(|told| told <= gone) && self.last_probe.is_some_and(is_heard)
+        let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
+        let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);
+        let is_probing = |probed: Instant| probed > gone + PROBE_LAG && now < probed + PROBE_PATIENCE;
+        !has_controller && self.last_probe.is_some_and(is_probing)
     }
 }
 

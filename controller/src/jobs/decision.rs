@@ -66,6 +66,8 @@ pub(crate) struct Target {
     pub(crate) members: Vec<Member>,
     /// Those of them that come in.
     pub(crate) joined: Vec<Rank>,
+    /// Those who are left out because they are away. When one of them comes back there is something else to be done.
+    pub(crate) absent: Vec<Rank>,
     /// Who is left out for as long as its process is degraded.
     pub(crate) detachment: Detachment,
     /// What a change of that is expected to bring; `None`: the change has another reason.
@@ -132,6 +134,7 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
         hosts if members.iter().all(|member| hosts.contains(&member.host)) => Step::Change(Target {
             members,
             joined: Vec::new(),
+            absent: Vec::new(),
             detachment: Detachment::default(),
             expected: None,
             server,
@@ -173,6 +176,7 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
         return Step::Change(Target {
             members: crew.members.iter().filter(stay).copied().collect(),
             joined: Vec::new(),
+            absent: crew.absent.clone(),
             detachment: crew.detachment.clone(),
             expected: None,
             server: choice.server,
@@ -229,6 +233,7 @@ fn join(
         detachment: Detachment::new(still, all, job.record.terms.on_degraded.theta),
         expected: None,
         joined,
+        absent: Vec::new(),
         members,
         server: choice.server,
         takes_over: !crew.is_present_server(choice.server),
@@ -257,6 +262,7 @@ fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundi
     Some(Step::Change(Target {
         members: group.members,
         joined: group.returning,
+        absent: Vec::new(),
         detachment: group.detachment,
         expected: Some(group.expected),
         server: choice.server,
@@ -286,6 +292,7 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     Some(Step::Change(Target {
         members: crew.members.clone(),
         joined: Vec::new(),
+        absent: Vec::new(),
         detachment: crew.detachment.clone(),
         expected: None,
         server,

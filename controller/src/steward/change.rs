@@ -16,7 +16,7 @@ use tributary_wire::{Rank, Seq};
 use super::setback::Setback;
 use super::survivors;
 use crate::error::SwitchError;
-use crate::jobs::{Answered, Beginning, JobKey, LastChange, Place, State, Step, Target};
+use crate::jobs::{Answered, Beginning, Job, JobKey, LastChange, Place, State, Step, Target};
 use crate::manager::Manager;
 
 /// How long a host may take to join as the server that it was asked to be.
@@ -395,7 +395,17 @@ impl Undertaking<'_> {
 
     /// Whether something else is to be done first.
     fn is_overtaken(&self) -> bool {
-        match self.manager.book().next_step(self.key, Instant::now()) {
+        let book = self.manager.book();
+        let is_back = |job: &Job, rank: &Rank| {
+            job.attendee(&Place::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
+        };
+        let is_in_vain = |job: &Job| {
+            job.record.current != self.number && self.target.absent.iter().any(|rank| is_back(job, rank))
+        };
+        if book.jobs.get(self.key).is_some_and(is_in_vain) {
+            return true;
+        }
+        match book.next_step(self.key, Instant::now()) {
             Step::Rest(_) | Step::Invite(_) => false,
             Step::Change(target) => target != *self.target && !target.can_wait(),
             Step::Fail(_) | Step::Over => true,
