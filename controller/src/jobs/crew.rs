@@ -19,8 +19,8 @@ const AWAY_PATIENCE: Duration = Duration::from_millis(400);
 /// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once, or its probes
 /// show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// What of the fabric is only silent is taken for dead when a process has waited for a result for so long: a switch without
-/// power is silent, too, and steps of training are mostly shorter.
+/// What of the fabric is only silent is taken for dead when a process has waited for a result for so long, even if that costs
+/// members: a switch without power is silent, too, and steps of training are mostly shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for members that the controller cannot hear, and whose hosts live: that one of them has died as well would be a
 /// rare accident.
@@ -76,7 +76,8 @@ impl<'a> Crew<'a> {
             let plan = &job.record.generation().plan;
             all.loss().is_some() || around.health.broken_part(plan, doubt).is_some()
         };
-        let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) {
+        let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, around);
+        let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) || goes_round() {
             true => Doubt::Dead,
             false => Doubt::Alive,
         };
@@ -84,6 +85,13 @@ impl<'a> Crew<'a> {
             true => Self { doubt, ..Self::with(job, around, Unheard::MayNot) },
             false => Self { doubt, ..all },
         }
+    }
+
+    /// Whether all members can go on with the same server, without what is silent.
+    fn has_way_round(&self, job: &Job, around: &Surroundings<'a>) -> bool {
+        let request = self.request(job, self.members.clone());
+        let choice = planner::choose(around.topology, around.fabric, &request, &[self.server]);
+        choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
     /// The fabric as the job's present structure is judged by it.
