@@ -22,7 +22,7 @@ use crate::jobs::{
     add_job, next_step,
 };
 use crate::journal::Kept;
-use crate::liveness::{Cabling, Pulse};
+use crate::liveness::{Cabling, Doubt, Health, Pulse};
 use crate::loads::Loads;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
@@ -30,7 +30,6 @@ use crate::slots::{NoSlots, SlotMap};
 use crate::state::SwitchState;
 use crate::tables::admission::SlotBlock;
 pub use evolve::Reload;
-pub(crate) use fabric::{Doubt, Health};
 
 /// Why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]

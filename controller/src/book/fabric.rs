@@ -1,117 +1,10 @@
 //! The state of the fabric, as the planner takes it.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
-
-use tokio::time::Instant;
-use tributary_planner::{FabricState, Plan};
-use tributary_topology::{LinkKey, NodeKey, Topology};
+use tributary_planner::FabricState;
 
 use super::Book;
-use crate::liveness::Life;
+use crate::liveness::Doubt;
 use crate::slots::SlotMap;
-
-/// What of the fabric is not alive, as the detectors say.
-#[derive(Debug)]
-pub(crate) struct Health {
-    nodes: HashMap<NodeKey, Life>,
-    links: HashMap<LinkKey, Life>,
-    changed: Instant,
-}
-
-/// What that is taken for which is only silent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doubt {
-    /// Nothing new is built on it.
-    Dead,
-    /// A job whose slices get through is not taken off switches that only the controller cannot hear.
-    Alive,
-}
-
-impl Health {
-    /// All is alive.
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { nodes: HashMap::new(), links: HashMap::new(), changed: now }
-    }
-
-    /// How a switch is from now on. Whether that is news.
-    pub(crate) fn set_node(&mut self, node: NodeKey, life: Life, now: Instant) -> bool {
-        let news = set(&mut self.nodes, node, life);
-        self.note(news, now)
-    }
-
-    /// How a link is from now on. Whether that is news.
-    pub(crate) fn set_link(&mut self, link: LinkKey, life: Life, now: Instant) -> bool {
-        let news = set(&mut self.links, link, life);
-        self.note(news, now)
-    }
-
-    /// Whether a link is known to be dead.
-    pub(crate) fn is_dead(&self, link: LinkKey) -> bool {
-        self.links.get(&link) == Some(&Life::Dead)
-    }
-
-    fn note(&mut self, news: bool, now: Instant) -> bool {
-        if news {
-            self.changed = now;
-        }
-        news
-    }
-
-    /// When something last died or came back.
-    pub(crate) fn changed(&self) -> Instant {
-        self.changed
-    }
-
-    /// A host's daemon has come, which is as good a reason to look at trees again.
-    pub(crate) fn touch(&mut self, now: Instant) {
-        self.changed = now;
-    }
-
-    /// What is not alive, for people; `None` when all is.
-    pub(crate) fn losses(&self, topology: &Topology) -> Option<String> {
-        let nodes = self.nodes.keys().map(|node| format!("switch {}", topology[*node].name));
-        let links = self.links.keys().map(|link| {
-            let ends = topology[*link].ends.map(|end| topology[end.node].name.clone());
-            format!("the link between {}", ends.join(" and "))
-        });
-        let mut all: Vec<_> = nodes.chain(links).collect();
-        all.sort_unstable();
-        (!all.is_empty()).then(|| all.join(", "))
-    }
-
-    /// What a plan uses that is not alive, in words for people; `None` when all of it is.
-    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt) -> Option<String> {
-        let words = |life: Option<&Life>, what: &str| match life? {
-            Life::Dead => Some(format!("{what} is dead")),
-            Life::Silent if doubt == Doubt::Dead => Some(format!("nothing is heard of {what}")),
-            Life::Silent | Life::Alive => None,
-        };
-        plan.switches.iter().find_map(|role| {
-            let of_switch = words(self.nodes.get(&role.key), &format!("switch {}", role.name));
-            of_switch.or_else(|| {
-                role.down.iter().chain([&role.up]).find_map(|port| {
-                    let link = format!("the link between {} and {}", role.name, port.name);
-                    words(self.links.get(&port.link), &link)
-                })
-            })
-        })
-    }
-}
-
-fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
-    let before = match life {
-        Life::Alive => lives.remove(&key),
-        life => lives.insert(key, life),
-    };
-    before.unwrap_or(Life::Alive) != life
-}
-
-/// What is taken for dead among these.
-fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
-    let is_dead = |life: &Life| *life == Life::Dead || doubt == Doubt::Dead;
-    lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()
-}
 
 impl Book {
     /// The state of the fabric; `free` says how many slots one more job can get on a switch.
@@ -119,8 +12,8 @@ impl Book {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut state = FabricState {
             free_slots,
-            dead_nodes: dead(&self.health.nodes, doubt),
-            dead_links: dead(&self.health.links, doubt),
+            dead_nodes: self.health.dead_nodes(doubt),
+            dead_links: self.health.dead_links(doubt),
             ..FabricState::of(&self.topology, 0)
         };
         // A load in the topology file is one to be counted on, even where it is not there now.

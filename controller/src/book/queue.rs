@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, Plan, SwitchRole};
 use tributary_topology::NodeKey;
 
-use super::{Book, CreateError, Doubt};
+use super::{Book, CreateError};
 use crate::fallback::{self, Fallback};
 use crate::jobs::{Beginning, Detachment, Generation, JobKey, JobRecord, Stage, State, Terms};
+use crate::liveness::Doubt;
 use crate::quotas::Asking;
 use crate::slots::SlotMap;
 use crate::tables::admission::SlotBlock;

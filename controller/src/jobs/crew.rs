@@ -8,11 +8,10 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
-use super::decision::{STALL_INTERVAL, Surroundings};
 use super::detachment::{Detachment, well_again};
 use super::job::{Job, State};
-use crate::book::Doubt;
-use crate::liveness::Standstill;
+use super::surroundings::{STALL_INTERVAL, Surroundings};
+use crate::liveness::{Doubt, Standstill};
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
@@ -27,12 +26,6 @@ const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
 /// Who was told of a change so long ago and has not changed over is not there, if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// A probe that came so long after a stream broke was sent after that.
-const PROBE_LAG: Duration = Duration::from_millis(50);
-/// Without a word for so long a daemon has lost its controller: it says something every second.
-const WORD_PATIENCE: Duration = Duration::from_millis(1500);
-/// Without a probe for so long a daemon does not live any more.
-const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 /// The members of a job that a controller has found on its disk have this long to come back, and those whose host's daemon
 /// has: they look for the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
@@ -258,28 +251,6 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unhear
     let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
-}
-
-/// What is known of a host's daemons.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Signs {
-    /// Since when the one attends that came last; `None`: none does.
-    pub(crate) attends_since: Option<Instant>,
-    /// When the host's switch heard its probes the last time.
-    pub(crate) last_probe: Option<Instant>,
-    /// When the controller was told anything the last time.
-    pub(crate) last_word: Option<Instant>,
-}
-
-impl Signs {
-    /// Whether the host's daemon cannot reach the controller since `gone`, and is at work all the same: its switch hears its
-    /// probes. What comes from it after its connection is over was on its way before.
-    fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
-        let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
-        let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);
-        let is_probing = |probed: Instant| probed > gone + PROBE_LAG && now < probed + PROBE_PATIENCE;
-        !has_controller && self.last_probe.is_some_and(is_probing)
-    }
 }
 
 /// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work

@@ -4,45 +4,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tributary_planner::degraded::Mode;
-use tributary_planner::{self as planner, FabricState, Member};
+use tributary_planner::{self as planner, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
-use super::crew::{Crew, Signs};
+use super::crew::Crew;
 use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
-use crate::book::{Doubt, Health};
-use crate::liveness::Standstill;
+use super::surroundings::{STALL_INTERVAL, Surroundings};
+use crate::liveness::Doubt;
 
-/// How soon it is looked again whether somebody waits for a result.
-pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
 /// die are rebooted.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
 /// A change that is not needed, only better, comes so long after what it makes good use of.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
-
-/// What a decision depends on besides the job.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) topology: &'a Topology,
-    /// What a new structure is built on, with the slots that the job could get beside those that it has: what is only silent
-    /// is dead.
-    pub(crate) fabric: &'a FabricState,
-    /// The same, where what is only silent is alive: what the present structure is judged by, as long as the job's slices
-    /// get through.
-    pub(crate) trusting_fabric: &'a FabricState,
-    pub(crate) health: &'a Health,
-    /// What is known of a host's daemons.
-    pub(crate) signs: &'a dyn Fn(&str) -> Signs,
-    /// Hosts whose daemons could serve.
-    pub(crate) serving: &'a dyn Fn(&str) -> bool,
-    /// For how long a process of the job has waited for a result, and nothing has come; `None`: none waits for long.
-    pub(crate) stalled: Option<Duration>,
-    /// When the controller itself could not hear anybody the last time.
-    pub(crate) standstill: Option<Standstill>,
-    pub(crate) now: Instant,
-}
 
 /// What is to be done.
 #[derive(Debug, PartialEq)]

@@ -12,10 +12,10 @@ mod measured;
 mod member;
 mod record;
 mod registry;
+mod surroundings;
 
 pub(crate) use attendee::{Attendee, Place, SessionId};
-pub(crate) use crew::Signs;
-pub(crate) use decision::{Step, Surroundings, Target, next_step};
+pub(crate) use decision::{Step, Target, next_step};
 pub(crate) use desired::add_job;
 pub(crate) use detachment::{Detachment, OnDegraded, words as detachment_words};
 pub(crate) use error::JobError;
@@ -24,3 +24,4 @@ pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
 pub(crate) use record::{JobRecord, Terms};
 pub(crate) use registry::{JobKey, Registry};
+pub(crate) use surroundings::{Signs, Surroundings};

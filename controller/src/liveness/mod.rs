@@ -6,6 +6,7 @@
 
 mod cabling;
 mod detector;
+mod health;
 mod pulse;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use tributary_wire::{MacAddr, NodeId, Probe};
 use crate::book::Book;
 use crate::manager::Manager;
 pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
+pub(crate) use health::{Doubt, Health};
 pub(crate) use pulse::{Pulse, Standstill};
 
 /// Between two probes of a cable.

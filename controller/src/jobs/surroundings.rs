@@ -1,0 +1,61 @@
+//! What a decision about a job depends on besides the job.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tributary_planner::FabricState;
+use tributary_topology::Topology;
+
+use crate::liveness::{Health, Standstill};
+
+/// How soon it is looked again whether somebody waits for a result.
+pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
+/// A probe that came so long after a stream broke was sent after that.
+const PROBE_LAG: Duration = Duration::from_millis(50);
+/// Without a word for so long a daemon has lost its controller: it says something every second.
+const WORD_PATIENCE: Duration = Duration::from_millis(1500);
+/// Without a probe for so long a daemon does not live any more.
+const PROBE_PATIENCE: Duration = Duration::from_millis(300);
+
+/// What a decision depends on besides the job.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) topology: &'a Topology,
+    /// What a new structure is built on, with the slots that the job could get beside those that it has: what is only silent
+    /// is dead.
+    pub(crate) fabric: &'a FabricState,
+    /// The same, where what is only silent is alive: what the present structure is judged by, as long as the job's slices
+    /// get through.
+    pub(crate) trusting_fabric: &'a FabricState,
+    pub(crate) health: &'a Health,
+    /// What is known of a host's daemons.
+    pub(crate) signs: &'a dyn Fn(&str) -> Signs,
+    /// Hosts whose daemons could serve.
+    pub(crate) serving: &'a dyn Fn(&str) -> bool,
+    /// For how long a process of the job has waited for a result, and nothing has come; `None`: none waits for long.
+    pub(crate) stalled: Option<Duration>,
+    /// When the controller itself could not hear anybody the last time.
+    pub(crate) standstill: Option<Standstill>,
+    pub(crate) now: Instant,
+}
+
+/// What is known of a host's daemons.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Signs {
+    /// Since when the one attends that came last; `None`: none does.
+    pub(crate) attends_since: Option<Instant>,
+    /// When the host's switch heard its probes the last time.
+    pub(crate) last_probe: Option<Instant>,
+    /// When the controller was told anything the last time.
+    pub(crate) last_word: Option<Instant>,
+}
+
+impl Signs {
+    /// Whether the host's daemon cannot reach the controller since `gone`, and is at work all the same: its switch hears its
+    /// probes. What comes from it after its connection is over was on its way before.
+    pub(super) fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
+        let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
+        let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);
+        let is_probing = |probed: Instant| probed > gone + PROBE_LAG && now < probed + PROBE_PATIENCE;
+        !has_controller && self.last_probe.is_some_and(is_probing)
+    }
+}
