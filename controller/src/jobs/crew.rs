@@ -253,8 +253,8 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unhear
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, or was at work
-/// again, at `since`. A rigid job would be lost with him: it has all the time.
+/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, was at work
+/// again, or heard of his host's daemon again, at `since`. A rigid job would be lost with him: it has all the time.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {
