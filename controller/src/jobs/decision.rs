@@ -172,7 +172,7 @@ fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surround
     };
     let steps = joining.or_else(|| rearrange(job, crew, servers, around));
     let in_doubt = around.health.broken_part(&job.record.generation().plan, Doubt::Dead).is_some();
-    let better_tree = || better_tree(job, crew, around).filter(|_| !in_doubt);
+    let better_tree = || if in_doubt { None } else { better_tree(job, crew, around) };
     let ripe = match steps.or_else(better_tree) {
         Some(Step::Rest(until)) => until,
         Some(step) => return step,

@@ -76,8 +76,13 @@ impl Health {
     /// What stands in the way of writing; `None`: nothing.
     pub(super) fn problem(&self) -> Option<JournalError> {
         let state = self.state();
+        self.overdue(&state).or_else(|| state.error.clone())
+    }
+
+    /// That the disk hangs, if it has not answered for too long.
+    fn overdue(&self, state: &State) -> Option<JournalError> {
         let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
-        waited.map(|waited| self.hangs(waited)).or_else(|| state.error.clone())
+        waited.map(|waited| self.hangs(waited))
     }
 
     /// The disk has not answered for so long.
@@ -89,11 +94,9 @@ impl Health {
     fn watch(&self) {
         let mut state = self.state();
         while !state.is_closed {
-            let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
-            if let Some(waited) = waited
+            if let Some(error) = self.overdue(&state)
                 && !std::mem::replace(&mut state.hangs, true)
             {
-                let error = self.hangs(waited);
                 tracing::warn!(%error, "jobs cannot be written down; no job changes over until that is mended");
             }
             let looked = self.closed.wait_timeout(state, self.patience / 2);
