@@ -1,6 +1,7 @@
 //! The aggregation server's agent: the root of a job's tree.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tributary_api::{Downlink as JobDownlink, FinishedSlice, JobConfig, Role as JobRole, TakeOver};
@@ -17,6 +18,9 @@ use crate::driver::Role;
 use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
+
+/// Who has asked for a result so lately waits for one now: members ask at least every 250 ms.
+const ASKING: Duration = Duration::from_millis(500);
 
 /// A job's aggregation server. It works by itself until it is stopped or dropped.
 pub struct ServerAgent(Handle<ServerRole>);
@@ -64,6 +68,16 @@ impl ServerAgent {
         Ok(async move { sums.await.map_err(|_| self.0.ended())? })
     }
 
+    /// Ranks that wait for a result, and whose frames come all the way to here.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`].
+    pub(crate) async fn asking(&self) -> Result<Vec<Rank>, AgentError> {
+        let (reply, answer) = oneshot::channel();
+        self.0.submit(Command::Asking { reply })?;
+        answer.await.map_err(|_| self.0.ended())
+    }
+
     /// What was counted so far.
     ///
     /// # Errors
@@ -98,6 +112,8 @@ pub(crate) enum Command {
     Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
     /// Change over to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
+    /// Say who waits for a result.
+    Asking { reply: oneshot::Sender<Vec<Rank>> },
 }
 
 pub(crate) struct ServerRole {
@@ -179,7 +195,7 @@ impl Role for ServerRole {
     type Command = Command;
     type Stats = ServerStats;
 
-    fn handle_command(&mut self, _: Time, command: Command) {
+    fn handle_command(&mut self, now: Time, command: Command) {
         // Nobody waits for an answer any more: then nobody misses it.
         match command {
             Command::Read { tensor, reply } => match self.server.expect(tensor) {
@@ -187,6 +203,7 @@ impl Role for ServerRole {
                 Err(error) => drop(reply.send(Err(error.into()))),
             },
             Command::Change { config, reply } => drop(reply.send(self.change(&config))),
+            Command::Asking { reply } => drop(reply.send(self.server.asking(now, ASKING).collect())),
         }
     }
 

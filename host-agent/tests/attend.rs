@@ -216,6 +216,18 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     fabric.directory.tell("w0 as the server", Event::Start((&config).into())).await;
     fabric.change_workers(&[]).await;
     assert_eq!(tokio::join!(sum(&mut first, 1.0), sum(&mut second, 4.0)), (5.0, 5.0));
+
+    // The second one waits: the host tells that its frames come.
+    let rank = second.rank();
+    let waiting = tokio::spawn(async move { sum(&mut second, 1.0).await });
+    let asks = |heartbeat: &v1::Heartbeat| {
+        heartbeat.served.iter().any(|served| served.job == "star" && served.asking_ranks == [rank])
+    };
+    while !fabric.directory.heartbeat("w0").is_some_and(|heartbeat| asks(&heartbeat)) {
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(sum(&mut first, 1.0).await, 2.0);
+    assert_eq!(waiting.await.unwrap(), 2.0);
     fabric.directory.tell("w0 as the server", Event::Ended(v1::JobEnded {})).await;
     let joins = fabric.directory.heard().into_iter().filter(|heard| heard == "w0 as the server joins");
     assert_eq!(joins.count(), 1);

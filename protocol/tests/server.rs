@@ -207,6 +207,24 @@ fn what_was_sent_in_the_old_generation_is_no_answer_in_the_new_one() {
 }
 
 #[test]
+fn knows_who_has_asked_lately_in_this_generation() {
+    let mut server = server(Downlink::Multicast, 2);
+    let asking = |server: &Server, now| server.asking(now, LATER).collect::<Vec<_>>();
+    let again = |rank| Header { retransmit: true, ..header(1, rank) };
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 2), 7);
+    assert_eq!(asking(&server, Time::ZERO), [], "it may be waiting for its own next slice");
+    contribute(&mut server, Time::ZERO, &again(0), hop(0, 2), 7);
+    let later = Time::ZERO + LATER;
+    server.handle_gradient(later, &again(2), &hop(1, 2), None);
+    server.handle_gradient(later, &Header { job: job(8), ..again(1) }, &hop(1, 2), None);
+    server.handle_gradient(later, &again(9), &hop(1, 2), None);
+    assert_eq!(asking(&server, later), [RANKS[0], RANKS[2]]);
+    assert_eq!(asking(&server, later + Duration::from_nanos(1)), [RANKS[2]]);
+    server.change_generation(job(8), &RANKS, 2).unwrap();
+    assert_eq!(asking(&server, later), []);
+}
+
+#[test]
 fn members_join_only_when_no_slice_is_begun() {
     let mut server = Server::new(config(&RANKS[..2], WINDOW, 2)).unwrap();
     contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 2), 7);

@@ -315,6 +315,9 @@ pub struct Heartbeat {
     /// How the host is; about once a second, and none in the heartbeats between.
     #[prost(message, optional, tag = "3")]
     pub condition: ::core::option::Option<HostCondition>,
+    /// What the servers here know of their jobs' members.
+    #[prost(message, repeated, tag = "4")]
+    pub served: ::prost::alloc::vec::Vec<ServedJob>,
 }
 /// How a host is, as its daemon finds it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -356,6 +359,16 @@ pub struct HeardProbe {
     pub node: u32,
     #[prost(uint32, tag = "2")]
     pub port: u32,
+}
+/// A job that this host serves.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServedJob {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Ranks that wait for a result, and whose frames come all the way to the server: what they send again has come within
+    /// half a second.
+    #[prost(uint32, repeated, tag = "2")]
+    pub asking_ranks: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobProgress {

@@ -16,7 +16,7 @@ use tributary_wire::{NodeId, Probe};
 
 use super::cable::Prober;
 use super::condition::condition;
-use super::{AttendConfig, Duties};
+use super::{AttendConfig, Duties, Progress};
 
 /// Reports on their way out.
 const REPORTS: usize = 4;
@@ -70,7 +70,7 @@ pub(super) struct Conversation<'a> {
     /// Heard since the last heartbeat.
     heard: BTreeSet<Probe>,
     /// What was said in the last heartbeat, and when.
-    said: (Vec<v1::JobProgress>, Instant),
+    said: (Progress, Instant),
     /// When it was said last how the host is.
     told: Option<Instant>,
 }
@@ -96,7 +96,7 @@ impl<'a> Conversation<'a> {
         };
         let probing = Probing::new(&welcome);
         let looks = probing.looks();
-        let (heard, said) = (BTreeSet::new(), (Vec::new(), Instant::now()));
+        let (heard, said) = (BTreeSet::new(), (Progress::default(), Instant::now()));
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
@@ -147,7 +147,8 @@ impl<'a> Conversation<'a> {
         let probes = self.heard.iter().map(probe).collect();
         let due = self.told.is_none_or(|told| told.elapsed() >= HEARTBEAT);
         let condition = due.then(|| condition(self.config));
-        let heartbeat = v1::Heartbeat { probes, jobs: progress.clone(), condition };
+        let Progress { jobs, served } = progress.clone();
+        let heartbeat = v1::Heartbeat { probes, jobs, served, condition };
         let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
         // A controller that is so slow hears the next one.
         if self.reports.try_send(report).is_ok() {

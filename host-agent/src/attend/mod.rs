@@ -48,11 +48,20 @@ pub struct Cable {
     pub open: OpenPort,
 }
 
+/// What goes on in the jobs of a host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Progress {
+    /// Those that it has training processes of.
+    pub(crate) jobs: Vec<v1::JobProgress>,
+    /// Those that it serves.
+    pub(crate) served: Vec<v1::ServedJob>,
+}
+
 /// What a daemon does for the controller, and tells it.
 #[tonic::async_trait]
 pub(crate) trait Duties: Send + Sync + 'static {
-    /// What training processes are doing.
-    async fn progress(&self) -> Vec<v1::JobProgress>;
+    /// What goes on in the jobs of this host.
+    async fn progress(&self) -> Progress;
 
     /// This host is to serve a job.
     fn serve(&self, job: &str, token: &[u8]);
@@ -60,8 +69,8 @@ pub(crate) trait Duties: Send + Sync + 'static {
 
 #[tonic::async_trait]
 impl Duties for Servers {
-    async fn progress(&self) -> Vec<v1::JobProgress> {
-        Vec::new()
+    async fn progress(&self) -> Progress {
+        Progress { jobs: Vec::new(), served: self.report().await }
     }
 
     fn serve(&self, job: &str, token: &[u8]) {

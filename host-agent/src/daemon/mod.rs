@@ -31,13 +31,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tributary_api::agent::v1::agent_server::AgentServer;
-use tributary_api::v1;
 use tributary_protocol::{Timers, WorkerStats};
 use tributary_transport::Remote;
 use tributary_wire::Rank;
 
 use crate::AgentStats;
-use crate::attend::{AttendConfig, Attendance, Duties};
+use crate::attend::{AttendConfig, Attendance, Duties, Progress};
 use crate::part::{OpenPort, Servers};
 use budget::Budget;
 use jobs::Jobs;
@@ -190,13 +189,13 @@ struct AgentDuties {
 
 #[tonic::async_trait]
 impl Duties for AgentDuties {
-    async fn progress(&self) -> Vec<v1::JobProgress> {
+    async fn progress(&self) -> Progress {
         let running = self.jobs.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
-        let mut progress = Vec::new();
+        let mut jobs = Vec::new();
         for (_, running) in running {
-            progress.push(running.progress().await);
+            jobs.push(running.progress().await);
         }
-        progress
+        Progress { jobs, served: self.servers.report().await }
     }
 
     fn serve(&self, job: &str, token: &[u8]) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tributary_api::JobConfig;
+use tributary_api::{JobConfig, v1};
 use tributary_protocol::ServerStats;
 use tributary_transport::Remote;
 
@@ -129,13 +129,29 @@ impl Servers {
 
     /// What the servers that are at work have counted, by their job's name. Waits for their threads: not for async code.
     pub fn stats(&self) -> Vec<(String, AgentStats<ServerStats>)> {
+        // One that ends meanwhile is not at work any more.
+        self.at_work().filter_map(|(job, agent)| Some((job, agent.stats().ok()?))).collect()
+    }
+
+    /// What the servers that are at work know of their jobs' members.
+    pub(crate) async fn report(&self) -> Vec<v1::ServedJob> {
+        let mut report = Vec::new();
+        for (job, agent) in self.at_work() {
+            if let Ok(ranks) = agent.asking().await {
+                let asking_ranks = ranks.into_iter().map(|rank| rank.get().into()).collect();
+                report.push(v1::ServedJob { job, asking_ranks });
+            }
+        }
+        report
+    }
+
+    fn at_work(&self) -> impl Iterator<Item = (String, Arc<ServerAgent>)> + use<> {
         let agents = {
             let mut state = self.state();
             state.agents.retain(|(_, agent)| agent.strong_count() > 0);
             state.agents.clone()
         };
-        // One that ends meanwhile is not at work any more.
-        agents.into_iter().filter_map(|(job, agent)| Some((job, agent.upgrade()?.stats().ok()?))).collect()
+        agents.into_iter().filter_map(|(job, agent)| Some((job, agent.upgrade()?)))
     }
 
     /// Leaves all jobs, and serves none any more.

@@ -3,7 +3,7 @@
 mod reader;
 mod slot;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
@@ -98,6 +98,8 @@ pub struct Server {
     slots: Box<[Slot]>,
     /// What is to be sent: the slice, and to whom.
     queue: VecDeque<(Seq, Recipient)>,
+    /// When each member sent something again the last time.
+    asked: BTreeMap<Rank, Time>,
     round_trip: Option<Duration>,
     stats: ServerStats,
 }
@@ -165,6 +167,7 @@ impl Server {
             downlink,
             slots,
             queue: VecDeque::new(),
+            asked: BTreeMap::new(),
             round_trip: None,
             stats: ServerStats::default(),
         })
@@ -177,6 +180,9 @@ impl Server {
         if header.kind != Kind::Gradient || header.job != self.job {
             self.stats.rejected += 1;
             return;
+        }
+        if header.retransmit && self.members.binary_search(&header.rank).is_ok() {
+            self.asked.insert(header.rank, now);
         }
         let (window, fan_in) = (self.window, self.fan_in);
         let Some(slot) = slot_of(&mut self.slots, header.seq) else { return };
@@ -292,10 +298,17 @@ impl Server {
         self.members = members;
         self.fan_in = fan_in;
         self.job = job;
-        // The new tree's ways may be longer.
+        // The new tree's ways are others.
         self.round_trip = None;
+        self.asked.clear();
         self.slots.iter_mut().for_each(Slot::restart);
         Ok(())
+    }
+
+    /// Members of which something has come within this `time` that they had sent before: they wait for a result, and
+    /// their whole way to the server works.
+    pub fn asking(&self, now: Time, time: Duration) -> impl Iterator<Item = Rank> {
+        self.asked.iter().filter(move |(_, asked)| now - **asked <= time).map(|(rank, _)| *rank)
     }
 
     /// What was counted so far.
