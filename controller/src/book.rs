@@ -18,11 +18,11 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, Registry, Signs, Stage, Step, Surroundings, Target,
-    add_job, next_step,
+    Beginning, Generation, Job, JobError, JobKey, Place, Registry, Signs, Stage, Step, Surroundings, Target,
+    WORD_PATIENCE, add_job, next_step,
 };
 use crate::journal::Kept;
-use crate::liveness::{Cabling, Doubt, Health, Pulse};
+use crate::liveness::{Cabling, Doubt, Health, Pulse, Ways};
 use crate::loads::Loads;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
@@ -198,7 +198,7 @@ impl Book {
         let present = job.record.generation();
         let is_as_planned = present.stage == Stage::Reserved
             && present.plan.server.key == target.server
-            && self.health.broken_part(&present.plan, Doubt::Dead).is_none();
+            && self.health.broken_part(&present.plan, Doubt::Dead, &Ways::default()).is_none();
         let number = if is_as_planned { present.number } else { self.reserve(key, target)? };
         let job = self.jobs.get_mut(key).ok_or_else(no_job)?;
         job.installing();
@@ -363,6 +363,8 @@ impl Book {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
         let [fabric, trusting_fabric] =
             [Doubt::Dead, Doubt::Alive].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
+        let name = &job.record.name;
+        let server = &job.record.generation().plan.server.name;
         next_step(
             job,
             &Surroundings {
@@ -370,21 +372,32 @@ impl Book {
                 fabric: &fabric,
                 trusting_fabric: &trusting_fabric,
                 health: &self.health,
-                signs: &|host| self.signs_of(host),
-                serving: &|host| self.hosts.serves(host),
-                stalled: self.progress.stall(&job.record.name, now),
+                signs: &|place, host| self.signs_of(name, place, host),
+                asking: &self.progress.asking(name, server, now),
+                serving: &|host| self.hosts.serves(host) && !self.is_silent(host, now),
+                stalled: self.progress.stall(name, now),
                 standstill: self.pulse.standstill(now),
                 now,
             },
         )
     }
 
-    fn signs_of(&self, host: &str) -> Signs {
+    /// Whether a host's daemons have said nothing for longer than those do that can.
+    fn is_silent(&self, host: &str, now: Instant) -> bool {
+        let word = self.topology.find(host).and_then(|node| self.cabling.last_word_of(node));
+        word.max(self.hosts.attends_since(host)).is_some_and(|last| now > last + WORD_PATIENCE)
+    }
+
+    fn signs_of(&self, job: &str, place: &Place, host: &str) -> Signs {
         let node = self.topology.find(host);
         Signs {
             attends_since: self.hosts.attends_since(host),
             last_probe: node.and_then(|node| self.cabling.last_probe_of(node)),
             last_word: node.and_then(|node| self.cabling.last_word_of(node)),
+            last_told: match place {
+                Place::Worker(_) => self.progress.process_told(job, host),
+                Place::Server(_) => self.progress.server_told(job, host),
+            },
         }
     }
 

@@ -1,10 +1,11 @@
-//! What the training processes are doing, as their hosts tell.
+//! What goes on in jobs, as their members' hosts tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_api::v1::JobProgress;
+use tributary_api::v1::{Heartbeat, ServedJob};
+use tributary_wire::Rank;
 
 /// A process that has waited so long for a result, without any that came, waits for somebody who is not there: most
 /// operations get results all the time.
@@ -12,9 +13,23 @@ const STALL: Duration = Duration::from_millis(700);
 /// What a host has told longer ago says nothing of the present.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What is known of each job's processes, by the job's name and the host.
+/// That frames of a rank come to the server says nothing any more when it was told so long ago.
+const HEARD: Duration = Duration::from_millis(1500);
+
+/// What is known of each job's members, by the job's name and the host.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(BTreeMap<(String, String), Told>);
+pub(crate) struct Progress {
+    processes: BTreeMap<(String, String), Told>,
+    servers: BTreeMap<(String, String), Heard>,
+}
+
+/// What a job's server has told last.
+#[derive(Debug)]
+struct Heard {
+    /// Who waits for a result, and is heard by the server.
+    asking: BTreeSet<Rank>,
+    at: Instant,
+}
 
 /// What a host has told last of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +45,20 @@ pub(crate) struct Told {
 
 impl Progress {
     /// A host has told something.
-    pub(crate) fn note(&mut self, host: &str, jobs: &[JobProgress], now: Instant) {
-        for job in jobs {
+    pub(crate) fn note(&mut self, host: &str, heartbeat: &Heartbeat, now: Instant) {
+        for ServedJob { job, asking_ranks } in &heartbeat.served {
+            let ranks = asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
+            let heard = Heard { asking: ranks.map(Rank::new).collect(), at: now };
+            self.servers.insert((job.clone(), host.to_owned()), heard);
+        }
+        for job in &heartbeat.jobs {
             let told = Told {
                 operations: job.operations,
                 step: Duration::from_nanos(job.step_nanoseconds),
                 stalled: Duration::from_millis(job.stalled_milliseconds),
                 at: now,
             };
-            self.0.insert((job.job.clone(), host.to_owned()), told);
+            self.processes.insert((job.job.clone(), host.to_owned()), told);
         }
     }
 
@@ -49,9 +69,26 @@ impl Progress {
         stalls.map(|(_, told)| told.stalled).max()
     }
 
-    /// What each host has told of a job.
+    /// Who of a job waits for a result and is heard by its server, as that has just told.
+    pub(crate) fn asking(&self, job: &str, server: &str, now: Instant) -> BTreeSet<Rank> {
+        let heard = self.servers.get(&(job.to_owned(), server.to_owned()));
+        let lately = heard.filter(|heard| now.duration_since(heard.at) < HEARD);
+        lately.map(|heard| heard.asking.clone()).unwrap_or_default()
+    }
+
+    /// When a host has told the last time that it has a training process in the job.
+    pub(crate) fn process_told(&self, job: &str, host: &str) -> Option<Instant> {
+        self.processes.get(&(job.to_owned(), host.to_owned())).map(|told| told.at)
+    }
+
+    /// When a host has told the last time that it serves the job.
+    pub(crate) fn server_told(&self, job: &str, host: &str) -> Option<Instant> {
+        self.servers.get(&(job.to_owned(), host.to_owned())).map(|heard| heard.at)
+    }
+
+    /// What each host has told of a job's process there.
     pub(crate) fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = (&'a str, Told)> {
-        self.0
+        self.processes
             .iter()
             .filter(move |((name, _), _)| name == job)
             .map(|((_, host), told)| (host.as_str(), *told))

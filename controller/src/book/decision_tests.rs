@@ -56,6 +56,19 @@ fn probe(book: &mut Book, host: &str, now: Instant) {
     book.cabling.hear((via.node, via.remote_port), probe, now);
 }
 
+/// The process on w0 has waited for a result for so long.
+fn tell_of_wait(book: &mut Book, stalled_milliseconds: u64, now: Instant) {
+    let jobs =
+        vec![v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() }];
+    book.progress.note("w0", &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
+}
+
+/// The server hears these ranks, which wait for a result.
+fn tell_of_asking(book: &mut Book, ranks: &[u32], now: Instant) {
+    let served = vec![v1::ServedJob { job: "job".into(), asking_ranks: ranks.to_vec() }];
+    book.progress.note("ps", &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
+}
+
 #[test]
 fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     let (mut book, topology) = (book(256, 4), topology());
@@ -114,9 +127,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
         book.jobs.get_mut(key).unwrap().lose(&members[rank].place, members[rank].session, start);
     };
     let waits = |book: &mut Book, stalled_milliseconds, now| {
-        let progress =
-            v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() };
-        book.progress.note("w0", &[progress], now);
+        tell_of_wait(book, stalled_milliseconds, now);
         probe(book, "w1", now);
         book.pulse.beat(now);
     };
@@ -140,9 +151,7 @@ fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
     let leaf = book.topology.find("leaf1").unwrap();
     book.health.set_node(leaf, Life::Silent, start);
     let waits = |book: &mut Book, stalled_milliseconds, now| {
-        let progress =
-            v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() };
-        book.progress.note("w0", &[progress], now);
+        tell_of_wait(book, stalled_milliseconds, now);
         book.pulse.beat(now);
     };
     waits(&mut book, 1_900, at(900));
@@ -151,6 +160,80 @@ fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
     let target = due(&mut book, key, at(950));
     assert_eq!(target.reason, "nothing is heard of switch leaf1");
     assert_eq!(target.members.len(), 2);
+}
+
+#[test]
+fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes() {
+    let mut book = book(256, 4);
+    let (key, _members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let leaf = book.topology.find("leaf1").unwrap();
+    book.health.set_node(leaf, Life::Silent, start);
+    tell_of_wait(&mut book, 60_000, at(900));
+    tell_of_asking(&mut book, &[0, 1, 2], at(900));
+    book.pulse.beat(at(900));
+    let step = book.next_step(key, at(900));
+    assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
+    // From now on nothing comes through it.
+    tell_of_asking(&mut book, &[0, 1], at(950));
+    assert_eq!(due(&mut book, key, at(950)).reason, "nothing is heard of switch leaf1");
+}
+
+#[test]
+fn one_whom_the_controller_cannot_hear_and_the_server_can_stays_however_long_a_step_takes() {
+    let mut book = book(256, 4);
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    book.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, start);
+    probe(&mut book, "w1", at(900));
+    tell_of_wait(&mut book, 60_000, at(900));
+    tell_of_asking(&mut book, &[0, 1], at(900));
+    book.pulse.beat(at(900));
+    assert!(matches!(book.next_step(key, at(900)), Step::Rest(Some(_))));
+    tell_of_asking(&mut book, &[0], at(950));
+    assert_eq!(due(&mut book, key, at(950)).reason, "w1 is gone");
+}
+
+#[test]
+fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let _daemon =
+        book.hosts.enter(&v1::Hello { host: "w0".into(), works: true, ..v1::Hello::default() }, start);
+    book.jobs.get_mut(key).unwrap().lose(&members[0].place, members[0].session, at(100));
+    for now in (2..70).map(|beat| at(beat * 100)) {
+        book.cabling.hear_of(topology.find("w0").unwrap(), now);
+        tell_of_wait(&mut book, 0, now);
+        book.pulse.beat(now);
+        let step = book.next_step(key, now);
+        assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
+    }
+    // Its process is gone, and the daemon goes on.
+    book.cabling.hear_of(topology.find("w0").unwrap(), at(8_500));
+    assert_eq!(due(&mut book, key, at(8_500)).reason, "w0 is gone");
+}
+
+#[test]
+fn a_host_of_which_nothing_is_heard_is_not_asked_to_serve() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let hello =
+        |host: &str| v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
+    let _daemons = ["w0", "w1"].map(|host| book.hosts.enter(&hello(host), start));
+    book.jobs.get_mut(key).unwrap().lose(&members[4].place, members[4].session, start);
+    for beat in 0..20 {
+        book.pulse.beat(at(beat * 100));
+    }
+    let server = |book: &mut Book, now| topology[due(book, key, now).server].name.clone();
+    assert_eq!(server(&mut book, at(1_400)), "w0");
+    book.cabling.hear_of(topology.find("w1").unwrap(), at(1_900));
+    assert_eq!(server(&mut book, at(2_000)), "w1");
 }
 
 #[test]
@@ -163,9 +246,7 @@ fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
     attendee.behind = Some(start);
     book.pulse.beat(at(900));
     assert!(matches!(book.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
-    let waits =
-        v1::JobProgress { job: "job".into(), stalled_milliseconds: 900, ..v1::JobProgress::default() };
-    book.progress.note("w0", &[waits], at(950));
+    tell_of_wait(&mut book, 900, at(950));
     assert!(matches!(book.next_step(key, at(950)), Step::Rest(_)), "it has some time");
     assert_eq!(due(&mut book, key, at(1000)).reason, "w1 is gone");
     let answer =

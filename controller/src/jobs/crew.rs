@@ -11,7 +11,7 @@ use super::attendee::{Attendee, Place};
 use super::detachment::{Detachment, well_again};
 use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
-use crate::liveness::{Doubt, Standstill};
+use crate::liveness::{Doubt, Standstill, Ways};
 
 /// A member whose stream breaks has this long to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
@@ -52,8 +52,10 @@ pub(super) struct Crew<'a> {
     pub(super) server_is_there: bool,
     /// Until when those that are away may come back.
     returns: Vec<Instant>,
-    /// What of the fabric is taken for which is only silent.
+    /// What that is taken for which is only silent.
     pub(super) doubt: Doubt,
+    /// Ways through the present structure by which frames come.
+    ways: Ways,
 }
 
 impl<'a> Crew<'a> {
@@ -65,19 +67,24 @@ impl<'a> Crew<'a> {
         }
         let Some(stalled) = around.stalled else { return all };
         // What is silent cannot be told of a change either.
-        let has_to_change = |doubt| {
-            let plan = &job.record.generation().plan;
-            all.loss().is_some() || around.health.broken_part(plan, doubt).is_some()
-        };
+        let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, around, doubt).is_some();
         let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, around);
         let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) || goes_round() {
             true => Doubt::Dead,
             false => Doubt::Alive,
         };
-        match stalled >= UNHEARD_PATIENCE || has_to_change(doubt) {
-            true => Self { doubt, ..Self::with(job, around, Unheard::MayNot) },
-            false => Self { doubt, ..all },
+        if has_to_change(doubt) {
+            Self { doubt, ..Self::with(job, around, Unheard::MayNot) }
+        } else if stalled >= UNHEARD_PATIENCE {
+            Self { doubt, ..Self::with(job, around, Unheard::MayIfAsking) }
+        } else {
+            Self { doubt, ..all }
         }
+    }
+
+    /// What the job's present structure uses that is not alive, in words for people.
+    pub(super) fn broken_part(&self, job: &Job, around: &Surroundings<'_>, doubt: Doubt) -> Option<String> {
+        around.health.broken_part(&job.record.generation().plan, doubt, &self.ways)
     }
 
     /// Whether all members can go on with the same server, without what is silent.
@@ -107,6 +114,7 @@ impl<'a> Crew<'a> {
             server_is_there: true,
             returns: Vec::new(),
             doubt: Doubt::Alive,
+            ways: Ways::of(plan, around.asking),
         };
         for worker in &plan.workers {
             let rank = Rank::new(worker.rank);
@@ -220,10 +228,12 @@ enum Presence {
     Gone,
 }
 
-/// Whether members may stay whose hosts live, and whom the controller cannot hear.
+/// Whether members may stay that live, and whom the controller cannot hear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
     May,
+    /// Only those that wait for a result, and whom the server hears.
+    MayIfAsking,
     MayNot,
 }
 
@@ -236,8 +246,13 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unhear
     let Some(gone) = attendee.gone else {
         return if is_left_behind { Presence::Gone } else { Presence::Here };
     };
-    let signs = (around.signs)(&attendee.host);
-    if unheard == Unheard::May && !is_left_behind && signs.lives_unheard(gone, around.now) {
+    let signs = (around.signs)(place, &attendee.host);
+    let lives = match unheard {
+        Unheard::May => signs.lives_unheard(gone, around.now),
+        Unheard::MayIfAsking => matches!(place, Place::Worker(rank) if around.asking.contains(rank)),
+        Unheard::MayNot => false,
+    };
+    if lives && !is_left_behind {
         return Presence::Away(around.now + STALL_INTERVAL);
     }
     let by_standstill =

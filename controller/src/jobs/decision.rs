@@ -13,7 +13,7 @@ use super::crew::Crew;
 use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
-use crate::liveness::Doubt;
+use crate::liveness::{Doubt, Ways};
 
 /// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
 /// die are rebooted.
@@ -136,7 +136,7 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
         return Step::Rest(crew.earliest_return());
     };
     let cut_off = &choice.left_out;
-    let broken = around.health.broken_part(&job.record.generation().plan, crew.doubt);
+    let broken = crew.broken_part(job, around, crew.doubt);
     if !cut_off.is_empty() {
         let until = around.health.changed() + CUT_OFF_PATIENCE;
         if around.now < until {
@@ -171,7 +171,8 @@ fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surround
         joiners => join(job, crew, &joiners, servers, around),
     };
     let steps = joining.or_else(|| rearrange(job, crew, servers, around));
-    let in_doubt = around.health.broken_part(&job.record.generation().plan, Doubt::Dead).is_some();
+    let plan = &job.record.generation().plan;
+    let in_doubt = around.health.broken_part(plan, Doubt::Dead, &Ways::default()).is_some();
     let better_tree = || if in_doubt { None } else { better_tree(job, crew, around) };
     let ripe = match steps.or_else(better_tree) {
         Some(Step::Rest(until)) => until,

@@ -8,6 +8,7 @@ use tributary_planner::Plan;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
 use super::cabling::Life;
+use super::ways::Ways;
 
 /// What of the fabric is not alive, as the detectors say.
 #[derive(Debug)]
@@ -88,19 +89,23 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// What a plan uses that is not alive, in words for people; `None` when all of it is.
-    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt) -> Option<String> {
-        let words = |life: Option<&Life>, what: &str| match life? {
+    /// What a plan uses that is not alive, in words for people; `None` when all of it is. What `ways` lead through is only
+    /// silent for the controller.
+    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, ways: &Ways) -> Option<String> {
+        let words = |life: Option<&Life>, is_on_a_way: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
-            Life::Silent if doubt == Doubt::Dead => Some(format!("nothing is heard of {what}")),
+            Life::Silent if doubt == Doubt::Dead && !is_on_a_way => {
+                Some(format!("nothing is heard of {what}"))
+            }
             Life::Silent | Life::Alive => None,
         };
         plan.switches.iter().find_map(|role| {
-            let of_switch = words(self.nodes.get(&role.key), &format!("switch {}", role.name));
+            let name = format!("switch {}", role.name);
+            let of_switch = words(self.nodes.get(&role.key), ways.lead_through(role.key), &name);
             of_switch.or_else(|| {
                 role.down.iter().chain([&role.up]).find_map(|port| {
-                    let link = format!("the link between {} and {}", role.name, port.name);
-                    words(self.links.get(&port.link), &link)
+                    let name = format!("the link between {} and {}", role.name, port.name);
+                    words(self.links.get(&port.link), ways.lead_over(role.key, port.key), &name)
                 })
             })
         })

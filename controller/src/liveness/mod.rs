@@ -8,6 +8,7 @@ mod cabling;
 mod detector;
 mod health;
 mod pulse;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -24,6 +25,7 @@ use crate::manager::Manager;
 pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
 pub(crate) use pulse::{Pulse, Standstill};
+pub(crate) use ways::Ways;
 
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -119,7 +121,7 @@ impl Manager {
         }
         let mut book = self.book();
         book.cabling.hear_of(host, Instant::now());
-        book.progress.note(&self.topology()[host].name, &heartbeat.jobs, Instant::now());
+        book.progress.note(&self.topology()[host].name, heartbeat, Instant::now());
         for progress in &heartbeat.jobs {
             book.jobs.note_progress(host, progress);
         }
