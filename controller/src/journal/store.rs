@@ -28,13 +28,11 @@ type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 pub(super) struct Store {
     held: Mutex<Held>,
-    open: Opener,
-    file: PathBuf,
+    file: JobsFile,
     /// It was made by this controller.
     is_new: bool,
 }
 
-#[derive(Default)]
 struct Held {
     /// None after an error: a database that has seen one of the disk wants to be opened again.
     database: Option<Database>,
@@ -44,9 +42,15 @@ struct Held {
     records: BTreeMap<JobKey, Vec<u8>>,
 }
 
+/// The file, and how it is opened: now, and whenever the disk has failed.
+struct JobsFile {
+    path: PathBuf,
+    open: Opener,
+}
+
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("Store").field("file", &self.file.path).finish_non_exhaustive()
     }
 }
 
@@ -57,53 +61,51 @@ impl Store {
             folder: folder.to_owned(),
             reason: reason.to_string(),
         };
-        std::fs::create_dir_all(folder).map_err(to_folder)?;
-        let file = folder.join(FILE);
-        let is_new = !file.try_exists().map_err(to_folder)?;
+        let path = folder.join(FILE);
+        let is_new = !path.try_exists().map_err(to_folder)?;
         if is_new {
-            make(&file, &BTreeMap::new())?;
-            tracing::info!(file = %file.display(), "a new, empty journal of jobs");
-        } else if std::fs::metadata(&file).map_err(to_folder)?.len() == 0 {
-            return Err(JournalError::Damaged { file, reason: "it is empty".to_owned() });
+            make(&path, &BTreeMap::new())?;
+            tracing::info!(file = %path.display(), "a new, empty journal of jobs");
+        } else if std::fs::metadata(&path).map_err(to_folder)?.len() == 0 {
+            return Err(JournalError::Damaged { file: path, reason: "it is empty".to_owned() });
         }
-        let path = file.clone();
+        let identity = Identity::of(&path).map_err(to_folder)?;
+        let opened = path.clone();
         // It is looked through even where it was closed: the library would panic at pages that are not as it wrote them.
-        let open = move || Database::builder().set_check_integrity_on_open(true).open(&path);
-        let mut store = Self::opened(file, open)?;
-        let identity = Identity::of(&store.file).map_err(to_folder)?;
-        store.held.get_mut().unwrap_or_else(PoisonError::into_inner).identity = Some(identity);
-        Ok(Self { is_new, ..store })
+        let open = move || Database::builder().set_check_integrity_on_open(true).open(&opened);
+        Self::opened(JobsFile { path, open: Box::new(open) }, Some(identity), is_new)
     }
 
-    /// What this opens, now and whenever the disk has failed; of the right format.
-    pub(super) fn opened(
-        file: PathBuf,
+    /// What this opens, which is in no file.
+    #[cfg(test)]
+    pub(super) fn without_file(
+        name: &str,
         open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
     ) -> Result<Self, JournalError> {
-        let store = Self { held: Mutex::default(), open: Box::new(open), file, is_new: false };
-        let found = {
-            let mut held = store.held();
-            let found = store
-                .with(&mut held, |database| format(database).map_err(|reason| store.damaged(&reason)))?;
-            if found == Some(FORMAT) {
-                held.records = store
-                    .with(&mut held, |database| records(database).map_err(|reason| store.damaged(&reason)))?;
-            }
-            found
-        };
+        Self::opened(JobsFile { path: name.into(), open: Box::new(open) }, None, false)
+    }
+
+    /// What is in the file, of the right format.
+    fn opened(file: JobsFile, identity: Option<Identity>, is_new: bool) -> Result<Self, JournalError> {
+        let mut held = Held { database: None, identity, records: BTreeMap::new() };
+        let found =
+            file.with(&mut held, |database| format(database).map_err(|reason| file.damaged(&reason)))?;
         match found {
-            Some(FORMAT) => Ok(store),
-            Some(found) if found > FORMAT => Err(JournalError::Newer { file: store.file, found }),
+            Some(FORMAT) => {}
+            Some(found) if found > FORMAT => return Err(JournalError::Newer { file: file.path, found }),
             Some(_) | None => {
                 let reason = "it says nothing of its format".to_owned();
-                Err(JournalError::Damaged { file: store.file, reason })
+                return Err(JournalError::Damaged { file: file.path, reason });
             }
         }
+        held.records =
+            file.with(&mut held, |database| records(database).map_err(|reason| file.damaged(&reason)))?;
+        Ok(Self { held: Mutex::new(held), file, is_new })
     }
 
     /// The file.
     pub(super) fn file(&self) -> &Path {
-        &self.file
+        &self.file.path
     }
 
     /// Whether there was none before.
@@ -118,7 +120,8 @@ impl Store {
         if changes.is_empty() {
             return Ok(());
         }
-        self.with(&mut held, |database| put(database, changes).map_err(|reason| self.cannot_write(&reason)))?;
+        let write = |database: &Database| put(database, changes).map_err(|reason| self.cannot_write(&reason));
+        self.file.with(&mut held, write)?;
         for (key, bytes) in changes {
             match bytes {
                 Some(bytes) => drop(held.records.insert(*key, bytes.clone())),
@@ -143,20 +146,31 @@ impl Store {
     /// name, it may be somebody's backup or another controller's: that one is left alone.
     fn stay_in_place(&self, held: &mut Held) -> Result<(), JournalError> {
         let Some(identity) = held.identity else { return Ok(()) };
-        match identity.name(&self.file) {
+        let path = self.file();
+        match identity.name(path) {
             Name::Kept => Ok(()),
-            Name::Taken => Err(JournalError::Replaced { file: self.file.clone() }),
+            Name::Taken => Err(JournalError::Replaced { file: path.to_owned() }),
             Name::Gone => {
-                make(&self.file, &held.records)?;
+                make(path, &held.records)?;
                 held.database = None;
-                held.identity = Identity::of(&self.file).ok();
-                let (file, jobs) = (self.file.display(), held.records.len());
+                held.identity = Identity::of(path).ok();
+                let (file, jobs) = (path.display(), held.records.len());
                 tracing::warn!(%file, jobs, "the journal of jobs was removed: it was written anew, with all jobs");
                 Ok(())
             }
         }
     }
 
+    pub(super) fn damaged(&self, reason: &dyn Error) -> JournalError {
+        self.file.damaged(reason)
+    }
+
+    pub(super) fn cannot_write(&self, reason: &dyn Error) -> JournalError {
+        self.file.cannot_write(reason)
+    }
+}
+
+impl JobsFile {
     /// Does something with the database, which is opened for that if it has to be.
     fn with<T>(
         &self,
@@ -176,7 +190,7 @@ impl Store {
 
     fn open(&self) -> Result<Database, JournalError> {
         (self.open)().map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: self.file.clone() },
+            DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: self.path.clone() },
             DatabaseError::Storage(StorageError::Io(reason)) if !is_damage(&reason) => {
                 self.cannot_write(&reason)
             }
@@ -189,16 +203,16 @@ impl Store {
         // Whatever was in the middle of something is dropped by the unwinding, and not used again.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             let reason = "a page of it makes no sense".to_owned();
-            Err(JournalError::Damaged { file: self.file.clone(), reason })
+            Err(JournalError::Damaged { file: self.path.clone(), reason })
         })
     }
 
-    pub(super) fn damaged(&self, reason: &dyn Error) -> JournalError {
-        JournalError::Damaged { file: self.file.clone(), reason: reason.to_string() }
+    fn damaged(&self, reason: &dyn Error) -> JournalError {
+        JournalError::Damaged { file: self.path.clone(), reason: reason.to_string() }
     }
 
-    pub(super) fn cannot_write(&self, reason: &dyn Error) -> JournalError {
-        cannot_write(&self.file, reason)
+    fn cannot_write(&self, reason: &dyn Error) -> JournalError {
+        cannot_write(&self.path, reason)
     }
 }
 

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 
 use redb::backends::InMemoryBackend;
@@ -79,7 +78,7 @@ fn journal_with(disk: &Disk, patience: Duration) -> Journal {
     let open = |disk: &Disk| Database::builder().create_with_backend(disk.clone());
     store::prepare(&open(disk).unwrap()).unwrap();
     let disk = disk.clone();
-    let store = Store::opened(PathBuf::from("a test's"), move || open(&disk)).unwrap();
+    let store = Store::without_file("a test's", move || open(&disk)).unwrap();
     Journal::of(store, patience).unwrap()
 }
 
