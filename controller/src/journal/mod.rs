@@ -102,6 +102,28 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
+    /// Somebody has written into the journal, or cut it off, while the controller runs.
+    #[error(
+        "{}: something else than this controller has written into the journal, or cut it off: move it away, and all jobs \
+         are written anew; or start this controller again, to go on with what is in that file instead of the jobs that run",
+        file.display()
+    )]
+    Overwritten {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Something else has the name of a folder on the way to the journal, or nobody may look there.
+    #[error(
+        "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
+         and all jobs are written anew",
+        file.display()
+    )]
+    NoWay {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system says.
+        reason: String,
+    },
     /// The disk does not answer. What was handed in is written as soon as it does.
     #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
     Hangs {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
-use super::place::{Identity, Name};
+use super::place::{Name, Place};
 use super::{Changes, FORMAT, JournalError};
 use crate::jobs::JobKey;
 
@@ -36,8 +37,8 @@ pub(super) struct Store {
 struct Held {
     /// None after an error: a database that has seen one of the disk wants to be opened again.
     database: Option<Database>,
-    /// Which file it is in; `None` where it is in none.
-    identity: Option<Identity>,
+    /// The file that it is in; `None` where it is in none.
+    place: Option<Place>,
     /// All that is in it: where it was removed, it is written anew from this.
     records: BTreeMap<JobKey, Vec<u8>>,
 }
@@ -69,11 +70,11 @@ impl Store {
         } else if std::fs::metadata(&path).map_err(to_folder)?.len() == 0 {
             return Err(JournalError::Damaged { file: path, reason: "it is empty".to_owned() });
         }
-        let identity = Identity::of(&path).map_err(to_folder)?;
+        let place = Place::of(&path).map_err(to_folder)?;
         let opened = path.clone();
         // It is looked through even where it was closed: the library would panic at pages that are not as it wrote them.
         let open = move || Database::builder().set_check_integrity_on_open(true).open(&opened);
-        Self::opened(JobsFile { path, open: Box::new(open) }, Some(identity), is_new)
+        Self::opened(JobsFile { path, open: Box::new(open) }, Some(place), is_new)
     }
 
     /// What this opens, which is in no file.
@@ -86,8 +87,8 @@ impl Store {
     }
 
     /// What is in the file, of the right format.
-    fn opened(file: JobsFile, identity: Option<Identity>, is_new: bool) -> Result<Self, JournalError> {
-        let mut held = Held { database: None, identity, records: BTreeMap::new() };
+    fn opened(file: JobsFile, place: Option<Place>, is_new: bool) -> Result<Self, JournalError> {
+        let mut held = Held { database: None, place, records: BTreeMap::new() };
         let found =
             file.with(&mut held, |database| format(database).map_err(|reason| file.damaged(&reason)))?;
         match found {
@@ -142,22 +143,29 @@ impl Store {
     }
 
     /// What is written to a file without a name nobody finds again. This controller knows all of its jobs, so a journal that
-    /// was removed is made anew with all that was in it, not only with what changes next. Where another file has its
-    /// name, it may be somebody's backup or another controller's: that one is left alone.
+    /// was removed is made anew with all that was in it, not only with what changes next. Where another file has its name, or
+    /// something else was written into it, that may be somebody's backup or another controller's: it is left alone.
     fn stay_in_place(&self, held: &mut Held) -> Result<(), JournalError> {
-        let Some(identity) = held.identity else { return Ok(()) };
+        let Some(place) = &mut held.place else { return Ok(()) };
         let path = self.file();
-        match identity.name(path) {
-            Name::Kept => Ok(()),
-            Name::Taken => Err(JournalError::Replaced { file: path.to_owned() }),
-            Name::Gone => {
+        let file = path.to_owned();
+        match place.name(path) {
+            Ok(Name::Kept) => Ok(()),
+            Ok(Name::Taken) => Err(JournalError::Replaced { file }),
+            Ok(Name::Overwritten) => {
+                // To close it would be to write to it.
+                mem::forget(held.database.take());
+                Err(JournalError::Overwritten { file })
+            }
+            Ok(Name::Gone) => {
                 make(path, &held.records)?;
                 held.database = None;
-                held.identity = Identity::of(path).ok();
+                *place = Place::of(path).map_err(|reason| self.cannot_write(&reason))?;
                 let (file, jobs) = (path.display(), held.records.len());
                 tracing::warn!(%file, jobs, "the journal of jobs was removed: it was written anew, with all jobs");
                 Ok(())
             }
+            Err(reason) => Err(JournalError::NoWay { file, reason: reason.to_string() }),
         }
     }
 
@@ -182,6 +190,11 @@ impl JobsFile {
             None => self.guarded(|| self.open())?,
         };
         let done = self.guarded(|| work(&database));
+        match (&done, &mut held.place) {
+            (Ok(_), Some(place)) => place.leave(&self.path),
+            (Err(_), Some(place)) => place.lose_sight(),
+            (_, None) => {}
+        }
         if done.is_ok() {
             held.database = Some(database);
         }

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -189,6 +189,63 @@ async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone()
     assert!(journal.problem().is_none());
     drop(journal);
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_file_in_place_of_the_journals_folder_is_named_until_it_is_gone() {
+    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let state = folder.path().join("state");
+    let journal = Journal::open(&state).unwrap();
+    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
+    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    keep(first).await.unwrap();
+    fs::remove_dir_all(&state).unwrap();
+    fs::write(&state, "in its place").unwrap();
+    let error = keep(second).await.unwrap_err();
+    assert!(matches!(error, JournalError::NoWay { .. }), "{error}");
+    assert!(error.to_string().contains("state/jobs.redb: the journal cannot be found any more"), "{error}");
+    assert_eq!(journal.problem().unwrap().to_string(), error.to_string());
+    assert_eq!(fs::read_to_string(&state).unwrap(), "in its place");
+    fs::remove_file(&state).unwrap();
+    keep(first).await.unwrap();
+    assert!(journal.problem().is_none());
+    drop(journal);
+    assert_eq!(names(&Journal::open(&state).unwrap()), ["first", "second"]);
+}
+
+/// What becomes of a journal of two jobs when this is done to its file, in place.
+async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
+    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let journal = Journal::open(folder.path()).unwrap();
+    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
+    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let (file, aside) = (folder.path().join("jobs.redb"), folder.path().join("aside"));
+    keep(first).await.unwrap();
+    fs::copy(&file, folder.path().join("older")).unwrap();
+    keep(second).await.unwrap();
+    overwrite(&file);
+    let overwritten = fs::read(&file).unwrap();
+    let error = keep(first).await.unwrap_err();
+    assert!(matches!(error, JournalError::Overwritten { .. }), "{error}");
+    assert!(error.to_string().contains("has written into the journal, or cut it off"), "{error}");
+    assert_eq!(journal.problem().unwrap().to_string(), error.to_string());
+    fs::rename(&file, &aside).unwrap();
+    keep(first).await.unwrap();
+    assert!(journal.problem().is_none());
+    drop(journal);
+    assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+    assert!(fs::read(&aside).unwrap() == overwritten, "it was written to");
+}
+
+#[tokio::test]
+async fn what_is_written_over_a_journal_is_left_alone_and_named_until_it_is_moved_away() {
+    is_left_alone_and_named(|file| fs::write(file, vec![0x5A; 1 << 20]).unwrap()).await;
+    is_left_alone_and_named(|file| drop(File::create(file).unwrap())).await;
+    // A copy of it as it was, which is as good a journal.
+    let older = |file: &Path| assert!(fs::copy(file.with_file_name("older"), file).unwrap() > 0);
+    is_left_alone_and_named(older).await;
+    let half = |file: &Path| File::options().write(true).open(file).unwrap().set_len(4096).unwrap();
+    is_left_alone_and_named(half).await;
 }
 
 #[tokio::test]
