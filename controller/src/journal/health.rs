@@ -79,6 +79,11 @@ impl Health {
         self.overdue(&state).or_else(|| state.error.clone())
     }
 
+    /// What came of the last attempt, if it was refused. It is tried again and again.
+    pub(super) fn refusal(&self) -> Option<JournalError> {
+        self.state().error.clone()
+    }
+
     /// That the disk hangs, if it has not answered for too long.
     fn overdue(&self, state: &State) -> Option<JournalError> {
         let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);

@@ -179,6 +179,11 @@ impl Journal {
         self.0.as_ref().and_then(|open| open.writer.problem())
     }
 
+    /// Why the disk takes nothing, as it was tried last; `None`: it does, or has not answered yet.
+    pub(crate) fn refusal(&self) -> Option<JournalError> {
+        self.0.as_ref().and_then(|open| open.writer.refusal())
+    }
+
     /// Hands a job in, to be written down as it is now; one that is over is forgotten.
     pub(crate) fn keep(&self, topology: &Topology, key: JobKey, job: &Job) -> Written {
         let Some(open) = &self.0 else { return Written::nowhere() };

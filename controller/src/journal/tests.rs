@@ -16,6 +16,7 @@ use tributary_planner::Aggregation;
 use super::*;
 use crate::access::Access;
 use crate::book::Book;
+use crate::jobs::{Joining, State as JobState};
 use crate::manager::Manager;
 use crate::quotas::{Asking, LOCAL};
 use crate::service::Service;
@@ -312,6 +313,49 @@ async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
     while states() != [false] {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn no_generation_is_used_up_while_none_can_be_written_down() {
+    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(256, 4));
+    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let asking = Asking { creator: LOCAL.to_owned(), waits: false };
+    let request = testing::request(4, Aggregation::Tree);
+    let key = manager.create(&asking, "job", &request, testing::TERMS).await.unwrap();
+    let token = of(&manager, key, |job| job.record.token.to_bytes());
+    let role = v1::MemberRole::Unspecified;
+    let join = |host| manager.join("job", &token, &Joining { host, role, elastic: true, resume: 0 }).unwrap();
+    let _members = ["w0", "w1", "w2", "w3", "ps"].map(join);
+    while of(&manager, key, |job| *job.state() != JobState::Running) {
+        tokio::task::yield_now().await;
+    }
+
+    disk.set(State::Full);
+    manager.leave("job", &token, "w3", "a test", |_| true).unwrap();
+    // It is tried again and again.
+    for _ in 0..5 {
+        manager.note_setback(key, String::new());
+        of(&manager, key, |job| job.look.send_replace(()));
+        while of(&manager, key, |job| job.setback.is_empty()) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let setback = of(&manager, key, |job| job.setback.clone());
+    assert!(setback.contains("a test's: cannot write"), "{setback}");
+    // At most the one with which it was found out, unless that was something else.
+    let issued = of(&manager, key, |job| job.record.issued);
+    assert!(issued <= 2, "{issued}");
+    disk.set(State::Works);
+    while of(&manager, key, |job| job.record.current == 1) {
+        tokio::task::yield_now().await;
+    }
+    // Somebody may have heard of those before.
+    assert_eq!(of(&manager, key, |job| job.record.current), issued + 1);
+}
+
+/// Something of a job.
+fn of<T>(manager: &Manager, key: JobKey, look: impl FnOnce(&Job) -> T) -> T {
+    look(manager.book().jobs.get(key).unwrap())
 }
 
 /// The number of the generation that another controller would take up.

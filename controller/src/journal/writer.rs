@@ -55,6 +55,11 @@ impl Writer {
         self.health.problem()
     }
 
+    /// What the disk has refused to take, the last time that this was tried.
+    pub(super) fn refusal(&self) -> Option<JournalError> {
+        self.health.refusal()
+    }
+
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
         let (done, written) = oneshot::channel();
         if let Some(entries) = &self.entries {

@@ -57,6 +57,10 @@ impl<'a> Change<'a> {
         look: watch::Receiver<()>,
         target: &'a Target,
     ) -> Result<(), Setback> {
+        // A number is never given twice, whoever may have heard of it: one that could not be written down is not even taken.
+        if let Some(refusal) = manager.journal.refusal() {
+            return Err(Setback::Journal(refusal));
+        }
         let begun = Instant::now();
         let (number, answers, kept) = {
             let mut book = manager.book();
