@@ -52,16 +52,12 @@ pub(crate) enum CreateFailure {
     Journal(#[from] JournalError),
 }
 
-/// What is left to be done of a job that was ended.
+/// A job that was ended is still on disk.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EndFailure {
-    #[error("the job has ended, but its tables cannot be withdrawn: {0}")]
-    Switch(SwitchError),
-    #[error(
-        "the job has ended, but that is not on disk, and a controller that starts before it is takes the job up again: {0}"
-    )]
-    Journal(JournalError),
-}
+#[error(
+    "the job has ended, but that is not on disk, and a controller that starts before it is takes the job up again: {0}"
+)]
+pub(crate) struct EndFailure(JournalError);
 
 impl Manager {
     /// `packet_ins`: where the switches' packets come in. Must be called in a tokio runtime, which then does what
@@ -351,8 +347,8 @@ impl Manager {
         }
     }
 
-    /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can; until then
-    /// the job's slots there are nobody's to have.
+    /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can, by themselves, which
+    /// is no failure; until then the job's slots there are nobody's to have.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.book().jobs.get_mut(key)
             && job.end()
@@ -360,14 +356,15 @@ impl Manager {
             tracing::info!(job = job.record.name, "ended");
         }
         let switches = self.book().switches_of(key);
-        let withdrawn = self.converge(switches).await;
+        if let Err(error) = self.converge(switches).await {
+            tracing::warn!(key, %error, "tables of a job that has ended stay for now, and go as soon as they can");
+        }
         self.book().settle(key);
         let kept = self.keep(key).await;
         if let Err(error) = &kept {
             tracing::error!(key, %error, "a job that has ended is still on disk");
         }
-        withdrawn.map_err(EndFailure::Switch)?;
-        kept.map_err(EndFailure::Journal)
+        kept.map_err(EndFailure)
     }
 
     /// The members have changed over: what the generations before had in the switches goes.

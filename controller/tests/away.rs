@@ -129,9 +129,7 @@ async fn a_dead_switch_holds_up_no_other_job_and_loses_what_its_jobs_held_when_i
     assert_ne!(with_job["leaf3"], bare["leaf3"]);
     switches.stop("leaf3").await;
 
-    let (code, text) = refusal(end(&mut client, "far", &far).await);
-    assert_eq!(code, Code::Unavailable, "{text}");
-    assert!(text.contains("the job has ended") && text.contains("switch leaf3: away for"), "{text}");
+    end(&mut client, "far", &far).await.unwrap();
     let (code, text) = refusal(create(&mut client, job("another")).await);
     assert_eq!(code, Code::Unavailable, "{text}");
     for name in ["near0", "near1"] {

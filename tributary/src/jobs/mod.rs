@@ -1,18 +1,16 @@
 //! `tributary jobs`: creates, lists, explains and ends jobs at the controller.
 
 mod create;
+mod end;
 mod explain;
 mod list;
-
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use create::write_token;
 use tokio::runtime;
-use tributary_api::v1;
 
-use crate::remote::{ControllerArgs, read_token, refused};
+use crate::remote::ControllerArgs;
 
 /// Creates, lists, explains and ends jobs of the fabric
 #[derive(Debug, Args)]
@@ -38,17 +36,7 @@ enum JobsCommand {
     /// ones
     Explain(explain::ExplainArgs),
     /// End a job and withdraw its tables
-    End(EndArgs),
-}
-
-#[derive(Debug, Args)]
-struct EndArgs {
-    /// The job's name
-    name: String,
-
-    /// File with the job's token [default: none, for operators where the controller demands certificates]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    End(end::EndArgs),
 }
 
 /// Does what the subcommand says.
@@ -62,19 +50,7 @@ pub(crate) fn run(args: &JobsArgs) -> Result<()> {
             JobsCommand::Create(create) => create::run(&args.controller, create, args.json).await,
             JobsCommand::Explain(explain) => explain::run(&args.controller, explain, args.json).await,
             JobsCommand::List => list::run(&args.controller, args.json).await,
-            JobsCommand::End(end) => run_end(&args.controller, end, args.json).await,
+            JobsCommand::End(end) => end::run(&args.controller, end, args.json).await,
         }
     })
-}
-
-async fn run_end(controller: &ControllerArgs, args: &EndArgs, json: bool) -> Result<()> {
-    let token = args.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
-    let request = v1::EndJobRequest { job: args.name.clone(), token };
-    controller.connect().await?.end_job(request).await.map_err(refused)?;
-    if json {
-        println!("{}", serde_json::json!({ "job": args.name, "state": "ended" }));
-    } else {
-        println!("job {} has ended", args.name);
-    }
-    Ok(())
 }
