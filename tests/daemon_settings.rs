@@ -5,8 +5,12 @@
 mod support;
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
-use support::refused;
+use support::{assert_refused, refused, root};
 
 #[test]
 fn what_is_missing_is_named() {
@@ -80,4 +84,37 @@ fn half_of_what_tls_needs_is_refused() {
     let files = ["--tls-ca", "none.crt", "--tls-cert", "none.crt", "--tls-key", "none.key"];
     refused(&[&["jobs", "list"], &files[..]].concat(), 1, &["cannot read none.crt"]);
     refused(&["jobs", "list", "--controller", "nowhere"], 1, &["nowhere", "HOST:PORT"]);
+}
+
+/// A controller that keeps its jobs in a folder, and is started by a shell that does this first.
+fn controller(folder: &Path, first: &str) -> Command {
+    let topology = root().join("topologies/two-workers.toml");
+    let options = "--listen 127.0.0.1:0 --switch leaf=127.0.0.1:1";
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{first}; exec \"$0\" controller {options} \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_tributary")).arg("--topology").arg(topology).arg("--state").arg(folder);
+    command
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_sudden_death() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = controller(folder.path(), "ulimit -f 1").output().unwrap();
+    assert_refused(&ended, &["jobs.redb", "cannot write", "File too large"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_no_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notify");
+    let systemd = UnixDatagram::bind(&file).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut command = controller(folder.path(), "exec 2>/dev/full");
+    let mut daemon = command.env("NOTIFY_SOCKET", file).spawn().unwrap();
+    let mut told = [0; 256];
+    let told = systemd.recv(&mut told).map(|length| String::from_utf8_lossy(&told[..length]).into_owned());
+    let stopped = Command::new("kill").arg(daemon.id().to_string()).status().unwrap();
+    let ended = daemon.wait().unwrap();
+    assert!(told.as_ref().is_ok_and(|told| told.contains("READY=1")), "{told:?}, {ended}");
+    assert!(stopped.success() && ended.success(), "{ended}");
 }

@@ -43,7 +43,9 @@ pub(crate) fn start(args: &LogArgs) -> Result<()> {
     let level = args.log.as_deref().unwrap_or(DEFAULT_LEVEL);
     let filter = EnvFilter::try_new(level);
     let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A log that cannot be written, for want of room, cannot be complained about either: that would be a panic.
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     let started = match args.log_format {
         Some(LogFormat::Json) => log.json().flatten_event(true).try_init(),
         Some(LogFormat::Human) | None => {

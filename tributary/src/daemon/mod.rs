@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use rustix::process::Signal;
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 use cpus::CpuArgs;
 use log::LogArgs;
@@ -54,7 +56,18 @@ where
     cpus::pin(&cpus.merge(&args.cpus)?)?;
     let settings = args.own.merge(own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
-    runtime.block_on(async { work(settings, Stop::new()?).await })
+    runtime.block_on(async {
+        outlive_full_files()?;
+        work(settings, Stop::new()?).await
+    })
+}
+
+/// A file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) ends a process without a word. From now on writing to it
+/// is an error like others, which whoever writes tells.
+fn outlive_full_files() -> Result<()> {
+    // Who listens for a signal once has it for the life of the process.
+    let full = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
+    full.map(drop).context("cannot listen for signals")
 }
 
 /// Says that the daemon does its work from now on, in the log and to systemd.
