@@ -104,12 +104,19 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
     // Who does not wait itself is the one that is waited for.
     let late: Vec<_> =
         others.into_iter().filter(|(_, progress)| progress.stalled_milliseconds == 0).collect();
-    let (whom, fix) = match late.is_empty() {
-        false => (
+    let (whom, fix) = match late.len() {
+        1 => (
             format!("the process on {} has not begun the same all-reduce", names(&late)),
             format!("look at the training process on {}: is it stopped, slow, or at its end?", names(&late)),
         ),
-        true => (
+        2.. => (
+            format!("the processes on {} have not begun the same all-reduce", names(&late)),
+            format!(
+                "look at the training processes on {}: are they stopped, slow, or at their end?",
+                names(&late)
+            ),
+        ),
+        0 => (
             "every process has, and no result comes".to_owned(),
             format!(
                 "look at the other findings, at `tributary counters --job {}`, and at the server's log",
@@ -124,8 +131,9 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
         .map(|switch| format!("switch {} is away", switch.name))
         .collect();
     let away = if away.is_empty() { String::new() } else { format!("; {}", away.join(", ")) };
+    let wait = if waiting.len() == 1 { "waits" } else { "wait" };
     let what =
-        format!("{} waits for a result for {} already: {whom}{away}", names(&waiting), seconds(longest));
+        format!("{} {wait} for a result for {} already: {whom}{away}", names(&waiting), seconds(longest));
     Some(Finding::problem(Code::JobStalled, place(job), what, fix))
 }
 
@@ -236,7 +244,7 @@ mod tests {
         assert_eq!(stall([31_000, 0], 1), one(Code::JobStalled, "job digits", late));
         assert_eq!(stall([31_000, 0], 11), [], "its steps take as long");
         let all = stall([31_000, 31_000], 1);
-        assert!(all[0].2.contains("w0, w1 waits") && all[0].2.contains("no result comes"), "{all:?}");
+        assert!(all[0].2.contains("w0, w1 wait for") && all[0].2.contains("no result comes"), "{all:?}");
         let away = found(|snapshot| {
             snapshot.switches[0].state = v1::SwitchState::Away.into();
             for member in &mut snapshot.jobs[0].members {
