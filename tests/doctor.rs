@@ -20,6 +20,7 @@ use network::{Daemon, Network};
 use serde_json::Value;
 use support::{root, stderr};
 use tokio::runtime::{self, Runtime};
+use tokio::time::{Interval, interval};
 use tonic::Streaming;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
@@ -219,12 +220,19 @@ impl Stranger {
             clock_unix_milliseconds: since.as_millis().try_into().unwrap(),
             ..v1::HostCondition::default()
         };
-        let heartbeat = v1::Heartbeat { condition: Some(condition), ..v1::Heartbeat::default() };
-        let reports = [Report::Hello(hello), Report::Heartbeat(heartbeat)];
-        let reports = reports.map(|report| v1::HostReport { report: Some(report) });
+        let heartbeat = Report::Heartbeat(v1::Heartbeat { condition: Some(condition), ..Default::default() });
+        let report = |report| v1::HostReport { report: Some(report) };
         let (orders, runtime) = inside(network, CONTROLLER, async || {
             let mut client = ControllerClient::connect(format!("http://{controller}")).await.unwrap();
-            let reports = stream::iter(reports).chain(stream::pending());
+            let beat = move |mut ticks: Interval| {
+                let heartbeat = heartbeat.clone();
+                async move {
+                    ticks.tick().await;
+                    Some((report(heartbeat), ticks))
+                }
+            };
+            let heartbeats = stream::unfold(interval(Duration::from_secs(1)), beat);
+            let reports = stream::iter([report(Report::Hello(hello))]).chain(heartbeats);
             client.attend(reports).await.unwrap().into_inner()
         });
         Self { _orders: orders, _runtime: runtime }
@@ -346,6 +354,14 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     at(&network, "w0", "ip", &["link", "set", &interface, "up"]);
     doctor.finds_nothing();
 
+    // One that only stops has a connection for 15 s yet.
+    let stopped = Instant::now();
+    agents[0].signal("-STOP");
+    doctor.finds("host-absent", &["host w0", "nothing is heard"], "management network");
+    assert!(stopped.elapsed() < Duration::from_secs(11), "{:?}", stopped.elapsed());
+    agents[0].signal("-CONT");
+    doctor.finds_nothing();
+
     agents.pop().unwrap().kill();
     doctor.finds("host-absent", &["host w1"], "systemctl start tributary-agent");
     // An agent at w1 that says it is at w0.
@@ -383,7 +399,7 @@ fn jobs_that_wait_and_processes_that_stand_still() {
     let _server = Daemon::start(network.server_command("waits"));
     let options = ["--size", "64KiB", "--iterations", "1000000"];
     let start = |host: &String| Daemon::spawn(network.allreduce_command(host, "waits", &options));
-    let clients: Vec<_> = network.workers().iter().map(start).collect();
+    let mut clients: Vec<_> = network.workers().iter().map(start).collect();
     network.wait_for_progress("waits", 1);
     doctor.finds_nothing();
     clients[1].signal("-STOP");
@@ -399,6 +415,12 @@ fn jobs_that_wait_and_processes_that_stand_still() {
     let _controller = Daemon::start(network.controller_command());
     let told = watch.next_with("cleared");
     assert_eq!(told["cleared"][0]["code"], "controller-away", "{told}");
+
+    clients.pop().unwrap().kill();
+    let words = ["job waits at w1", "goes on without rank 1", "training process", "w1 is gone"];
+    doctor.finds("job-without-worker", &words, "look at the training process on w1");
+    network.ask(&["jobs", "end", "waits", "--token-file", &network.token("waits")]);
+    doctor.finds_nothing();
 }
 
 #[test]

@@ -16,6 +16,10 @@ const ORDERS_PER_DAEMON: usize = 64;
 /// What a broken connection brings so long after its daemon has come again was not on its way before: there are two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
+/// A daemon says something every second. Of one that has not for so long nobody knows whether it is there, long before its
+/// connection is known to be broken.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// One life of a daemon's connection.
 pub(crate) type AttendanceId = u64;
 
@@ -37,6 +41,8 @@ pub(crate) struct Daemon {
     pub(crate) works: bool,
     /// Since when it has been attending.
     pub(crate) since: Instant,
+    /// When it has said something last.
+    heard: Instant,
     /// How it finds its host, as it has told last.
     pub(crate) condition: Option<v1::HostCondition>,
     pub(crate) clock: ClockOffset,
@@ -61,6 +67,7 @@ impl Hosts {
             serves: *serves,
             works: *works,
             since: now,
+            heard: now,
             condition: None,
             clock: ClockOffset::default(),
             doubled: false,
@@ -96,6 +103,7 @@ impl Hosts {
     ) {
         let is_doubled = self.successor(id).is_some_and(|successor| now >= successor.since + SUCCESSION);
         let Some(daemon) = self.daemons.get_mut(&id) else { return };
+        daemon.heard = now;
         if is_doubled && !std::mem::replace(&mut daemon.doubled, true) {
             tracing::warn!(
                 host = daemon.host,
@@ -120,6 +128,11 @@ impl Hosts {
     pub(crate) fn of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Daemon> {
         let own = self.daemons.iter().filter(move |(_, daemon)| daemon.host == host);
         own.filter(|(id, daemon)| daemon.doubled || self.successor(**id).is_none()).map(|(_, daemon)| daemon)
+    }
+
+    /// Those of a host's daemons that have said something lately.
+    pub(crate) fn heard_of<'a>(&'a self, host: &'a str, now: Instant) -> impl Iterator<Item = &'a Daemon> {
+        self.of(host).filter(move |daemon| now < daemon.heard + SILENCE)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Daemon> {
@@ -198,6 +211,20 @@ mod tests {
         let (_, orders) = hosts.enter(&hello("w0", true, true), Instant::now());
         drop(orders);
         assert!(!hosts.order_to_serve("w0", "digits", vec![7]));
+    }
+
+    #[test]
+    fn a_daemon_that_says_nothing_is_not_heard_of_until_it_does() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut hosts = Hosts::default();
+        let (agent, _orders) = hosts.enter(&hello("w0", true, true), at(0));
+        hosts.hear(agent, None, 0, at(1));
+        assert_eq!(hosts.heard_of("w0", at(5)).count(), 1);
+        assert_eq!(hosts.heard_of("w0", at(6)).count(), 0);
+        assert!(hosts.attends("w0"), "its connection stands");
+        hosts.hear(agent, None, 0, at(7));
+        assert_eq!(hosts.heard_of("w0", at(8)).count(), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the API tells of hosts.
 
+use tokio::time::Instant;
 use tributary_api::v1;
 use tributary_topology::Role;
 
@@ -10,7 +11,7 @@ use crate::manager::Manager;
 /// The topology's hosts, in its order.
 pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let faults = CableFaults::of(manager);
-    let book = manager.book();
+    let (book, now) = (manager.book(), Instant::now());
     let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
         let turned_away = book.hosts.turned_away(&node.name);
         v1::Host {
@@ -22,7 +23,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
                 None => v1::MemberRole::Unspecified,
             }
             .into(),
-            daemons: book.hosts.of(&node.name).map(daemon).collect(),
+            daemons: book.hosts.heard_of(&node.name, now).map(daemon).collect(),
             turned_away: turned_away.map(|(at, reason)| v1::TurnedAway {
                 reason: reason.clone(),
                 milliseconds_ago: milliseconds(at.elapsed()),

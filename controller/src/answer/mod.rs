@@ -7,7 +7,7 @@ mod switches;
 use std::time::Duration;
 
 use tributary_api::v1;
-use tributary_planner::Plan;
+use tributary_planner::{Member, Plan};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
@@ -69,7 +69,7 @@ pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
         setback: job.setback.clone(),
         creator: job.record.creator.clone(),
         age_milliseconds: milliseconds(job.since.elapsed()),
-        members: if job.is_alive() { members(job, progress) } else { Vec::new() },
+        members: if job.is_alive() { members(topology, job, progress) } else { Vec::new() },
     }
 }
 
@@ -93,19 +93,22 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
     v1::Fallback { cause: cause.into(), switch: fallback.switch.clone(), description: fallback.to_string() }
 }
 
-/// Who is to take part, and what of it is known.
-fn members(job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
-    let plan = &job.record.generation().plan;
+/// Who is to take part, and what of it is known: all workers of the job by rank, also those without which it has gone on,
+/// then the server.
+fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
+    let generation = job.record.generation();
+    let plan = &generation.plan;
     let joined = |place: &Place| job.attendee(place).is_some_and(Attendee::is_here);
     let name = &job.record.name;
-    let worker = |worker: &tributary_planner::WorkerRoute| v1::JobMember {
-        host: worker.name.clone(),
-        role: v1::MemberRole::Worker.into(),
-        joined: joined(&Place::Worker(Rank::new(worker.rank))),
-        progress: progress
-            .of(name)
-            .find(|(host, _)| *host == worker.name)
-            .map(|(_, told)| told_of(name, told)),
+    let worker = |member: &Member| {
+        let (host, rank) = (&topology[member.host].name, Rank::new(member.rank));
+        let told = progress.of(name).find(|(one, _)| one == host).filter(|_| generation.has(rank));
+        v1::JobMember {
+            host: host.clone(),
+            role: v1::MemberRole::Worker.into(),
+            joined: joined(&Place::Worker(rank)),
+            progress: told.map(|(_, told)| told_of(name, told)),
+        }
     };
     let server = v1::JobMember {
         host: plan.server.name.clone(),
@@ -113,7 +116,7 @@ fn members(job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
         joined: joined(&Place::Server(plan.server.name.clone())),
         progress: None,
     };
-    plan.workers.iter().map(worker).chain([server]).collect()
+    job.record.request.workers.iter().map(worker).chain([server]).collect()
 }
 
 fn told_of(job: &str, told: Told) -> v1::JobProgress {

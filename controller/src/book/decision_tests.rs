@@ -47,6 +47,27 @@ fn due(book: &mut Book, key: JobKey, now: Instant) -> Target {
     }
 }
 
+#[test]
+fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there() {
+    let mut book = book(256, 4);
+    let (key, members) = running(&mut book);
+    let told = |book: &Book| {
+        let job = crate::answer::job(&topology(), book, book.jobs.get(key).unwrap());
+        let workers = job.plan.unwrap().workers;
+        let there =
+            |member: v1::JobMember| (member.host.clone(), member.joined, workers.contains(&member.host));
+        job.members.into_iter().map(there).collect::<Vec<_>>()
+    };
+    let all = ["w0", "w1", "w2", "w3", "ps"].map(|host| (host.to_owned(), true, host != "ps"));
+    assert_eq!(told(&book), all);
+    book.jobs.get_mut(key).unwrap().depart(&members[2].place, None);
+    let target = due(&mut book, key, Instant::now());
+    carry_out(&mut book, key, &target);
+    let mut without = all;
+    without[2] = ("w2".to_owned(), false, false);
+    assert_eq!(told(&book), without);
+}
+
 /// What a switch tells of a host's probes.
 fn probe(book: &mut Book, host: &str, now: Instant) {
     let topology = Arc::clone(&book.topology);

@@ -52,6 +52,7 @@ pub(super) enum Code {
     CertificateExpires,
     JobWaits,
     JobSetback,
+    JobWithoutWorker,
     JobStalled,
     JobFallback,
 }
@@ -59,7 +60,7 @@ pub(super) enum Code {
 impl Code {
     /// All of them, in the order of docs/doctor.md.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::ControllerAway,
         Self::JobsNotWritten,
         Self::SwitchAway,
@@ -81,6 +82,7 @@ impl Code {
         Self::CertificateExpires,
         Self::JobWaits,
         Self::JobSetback,
+        Self::JobWithoutWorker,
         Self::JobStalled,
         Self::JobFallback,
     ];

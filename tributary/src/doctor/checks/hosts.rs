@@ -50,10 +50,15 @@ fn absent(host: &v1::Host) -> Option<Finding> {
     }
     let fix = format!(
         "start it (`systemctl start tributary-agent` on {}); if it runs, its log says why the controller does not hear of \
-         it: look at its --controller",
+         it: look at its --controller, and at the management network",
         host.name
     );
-    Some(Finding::warning(Code::HostAbsent, place(host), "it is a worker, and its agent is not there", fix))
+    Some(Finding::warning(
+        Code::HostAbsent,
+        place(host),
+        "it is a worker, and nothing is heard of its agent",
+        fix,
+    ))
 }
 
 /// The controller tells of two only when both have something to say.

@@ -4,6 +4,7 @@ mod certificates;
 mod controller;
 mod hosts;
 mod jobs;
+mod losses;
 mod machines;
 mod switches;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     findings.extend(machines::check(snapshot));
     findings.extend(certificates::check(snapshot, limits));
     findings.extend(jobs::check(snapshot, limits));
+    findings.extend(losses::check(snapshot));
     findings.sort_by_key(|finding| (finding.severity, finding.code));
     // A cable shows at both of its ends.
     findings.dedup_by(|later, first| later.is_same(first));
