@@ -19,7 +19,7 @@ use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
     Beginning, Generation, Job, JobError, JobKey, Place, Registry, Signs, Stage, Step, Surroundings, Target,
-    WORD_PATIENCE, add_job, next_step,
+    add_job, next_step,
 };
 use crate::journal::Kept;
 use crate::liveness::{Cabling, Doubt, Health, Pulse, Ways};
@@ -374,18 +374,12 @@ impl Book {
                 health: &self.health,
                 signs: &|place, host| self.signs_of(name, place, host),
                 asking: &self.progress.asking(name, server, now),
-                serving: &|host| self.hosts.serves(host) && !self.is_silent(host, now),
+                serving: &|host| self.hosts.serves(host, now),
                 stalled: self.progress.stall(name, now),
                 standstill: self.pulse.standstill(now),
                 now,
             },
         )
-    }
-
-    /// Whether a host's daemons have said nothing for longer than those do that can.
-    fn is_silent(&self, host: &str, now: Instant) -> bool {
-        let word = self.topology.find(host).and_then(|node| self.cabling.last_word_of(node));
-        word.max(self.hosts.attends_since(host)).is_some_and(|last| now > last + WORD_PATIENCE)
     }
 
     fn signs_of(&self, job: &str, place: &Place, host: &str) -> Signs {

@@ -16,8 +16,10 @@ const ORDERS_PER_DAEMON: usize = 64;
 /// What a broken connection brings so long after its daemon has come again was not on its way before: there are two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
-/// A daemon says something every second. Of one that has not for so long nobody knows whether it is there, long before its
-/// connection is known to be broken.
+/// Without a word for so long a daemon has lost its controller: it says something every second.
+pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Without one for so long nobody knows whether it is there, long before its connection is known to be broken.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// One life of a daemon's connection.
@@ -149,19 +151,20 @@ impl Hosts {
         self.iter().filter(|daemon| daemon.host == host).map(|daemon| daemon.since).max()
     }
 
-    /// Whether a daemon of that host could be a job's server.
-    pub(crate) fn serves(&self, host: &str) -> bool {
-        self.server_of(host).is_some()
+    /// Whether a daemon of that host could be a job's server. One that cannot be heard would not hear that it is to be either.
+    pub(crate) fn serves(&self, host: &str, now: Instant) -> bool {
+        self.server_of(host, now).is_some()
     }
 
     /// Orders a host to serve a job: an aggregation server's daemon before an agent.
-    pub(crate) fn order_to_serve(&self, host: &str, job: &str, token: Vec<u8>) -> bool {
+    pub(crate) fn order_to_serve(&self, host: &str, job: &str, token: Vec<u8>, now: Instant) -> bool {
         let order = Order::Serve(v1::Serve { job: job.to_owned(), token });
-        self.server_of(host).is_some_and(|daemon| daemon.order(order))
+        self.server_of(host, now).is_some_and(|daemon| daemon.order(order))
     }
 
-    fn server_of(&self, host: &str) -> Option<&Daemon> {
-        let able = self.iter().filter(|daemon| daemon.host == host && daemon.serves);
+    fn server_of(&self, host: &str, now: Instant) -> Option<&Daemon> {
+        let is_heard = |daemon: &&Daemon| now < daemon.heard + WORD_PATIENCE;
+        let able = self.iter().filter(|daemon| daemon.host == host && daemon.serves).filter(is_heard);
         able.min_by_key(|daemon| daemon.works)
     }
 }
@@ -183,14 +186,14 @@ mod tests {
 
     #[test]
     fn a_server_daemon_is_asked_before_the_agent_of_its_host() {
-        let mut hosts = Hosts::default();
-        let (_, mut agent) = hosts.enter(&hello("w0", true, true), Instant::now());
-        let (server, mut served) = hosts.enter(&hello("w0", true, false), Instant::now());
-        assert!(hosts.serves("w0") && !hosts.serves("w1"));
-        assert!(hosts.order_to_serve("w0", "digits", vec![7]));
+        let (mut hosts, now) = (Hosts::default(), Instant::now());
+        let (_, mut agent) = hosts.enter(&hello("w0", true, true), now);
+        let (server, mut served) = hosts.enter(&hello("w0", true, false), now);
+        assert!(hosts.serves("w0", now) && !hosts.serves("w1", now));
+        assert!(hosts.order_to_serve("w0", "digits", vec![7], now));
         assert!(served.try_recv().is_ok() && agent.try_recv().is_err());
         hosts.leave(server);
-        assert!(hosts.order_to_serve("w0", "digits", vec![7]));
+        assert!(hosts.order_to_serve("w0", "digits", vec![7], now));
         assert!(agent.try_recv().is_ok());
     }
 
@@ -207,10 +210,10 @@ mod tests {
 
     #[test]
     fn one_that_does_not_read_its_orders_is_not_there() {
-        let mut hosts = Hosts::default();
-        let (_, orders) = hosts.enter(&hello("w0", true, true), Instant::now());
+        let (mut hosts, now) = (Hosts::default(), Instant::now());
+        let (_, orders) = hosts.enter(&hello("w0", true, true), now);
         drop(orders);
-        assert!(!hosts.order_to_serve("w0", "digits", vec![7]));
+        assert!(!hosts.order_to_serve("w0", "digits", vec![7], now));
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl Manager {
         let Some(job) = book.jobs.get_mut(key) else { return };
         job.invite(host);
         let (name, token) = (job.record.name.clone(), job.record.token.to_bytes());
-        let told = book.hosts.order_to_serve(host, &name, token);
+        let told = book.hosts.order_to_serve(host, &name, token, Instant::now());
         tracing::info!(job = name, host, told, "asked to serve");
     }
 

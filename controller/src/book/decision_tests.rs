@@ -246,14 +246,14 @@ fn a_host_of_which_nothing_is_heard_is_not_asked_to_serve() {
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
     let hello =
         |host: &str| v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
-    let _daemons = ["w0", "w1"].map(|host| book.hosts.enter(&hello(host), start));
+    let daemons = ["w0", "w1"].map(|host| book.hosts.enter(&hello(host), start));
     book.jobs.get_mut(key).unwrap().lose(&members[4].place, members[4].session, start);
     for beat in 0..20 {
         book.pulse.beat(at(beat * 100));
     }
     let server = |book: &mut Book, now| topology[due(book, key, now).server].name.clone();
     assert_eq!(server(&mut book, at(1_400)), "w0");
-    book.cabling.hear_of(topology.find("w1").unwrap(), at(1_900));
+    book.hosts.hear(daemons[1].0, None, 0, at(1_900));
     assert_eq!(server(&mut book, at(2_000)), "w1");
 }
 

@@ -24,4 +24,4 @@ pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
 pub(crate) use record::{JobRecord, Terms};
 pub(crate) use registry::{JobKey, Registry};
-pub(crate) use surroundings::{Signs, Surroundings, WORD_PATIENCE};
+pub(crate) use surroundings::{Signs, Surroundings};

@@ -9,14 +9,13 @@ use tributary_topology::Topology;
 use tributary_wire::Rank;
 
 use super::attendee::Place;
+use crate::hosts::WORD_PATIENCE;
 use crate::liveness::{Health, Standstill};
 
 /// How soon it is looked again whether somebody waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
 /// A probe that came so long after a stream broke was sent after that.
 const PROBE_LAG: Duration = Duration::from_millis(50);
-/// Without a word for so long a daemon has lost its controller: it says something every second.
-pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 /// Without a probe for so long a daemon does not live any more.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
