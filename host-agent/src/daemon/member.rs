@@ -28,6 +28,7 @@ struct Leave {
 /// A host's membership, from the join to the job's end, whether or not a process uses it.
 #[derive(Debug)]
 pub(crate) struct Member {
+    job: String,
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
     leave: mpsc::UnboundedSender<Leave>,
@@ -62,8 +63,9 @@ impl Member {
         let (phases, phase) = watch::channel(Phase::Waiting);
         let (leave, leaving) = mpsc::unbounded_channel();
         let (speaker, away) = (membership.speaker(), membership.away());
+        let name = membership.job().to_owned();
+        let job = name.clone();
         let work = async move {
-            let job = membership.job().to_owned();
             tracing::info!(job, "joined; waiting for the other members");
             let end = take_part(membership, &open_port, timers, &phases, leaving).await;
             match &end {
@@ -77,7 +79,7 @@ impl Member {
             phases.send_replace(Phase::Over(end.map_err(|error| error.to_string())));
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
-        (Self { token, phase, leave, in_use, leaving, speaker, away }, work)
+        (Self { job: name, token, phase, leave, in_use, leaving, speaker, away }, work)
     }
 
     /// The phase as it is, and how to wait for the next one.
@@ -102,7 +104,7 @@ impl Member {
         match &*self.phase.borrow() {
             Phase::Running(running) => Ok(Arc::clone(running)),
             Phase::Waiting => Err(Status::failed_precondition("the job has not started yet")),
-            Phase::Over(Ok(())) => Err(Status::aborted("the job has ended")),
+            Phase::Over(Ok(())) => Err(Status::aborted(format!("job {:?} has ended", self.job))),
             Phase::Over(Err(reason)) => Err(Status::aborted(reason.clone())),
         }
     }
