@@ -152,7 +152,7 @@ fn in_the_prompt_things_go_wrong_and_right_again_hosts_reduce_and_nothing_stays(
         "1 packets transmitted, 0 received",
         "*** Error: link leaf-w0 is not cut",
         "*** Error: there is no link 'leaf-w9'",
-        "transmitted, 1 received",
+        "64 bytes from 10.0.0.3",
         "*** Error: the command failed on w0: ",
         "rank 0: 8192 bytes",
         "rank 1: 8192 bytes",
