@@ -42,6 +42,8 @@ pub(super) struct Course {
     under_way: Option<Instant>,
     /// How many these are.
     count: usize,
+    /// When the last one of them began, or another one ended.
+    moved: Option<Instant>,
     /// When the last one ended.
     ended: Option<Instant>,
     /// The last time between two all-reduces.
@@ -59,13 +61,17 @@ struct Making {
     reduce: Duration,
     /// Nobody knows when it began.
     is_cut: bool,
+    /// One of its all-reduces has ended with word of what the process has to do.
+    is_told: bool,
 }
 
 impl Course {
-    /// An all-reduce begins.
+    /// An all-reduce begins. If others are under way, the process has not waited for them, but computed since one of them
+    /// began or ended.
     pub(super) fn begin(&mut self, now: Instant) {
         self.count += 1;
-        if self.under_way.is_some() {
+        if let Some(moved) = self.moved.replace(now) {
+            self.making.compute += now - moved;
             return;
         }
         self.under_way = Some(now);
@@ -78,25 +84,27 @@ impl Course {
         }
     }
 
-    /// An all-reduce has ended.
+    /// An all-reduce has ended: the process has waited for it since another one ended or the last one began.
     pub(super) fn end(&mut self, now: Instant, part: Part, end: End) {
         self.count = self.count.saturating_sub(1);
-        if self.count == 0
-            && let Some(began) = self.under_way.take()
-        {
-            self.making.reduce += now - began;
+        if let Some(moved) = self.moved.replace(now) {
+            self.making.reduce += now - moved;
+        }
+        if self.count == 0 {
+            (self.under_way, self.moved) = (None, None);
         }
         self.ended = Some(now);
         self.operations += u64::from(end == End::Reduced);
+        self.making.is_told |= end == End::Told;
         match (part, end) {
-            (Part::OfStep { goes_on: true, .. }, End::Reduced) => {}
-            (Part::OfStep { samples, .. }, End::Reduced | End::Told) => self.step_made(samples, end),
+            (Part::OfStep { goes_on: true, .. }, End::Reduced | End::Told) => {}
+            (Part::OfStep { samples, .. }, End::Reduced | End::Told) => self.step_made(samples),
             (Part::OfStep { .. }, End::Failed) | (Part::Other, _) => self.making = Making::default(),
         }
     }
 
-    fn step_made(&mut self, samples: u32, end: End) {
-        let Making { compute, reduce, is_cut } = std::mem::take(&mut self.making);
+    fn step_made(&mut self, samples: u32) {
+        let Making { compute, reduce, is_cut, is_told } = std::mem::take(&mut self.making);
         if is_cut {
             return;
         }
@@ -104,7 +112,7 @@ impl Course {
         self.last.push_back(v1::TrainingStep {
             samples,
             compute_nanoseconds: nanoseconds(compute),
-            reduce_nanoseconds: (end == End::Reduced).then(|| nanoseconds(reduce)),
+            reduce_nanoseconds: (!is_told).then(|| nanoseconds(reduce)),
         });
         if self.last.len() > REMEMBERED {
             self.last.pop_front();
@@ -186,17 +194,55 @@ mod tests {
     }
 
     #[test]
+    fn what_is_computed_beside_all_reduces_is_no_waiting() {
+        let (mut course, at) = course();
+        course.begin(at(0));
+        course.end(at(10), STEP, End::Reduced);
+        // Two more begin while the first one is under way; the process waits once the last one has begun.
+        let part = |goes_on| Part::OfStep { samples: 16, goes_on };
+        for begun in [110, 120, 135] {
+            course.begin(at(begun));
+        }
+        for (ended, goes_on) in [(150, true), (155, true), (160, false)] {
+            course.end(at(ended), part(goes_on), End::Reduced);
+        }
+        // The next step's first one begins before this one's last has ended.
+        for begun in [260, 270] {
+            course.begin(at(begun));
+        }
+        course.end(at(280), part(true), End::Reduced);
+        course.begin(at(290));
+        course.end(at(295), part(false), End::Reduced);
+        course.end(at(300), STEP, End::Reduced);
+        let expected = [(16, 100 + 25, Some(25)), (16, 100 + 10 + 10, Some(10 + 5)), (16, 0, Some(5))];
+        assert_eq!(steps(&course), expected);
+        assert_eq!(course.under_way(), None);
+    }
+
+    #[test]
     fn one_that_is_told_something_has_made_a_step_without_a_result() {
         let (mut course, at) = course();
         course.begin(at(0));
         course.end(at(10), STEP, End::Reduced);
         course.begin(at(50));
-        course.end(at(50), Part::OfStep { samples: 16, goes_on: true }, End::Told);
+        course.end(at(50), STEP, End::Told);
         course.begin(at(51));
         course.end(at(70), Part::Other, End::Reduced);
         course.begin(at(100));
         course.end(at(101), STEP, End::Reduced);
         assert_eq!(steps(&course), [(16, 40, None), (16, 30, Some(1))], "synchronising is no step");
+    }
+
+    #[test]
+    fn a_step_of_which_each_all_reduce_is_told_something_is_one_step() {
+        let (mut course, at) = course();
+        course.begin(at(0));
+        course.end(at(10), STEP, End::Reduced);
+        for (begun, goes_on) in [(50, true), (60, true), (80, false)] {
+            course.begin(at(begun));
+            course.end(at(begun), Part::OfStep { samples: 16, goes_on }, End::Told);
+        }
+        assert_eq!(steps(&course), [(16, 70, None)]);
     }
 
     #[test]

@@ -64,21 +64,12 @@ struct GroupMember {
 impl Contributor for GroupMember {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
         let running = self.started().await?;
-        let held: Held = Box::new(self.account.take(memory(self.length))?);
+        let held = Held::new(self.account.take(memory(self.length))?);
         let operation = operation(round, self.length, &contribution)?;
-        // It goes on when the group is left, and so does what follows: a wrong sum is reported all the same.
-        let work = async move {
-            let agent = Arc::clone(&running);
-            // The sum comes back to everyone, and is the server's alone to use.
-            let part = Part::OfStep { samples: operation.weight, goes_on: false };
-            let reduce = move || agent.reduce(operation, part, Terms::default(), held).map(drop);
-            let reduced = tokio::task::spawn_blocking(reduce).await?;
-            if let Err(error) = &reduced {
-                running.report_wrong_sum(error).await;
-            }
-            Ok(reduced?)
-        };
-        tokio::spawn(work).await?
+        // The sum comes back to everyone, and is the server's alone to use. It goes on when the group is left.
+        let part = Part::OfStep { samples: operation.weight, goes_on: false };
+        running.start_reduce(operation, part, Terms::default(), held).await?;
+        Ok(())
     }
 }
 

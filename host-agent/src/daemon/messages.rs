@@ -27,7 +27,7 @@ pub(super) fn started(
     }
 }
 
-pub(super) fn all_reduced(Reduction { outcome, members }: &Reduction) -> v1::AllReduceResponse {
+pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1::AllReduceResponse {
     let mut response = v1::AllReduceResponse {
         generation: members.generation,
         ranks: numbers(&members.ranks),

@@ -1,5 +1,6 @@
 //! A training process's use of a job's all-reduces.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::running::Running;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
 use crate::error::AgentError;
-use crate::worker::{Held, Outcome, Reduction, Terms};
+use crate::worker::{Held, Outcome, Terms};
 
 /// Bytes of the longest name of a tensor.
 const MAX_TENSOR_NAME: usize = 1024;
@@ -52,28 +53,22 @@ impl Reducing {
         check_name(&request.name)?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
-        let terms = Terms { deadline, regroup: request.regroup_generation };
+        let terms = Terms { deadline, regroup: request.regroup_generation, ..Terms::default() };
         let part = match request.regroup_generation {
             0 => Part::OfStep { samples: request.weight, goes_on: request.step_goes_on },
             _ => Part::Other,
         };
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let held: Held = Box::new(account.take(place.memory_to_reduce())?);
-        // The turn ends with the work, not with the caller's patience; and a wrong sum is reported whether or not the
-        // caller still waits.
+        let held = Held::new(account.take(place.memory_to_reduce())?);
+        // The turn ends with the work, not with the caller's patience.
         let work = async move {
-            let agent = Arc::clone(&running);
-            let operation = (request.name, request.weight);
-            let reduce = move || reduce(&agent, &segment, place, operation, part, terms, held);
-            let reduced = tokio::task::spawn_blocking(reduce).await;
+            let reduced =
+                reduce(&running, segment, place, (request.name, request.weight), part, terms, held).await;
             drop(turn);
-            match reduced.map_err(|error| Status::internal(error.to_string()))? {
-                Ok(reduction) => Ok(messages::all_reduced(&reduction)),
+            match reduced {
+                Ok(response) => Ok(response),
                 Err(ReduceError::Segment(error)) => Err(segments::unusable(error)),
-                Err(ReduceError::Agent(error)) => {
-                    running.report_wrong_sum(&error).await;
-                    Err(agent_status(&error, running.away()))
-                }
+                Err(ReduceError::Agent(error)) => Err(agent_status(&error, running.away())),
             }
         };
         tokio::spawn(work).await.map_err(|error| Status::internal(error.to_string()))?
@@ -93,27 +88,37 @@ fn check_name(name: &str) -> Result<(), Status> {
 #[derive(Debug, thiserror::Error)]
 enum ReduceError {
     #[error(transparent)]
-    Segment(#[from] std::io::Error),
+    Segment(#[from] io::Error),
     #[error(transparent)]
     Agent(#[from] AgentError),
 }
 
-/// Blocks until the result is in its place, if there is one.
-fn reduce(
-    running: &Running,
-    segment: &Segment,
+/// Returns once the result is in its place, if there is one.
+async fn reduce(
+    running: &Arc<Running>,
+    segment: Arc<Segment>,
     place: Place,
     (name, weight): (String, u32),
     part: Part,
     terms: Terms,
     held: Held,
-) -> Result<Reduction, ReduceError> {
-    let data = segment.read(place)?;
-    let reduction = running.reduce(AllReduce { name, data, weight }, part, terms, held)?;
-    if let Outcome::Reduced(Reduced { sums, .. }) = &reduction.outcome {
-        segment.write(place, sums)?;
-    }
-    Ok(reduction)
+) -> Result<v1::AllReduceResponse, ReduceError> {
+    let from = Arc::clone(&segment);
+    let data = blocking(move || from.read(place)).await?;
+    let operation = AllReduce { name, data, weight };
+    let reduction = running.start_reduce(operation, part, terms, held).await?;
+    let response = messages::all_reduced(&reduction);
+    blocking(move || match &reduction.outcome {
+        Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
+        _ => Ok(()),
+    })
+    .await?;
+    Ok(response)
+}
+
+/// Large tensors take a while: not on the threads that all sessions share.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 fn element_type(number: i32) -> Result<ElementType, Status> {
@@ -141,6 +146,8 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         AgentError::Ended { .. } | AgentError::Regroup { .. } | AgentError::Detached(_) => {
             Status::aborted(message)
         }
+        AgentError::LineBroken => Status::cancelled(message),
+        AgentError::Interrupted => Status::unavailable(message),
         AgentError::OtherRole { .. }
         | AgentError::Change { .. }
         | AgentError::Config(_)

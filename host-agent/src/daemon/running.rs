@@ -54,28 +54,40 @@ impl Running {
         })
     }
 
-    /// Reduces, and blocks until that is done; it is that `part` of the training. `held` is dropped with the operation's
-    /// data.
-    pub(super) fn reduce(
-        &self,
+    /// Starts an all-reduce, which is that `part` of the training, behind all that were started before, and says how it
+    /// ends, whether or not anybody asks: a sum that must not be believed is reported to the controller, and the job
+    /// fails for that. `held` is dropped with the operation's data. Must be called in a tokio runtime.
+    pub(super) fn start_reduce(
+        self: &Arc<Self>,
         operation: AllReduce,
         part: Part,
         terms: Terms,
         held: Held,
-    ) -> Result<Reduction, AgentError> {
+    ) -> impl Future<Output = Result<Reduction, AgentError>> + Send + 'static {
         self.course().begin(Instant::now());
-        let reduction = self.agent.reduce(operation, terms, held);
-        let end = match &reduction {
-            Ok(Reduction { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
-            Ok(Reduction { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
-            Err(_) => End::Failed,
-        };
-        self.course().end(Instant::now(), part, end);
-        reduction
+        let started = self.agent.start_reduce(operation, terms, held);
+        let running = Arc::clone(self);
+        let work = tokio::spawn(async move {
+            let reduction = match started {
+                Ok(result) => result.await,
+                Err(error) => Err(error),
+            };
+            let end = match &reduction {
+                Ok(Reduction { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
+                Ok(Reduction { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
+                Err(_) => End::Failed,
+            };
+            running.course().end(Instant::now(), part, end);
+            if let Err(error) = &reduction {
+                running.report_wrong_sum(error).await;
+            }
+            reduction
+        });
+        async move { work.await.unwrap_or_else(|_| Err(AgentError::Interrupted)) }
     }
 
-    /// If an all-reduce failed for a sum that must not be believed, tells the controller; the job fails for that.
-    pub(crate) async fn report_wrong_sum(&self, error: &AgentError) {
+    /// If an all-reduce failed for a sum that must not be believed, tells the controller.
+    async fn report_wrong_sum(&self, error: &AgentError) {
         if !matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })) {
             return;
         }

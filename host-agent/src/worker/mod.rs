@@ -3,9 +3,12 @@
 mod detached;
 mod regroup;
 mod role;
+#[cfg(feature = "daemon")]
+mod start;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -20,30 +23,64 @@ use crate::error::AgentError;
 use crate::handle::Handle;
 pub use detached::Detached;
 pub use regroup::Regroup;
-use role::{Command, WorkerRole};
+use role::{Asked, Command, Reply, WorkerRole};
 
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
-/// Something that is kept as long as the worker has an all-reduce's data: one that was given up, or that has failed, goes
-/// on in the background after its caller has its answer.
-pub(crate) type Held = Box<dyn Send>;
+/// Something that is kept as long as an all-reduce's data is there: it comes with the result. One that was given up, or
+/// that has failed, goes on in the background after its caller has its answer, and keeps it until it is done.
+pub(crate) struct Held(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
+
+impl Held {
+    pub(crate) fn new(held: impl Send + 'static) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
 
 /// How an all-reduce is to be done.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// How long it may take.
+    /// How long it may take once those before it have ended.
     pub(crate) deadline: Option<Duration>,
     /// The generation whose joiners it synchronises for; 0: none.
     pub(crate) regroup: u32,
+    /// Those that are refused if one before it is.
+    pub(crate) line: Line,
+}
+
+/// All-reduces that are started one behind the other without waiting for what comes of them. If one of them is not
+/// started, none behind it is: they would take its place in the order of the job's operations, and be summed with
+/// others' of another name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Line(Arc<AtomicBool>);
+
+impl Line {
+    pub(crate) fn break_off(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// How an all-reduce went.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Reduction {
     pub(crate) outcome: Outcome,
     /// Who is in the job by now.
+    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes that come and go ask"))]
     pub(crate) members: Arc<Members>,
+    /// What was to be kept as long as its data, which is in the outcome now; `None`: the worker has the data.
+    #[allow(dead_code, reason = "to be dropped")]
+    pub(crate) held: Option<Held>,
 }
 
 /// What came of an all-reduce.
@@ -126,26 +163,16 @@ impl WorkerAgent {
     /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Detached`] as long as the job goes on
     /// without this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
-        match self.reduce(operation, Terms::default(), Box::new(()))?.outcome {
+        let (sender, result) = bounded(1);
+        // Nobody waits for the answer any more: then nobody misses it.
+        let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
+        let (terms, held) = (Terms::default(), Held::new(()));
+        self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
+        match self.0.wait_for(&result)??.outcome {
             Outcome::Reduced(reduced) => Ok(reduced),
             Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),
             Outcome::Detached(detached) => Err(AgentError::Detached(detached)),
         }
-    }
-
-    /// As [`all_reduce`](Self::all_reduce), on these terms. `held` is dropped with the operation's data.
-    ///
-    /// # Errors
-    /// Also [`AgentError::Deadline`].
-    pub(crate) fn reduce(
-        &self,
-        operation: AllReduce,
-        terms: Terms,
-        held: Held,
-    ) -> Result<Reduction, AgentError> {
-        let (reply, result) = bounded(1);
-        self.0.submit(Command::Reduce { operation, terms, held, reply })?;
-        self.0.wait_for(&result)?
     }
 
     /// Freezes: from now on the worker takes no result, sends nothing and begins no operation, until it

@@ -1,10 +1,9 @@
 //! What a worker's thread does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role as JobRole};
 use tributary_protocol::{
@@ -19,12 +18,21 @@ use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
 
-type Reply = Sender<Result<Reduction, AgentError>>;
+/// Takes the answer to whoever waits for it.
+pub(super) type Reply = Box<dyn FnOnce(Result<Reduction, AgentError>) + Send>;
+
+/// An operation that is to be started, and whom to tell how it ends.
+pub(crate) struct Asked {
+    pub(super) operation: AllReduce,
+    pub(super) terms: Terms,
+    pub(super) held: Held,
+    pub(super) reply: Reply,
+}
 
 /// What a worker is asked for.
 pub(crate) enum Command {
     /// Start an operation, and tell how it ends.
-    Reduce { operation: AllReduce, terms: Terms, held: Held, reply: Reply },
+    Reduce(Asked),
     /// Freeze, and tell where it stands.
     Freeze { reply: oneshot::Sender<Standing> },
     /// Go on as far as this, and tell when it is there.
@@ -42,9 +50,8 @@ pub(crate) enum Command {
 /// An operation that has not ended.
 struct Pending {
     reply: Reply,
-    since: Time,
-    /// When it fails, and how long it was given.
-    deadline: Option<(Time, Duration)>,
+    /// How long it may take once those before it have ended.
+    deadline: Option<Duration>,
     /// Those for whom it synchronises.
     synchronises: Option<Joined>,
 }
@@ -63,6 +70,11 @@ pub(crate) struct WorkerRole {
     /// For whom the process has to synchronise.
     joined: Option<Joined>,
     pending: BTreeMap<OperationId, Pending>,
+    /// The oldest of them, and since when it is.
+    oldest: Option<(OperationId, Time)>,
+    /// Operations that wait until it shows whether the one that synchronises has done so: else nothing that follows it
+    /// may be reduced.
+    behind: VecDeque<Asked>,
     /// What goes with the data of each operation that the worker is not done with, whether or not it is pending.
     held: BTreeMap<OperationId, Held>,
     /// Who wants to know when the worker is where it proceeds to.
@@ -101,6 +113,8 @@ impl WorkerRole {
             joined: Joined::new(config, &members),
             members,
             pending: BTreeMap::new(),
+            oldest: None,
+            behind: VecDeque::new(),
             held: BTreeMap::new(),
             proceeding: None,
             frozen: None,
@@ -108,29 +122,66 @@ impl WorkerRole {
         })
     }
 
-    fn reduce(&mut self, now: Time, operation: AllReduce, terms: Terms, held: Held, reply: Reply) {
+    /// Starts an operation, or lets it wait for one that synchronises, unless there is another answer to it.
+    fn reduce(&mut self, now: Time, asked: Asked) {
         if let Some(detached) = &self.detached {
-            return self.answer(&reply, Ok(Outcome::Detached(detached.clone())));
+            let outcome = Outcome::Detached(detached.clone());
+            return self.answer(asked.reply, Ok(outcome), Some(asked.held));
         }
-        if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != terms.regroup) {
-            let regroup = Outcome::Regroup(joined.regroup(&self.members));
-            return self.answer(&reply, Ok(regroup));
+        if asked.terms.line.is_broken() {
+            return self.answer(asked.reply, Err(AgentError::LineBroken), None);
         }
+        if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != asked.terms.regroup) {
+            let outcome = Outcome::Regroup(joined.regroup(&self.members));
+            return self.answer(asked.reply, Ok(outcome), Some(asked.held));
+        }
+        if self.is_synchronising() || !self.behind.is_empty() {
+            return self.behind.push_back(asked);
+        }
+        self.start(now, asked);
+    }
+
+    fn start(&mut self, now: Time, Asked { operation, terms, held, reply }: Asked) {
         match self.worker.start_all_reduce(operation) {
             Ok(id) => {
-                let deadline = terms.deadline.map(|limit| (now + limit, limit));
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);
-                self.pending.insert(id, Pending { reply, since: now, deadline, synchronises });
+                self.pending.insert(id, Pending { reply, deadline: terms.deadline, synchronises });
+                self.note_oldest(now);
             }
-            Err(error) => self.answer(&reply, Err(error.into())),
+            Err(error) => {
+                terms.line.break_off();
+                self.answer(reply, Err(error.into()), None);
+            }
         }
     }
 
-    fn answer(&self, reply: &Reply, outcome: Result<Outcome, AgentError>) {
+    fn is_synchronising(&self) -> bool {
+        self.pending.values().any(|pending| pending.synchronises.is_some())
+    }
+
+    /// What waited for one that synchronised goes on as if it came now.
+    fn let_follow(&mut self, now: Time) {
+        while !self.is_synchronising()
+            && let Some(asked) = self.behind.pop_front()
+        {
+            let rest = std::mem::take(&mut self.behind);
+            self.reduce(now, asked);
+            self.behind.extend(rest);
+        }
+    }
+
+    /// The deadline of an operation counts from when it is the oldest one.
+    fn note_oldest(&mut self, now: Time) {
+        let oldest = self.pending.keys().next().copied();
+        if self.oldest.map(|(id, _)| id) != oldest {
+            self.oldest = oldest.map(|id| (id, now));
+        }
+    }
+
+    fn answer(&self, reply: Reply, outcome: Result<Outcome, AgentError>, held: Option<Held>) {
         let members = Arc::clone(&self.members);
-        // Nobody waits for the answer any more: then nobody misses it.
-        let _ = reply.send(outcome.map(|outcome| Reduction { outcome, members }));
+        reply(outcome.map(|outcome| Reduction { outcome, members, held }));
     }
 
     /// Tells whoever asked the worker to proceed where it is now, whether or not it is there.
@@ -143,7 +194,7 @@ impl WorkerRole {
     fn detach(&mut self, detached: Detached) {
         self.stop_proceeding();
         for pending in std::mem::take(&mut self.pending).into_values() {
-            self.answer(&pending.reply, Ok(Outcome::Detached(detached.clone())));
+            self.answer(pending.reply, Ok(Outcome::Detached(detached.clone())), None);
         }
         self.detached = Some(detached);
     }
@@ -195,15 +246,16 @@ impl WorkerRole {
         self.joined = joined.or(self.joined.take());
         self.moved.0 = now;
         for operation in withdrawn {
-            self.held.remove(&operation);
+            let held = self.held.remove(&operation);
             if let (Some(pending), Some(joined)) = (self.pending.remove(&operation), &self.joined) {
-                self.answer(&pending.reply, Ok(Outcome::Regroup(joined.regroup(&self.members))));
+                let outcome = Outcome::Regroup(joined.regroup(&self.members));
+                self.answer(pending.reply, Ok(outcome), held);
             }
         }
         Ok(())
     }
 
-    fn completed(&mut self, pending: Pending, reduced: Reduced) {
+    fn completed(&mut self, pending: Pending, reduced: Reduced, held: Option<Held>) {
         let outcome = match pending.synchronises {
             Some(joined) if !regroup::is_led(&reduced) => {
                 let joined = self.joined.get_or_insert(joined);
@@ -211,30 +263,37 @@ impl WorkerRole {
             }
             _ => Outcome::Reduced(reduced),
         };
-        self.answer(&pending.reply, Ok(outcome));
+        self.answer(pending.reply, Ok(outcome), held);
     }
 
-    fn failed(&self, now: Time, pending: &Pending, error: CollectiveError) {
+    fn failed(&self, now: Time, pending: Pending, error: CollectiveError) {
         let error = match (pending.deadline, &error) {
-            (Some((_, limit)), CollectiveError::Abandoned { .. }) => {
-                AgentError::Deadline { limit, wait: self.wait(now, pending.since), error }
+            (Some(limit), CollectiveError::Abandoned { .. }) => {
+                // Only the oldest one can have had its time.
+                let since = self.oldest.map_or(now, |(_, since)| since);
+                AgentError::Deadline { limit, wait: self.wait(now, since), error }
             }
             _ => error.into(),
         };
-        self.answer(&pending.reply, Err(error));
+        self.answer(pending.reply, Err(error), None);
+    }
+
+    /// When the oldest operation has had its time; none behind it has before it.
+    fn deadline(&self) -> Option<Time> {
+        let (id, since) = self.oldest?;
+        Some(since + self.pending.get(&id)?.deadline?)
     }
 
     /// Gives up what has had its time.
     fn abandon_overdue(&mut self, now: Time) {
-        let is_overdue = |pending: &Pending| pending.deadline.is_some_and(|(at, _)| at <= now);
-        let overdue: Vec<_> =
-            self.pending.iter().filter(|(_, pending)| is_overdue(pending)).map(|(id, _)| *id).collect();
-        for operation in overdue {
+        if let Some((operation, _)) = self.oldest
+            && self.deadline().is_some_and(|at| at <= now)
+        {
             self.worker.abandon(operation);
         }
     }
 
-    /// What operations wait for that were started since then.
+    /// What operations wait for, the oldest of which has been that since then.
     fn wait(&self, now: Time, since: Time) -> Wait {
         let Standing { next, idle, dues, .. } = self.worker.standing();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
@@ -247,7 +306,7 @@ impl WorkerRole {
     }
 
     fn situation(&self, now: Time) -> Situation {
-        let since = self.pending.values().map(|pending| pending.since).min();
+        let since = self.oldest.map(|(_, since)| since);
         Situation {
             members: Arc::clone(&self.members),
             regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
@@ -269,9 +328,7 @@ impl Role for WorkerRole {
     fn handle_command(&mut self, now: Time, command: Command) {
         // Nobody waits for an answer any more: then nobody misses it.
         match command {
-            Command::Reduce { operation, terms, held, reply } => {
-                self.reduce(now, operation, terms, held, reply);
-            }
+            Command::Reduce(asked) => self.reduce(now, asked),
             Command::Freeze { reply } => {
                 self.worker.freeze();
                 self.stop_proceeding();
@@ -326,8 +383,7 @@ impl Role for WorkerRole {
         if self.detached.is_some() {
             return None;
         }
-        let deadlines = self.pending.values().filter_map(|pending| pending.deadline);
-        self.worker.poll_timeout().into_iter().chain(deadlines.map(|(at, _)| at)).min()
+        self.worker.poll_timeout().into_iter().chain(self.deadline()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -342,10 +398,15 @@ impl Role for WorkerRole {
             // One that was given up has been answered.
             let Some(pending) = self.pending.remove(operation) else { continue };
             match event {
-                OperationEvent::Completed { reduced, .. } => self.completed(pending, reduced),
-                OperationEvent::Failed { error, .. } => self.failed(now, &pending, error),
+                OperationEvent::Completed { operation, reduced } => {
+                    let held = self.held.remove(&operation);
+                    self.completed(pending, reduced, held);
+                }
+                OperationEvent::Failed { error, .. } => self.failed(now, pending, error),
             }
         }
+        self.note_oldest(now);
+        self.let_follow(now);
         // They are done in the order in which they were started.
         while self.held.len() > self.worker.unfinished() {
             self.held.pop_first();

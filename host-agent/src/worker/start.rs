@@ -1,0 +1,32 @@
+//! All-reduces whose results nobody's thread waits for.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tributary_protocol::AllReduce;
+
+use super::role::{Asked, Command, Reply};
+use super::{Held, Reduction, Terms, WorkerAgent};
+use crate::error::AgentError;
+
+impl WorkerAgent {
+    /// Starts an all-reduce on these terms, behind all that were started before, and says how it ends: where this returns,
+    /// its place in their order is fixed. `held` is dropped with the operation's data.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`]. The future's are those of [`all_reduce`](Self::all_reduce), [`AgentError::Deadline`] and
+    /// [`AgentError::LineBroken`].
+    pub(crate) fn start_reduce(
+        self: &Arc<Self>,
+        operation: AllReduce,
+        terms: Terms,
+        held: Held,
+    ) -> Result<impl Future<Output = Result<Reduction, AgentError>> + Send + 'static, AgentError> {
+        let (sender, result) = oneshot::channel();
+        // Nobody waits for the answer any more: then nobody misses it.
+        let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
+        self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
+        let agent = Arc::clone(self);
+        Ok(async move { result.await.map_err(|_| agent.0.ended())? })
+    }
+}
