@@ -61,9 +61,18 @@ pub enum ClientError {
         /// The system's answer.
         reason: io::Error,
     },
-    /// A call was broken off before its answer came, so that the agent may still write to the segment.
-    #[error("a call with this segment was broken off: the agent may still be writing; use another segment")]
+    /// An operation with the segment has no answer yet, so that the agent may still write to it.
+    #[error(
+        "an operation with this segment is under way, or its connection broke: wait for its end, or use another segment"
+    )]
     SegmentInUse,
+    /// An all-reduce before this one was refused. This one would have taken its place in the order, and has not been
+    /// started.
+    #[error("the all-reduce was not started, since one that was started before it was refused")]
+    NotStarted,
+    /// The runtime in which the process joined its job is not there any more.
+    #[error("the runtime in which the job was joined has ended: keep it as long as the job")]
+    Interrupted,
     /// A gradient cannot be quantised; every member has an error, and the job goes on.
     #[error("rank {rank}, {name}: {error}")]
     NotQuantised {

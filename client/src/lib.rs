@@ -4,12 +4,32 @@
 //! # async fn example(token: Vec<u8>) -> Result<(), tributary_client::ClientError> {
 //! use tributary_client::{Agent, Operation};
 //! let agent = Agent::connect("/run/tributary/agent.sock").await?;
-//! let mut job = agent.join("training", token).await?;
+//! let job = agent.join("training", token).await?;
 //! let mut gradients = job.segment(4 << 20).await?;
 //! gradients.elements_mut::<f32>()?.fill(1.0);
 //! job.all_reduce(&mut gradients, Operation { name: "layer 1", ..Operation::whole::<f32>() }).await?;
 //! assert_eq!(gradients.elements::<f32>()?[0], job.ranks().len() as f32);
 //! job.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Any number of all-reduces may be under way. They are started in the order of the calls, and their sums come as they are
+//! done, while the process goes on computing:
+//!
+//! ```no_run
+//! # async fn example(token: Vec<u8>, gradient_of: impl Fn(usize, &mut [f32])) -> Result<(), tributary_client::ClientError> {
+//! use tributary_client::{Agent, Operation};
+//! let job = Agent::connect("/run/tributary/agent.sock").await?.join("training", token).await?;
+//! let mut buckets = [job.segment(4 << 20).await?, job.segment(4 << 20).await?];
+//! let mut under_way = Vec::new();
+//! for (number, bucket) in buckets.iter_mut().enumerate().rev() {
+//!     gradient_of(number, bucket.elements_mut()?);
+//!     let operation = Operation { step_goes_on: number > 0, ..Operation::whole::<f32>() };
+//!     under_way.push(job.start(bucket, &operation)?);
+//! }
+//! for reduction in under_way {
+//!     reduction.await?;
+//! }
 //! # Ok(()) }
 //! ```
 //!
@@ -20,7 +40,7 @@
 //! # async fn example(token: Vec<u8>, gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
 //! use tributary_client::{Agent, ClientError, JoinOptions, Operation};
 //! let agent = Agent::connect("/run/tributary/agent.sock").await?;
-//! let mut job = agent.join_with("training", token, JoinOptions::default().elastic()).await?;
+//! let job = agent.join_with("training", token, JoinOptions::default().elastic()).await?;
 //! let (mut parameters, mut gradients) = (job.segment(4 << 20).await?, job.segment(4 << 20).await?);
 //! loop {
 //!     // Does nothing, unless this process has come later than others, or others have come.
@@ -60,8 +80,12 @@ mod agent;
 mod element;
 mod error;
 mod job;
+mod line;
+mod membership;
+mod operation;
 mod options;
 mod quantised;
+mod reduction;
 mod regroup;
 mod segment;
 mod session;
@@ -70,9 +94,11 @@ mod training;
 pub use agent::Agent;
 pub use element::Element;
 pub use error::ClientError;
-pub use job::{Job, Operation, Run};
+pub use job::Job;
+pub use operation::{Operation, Reduced, Run};
 pub use options::{JoinOptions, Waiting};
 pub use quantised::{Quantised, Sent};
+pub use reduction::Reduction;
 pub use regroup::{Detached, Regroup};
 pub use segment::Segment;
 pub use training::{Step, Training, TrainingOptions};

@@ -33,7 +33,8 @@ impl JoinOptions {
     }
 
     /// Is told what the process is waiting for: when nothing has moved for two seconds, and every five seconds from
-    /// then on. It is called while the process waits for its job's start or for an all-reduce, and must not block.
+    /// then on. It is called while the process waits for its job's start or for all-reduces, by the runtime in
+    /// which it joins, and must not block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.observer = Observer(Some(Arc::new(tell)));

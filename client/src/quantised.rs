@@ -3,7 +3,8 @@
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, Residual, Shared, Sketch};
 
 use crate::error::ClientError;
-use crate::job::{Job, Operation};
+use crate::job::Job;
+use crate::operation::Operation;
 use crate::segment::Segment;
 
 /// All-reduces of f32 with `casq-4-shared`: two all-reduces of i32 each, one that makes all members agree on four
@@ -34,7 +35,7 @@ impl Job {
     ///
     /// # Errors
     /// Those of [`segment`](Self::segment).
-    pub async fn quantised(&mut self, values: usize, feedback: bool) -> Result<Quantised, ClientError> {
+    pub async fn quantised(&self, values: usize, feedback: bool) -> Result<Quantised, ClientError> {
         Ok(Quantised {
             codec: Shared::new(self.rank().into()),
             sketch: self.segment(Sketch::LANES * size_of::<i32>()).await?,
@@ -54,7 +55,7 @@ impl Quantised {
     /// finite; [`ClientError::MembersMissing`]. The gradient is as it was then.
     pub async fn all_reduce(
         &mut self,
-        job: &mut Job,
+        job: &Job,
         name: &str,
         gradient: &mut [f32],
     ) -> Result<Sent, ClientError> {
@@ -82,7 +83,7 @@ impl Quantised {
     /// that like them.
     async fn agree(
         &mut self,
-        job: &mut Job,
+        job: &Job,
         name: &str,
         gradient: &[f32],
     ) -> Result<(Result<Codebook, EncodeError>, u32), ClientError> {
@@ -102,7 +103,7 @@ impl Quantised {
 /// The sum of all members' `values`, at the beginning of the segment. Says how many members that were, which all members
 /// see alike, while each hears in its own time that one has left; `members`: it has to be as many.
 async fn reduce(
-    job: &mut Job,
+    job: &Job,
     segment: &mut Segment,
     name: &str,
     values: &[i32],

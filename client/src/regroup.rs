@@ -5,7 +5,8 @@ use std::ops::Range;
 use tributary_api::agent::v1;
 
 use crate::error::ClientError;
-use crate::job::{Job, Operation};
+use crate::job::Job;
+use crate::operation::Operation;
 use crate::segment::Segment;
 
 /// Members have joined, or whose data they process has changed: before the next all-reduce all members have to
@@ -55,8 +56,8 @@ impl From<v1::Regroup> for Regroup {
 impl Job {
     /// What the members have to synchronise for before they reduce again: of a process that has come into a job that
     /// was running, and of one whose all-reduce has ended with [`ClientError::Regroup`].
-    pub fn regroup(&self) -> Option<&Regroup> {
-        self.regroup.as_ref()
+    pub fn regroup(&self) -> Option<Regroup> {
+        self.membership().to_synchronise_for()
     }
 
     /// Replaces the elements that `operation` names by the leader's, on all members alike: the same bits everywhere.
@@ -64,33 +65,34 @@ impl Job {
     /// weight is not looked at. All that has to be the same on every member is best put into one segment. Without a
     /// [`regroup`](Self::regroup) it does nothing. Gives back what it has synchronised for: on all members the same.
     ///
-    /// Should the leader be lost meanwhile, another one takes its place.
+    /// Should the leader be lost meanwhile, another one takes its place. All-reduces that are started before it has ended
+    /// wait for it.
     ///
     /// # Errors
     /// Those of [`all_reduce`](Self::all_reduce), but for [`ClientError::Regroup`]. The elements are as they were then,
     /// unless the call was broken off.
     pub async fn synchronise(
-        &mut self,
+        &self,
         segment: &mut Segment,
         operation: Operation<'_>,
     ) -> Result<Option<Regroup>, ClientError> {
         let place = operation.bytes_in(segment);
         // Elements that are not all inside are the agent's to refuse.
         let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
-        while let Some(regroup) = self.regroup.clone() {
+        while let Some(regroup) = self.regroup() {
             let Regroup { generation, leader, .. } = regroup;
             let leads = leader == self.rank();
             put(segment, &place, if leads { Some(&own) } else { None })?;
             let operation = Operation { weight: leads.into(), ..operation.clone() };
-            match self.reduce(segment, operation, generation).await {
+            match self.start_for(segment, &operation, generation)?.await {
                 Ok(_) => {
-                    self.regroup = None;
+                    self.membership().synchronised(generation);
                     return Ok(Some(regroup));
                 }
                 // Others have joined meanwhile, or the leader is lost.
                 Err(ClientError::Regroup(_)) => {}
                 Err(error) => {
-                    // A call that was broken off: the agent may be writing.
+                    // One whose connection broke: the agent may be writing.
                     let _ = put(segment, &place, Some(&own));
                     return Err(error);
                 }

@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -20,7 +22,26 @@ pub struct Segment {
     map: MmapMut,
     pub(crate) id: u32,
     /// Whether the agent may be writing.
-    pub(crate) lent: bool,
+    lent: Arc<AtomicBool>,
+}
+
+/// The agent may write to a segment until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Loan(Option<Arc<AtomicBool>>);
+
+impl Loan {
+    /// It may for good.
+    pub(crate) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(lent) = &self.0 {
+            lent.store(false, Ordering::Release);
+        }
+    }
 }
 
 /// The name of a segment's file, as long as the agent has not opened it; dropping this removes the name.
@@ -60,14 +81,30 @@ fn create_file(name: &SegmentName) -> io::Result<File> {
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<MmapMut> {
     // SAFETY: the file is new, has this process's user alone as its owner, and loses its name as soon as the
-    // agent has opened it. The agent writes to it during calls that name it only, while `Segment` is borrowed
-    // or marked as lent, and never changes its size.
+    // agent has opened it. The agent writes to it in operations that name it only, while `Segment` is marked
+    // as lent, and never changes its size.
     unsafe { MmapMut::map_mut(file) }
 }
 
 impl Segment {
     pub(crate) fn new(map: MmapMut, id: u32) -> Self {
-        Self { map, id, lent: false }
+        Self { map, id, lent: Arc::default() }
+    }
+
+    /// Lets the agent write to it.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`]: it may already.
+    pub(crate) fn lend(&mut self) -> Result<Loan, ClientError> {
+        match self.lent.swap(true, Ordering::AcqRel) {
+            true => Err(ClientError::SegmentInUse),
+            false => Ok(Loan(Some(Arc::clone(&self.lent)))),
+        }
+    }
+
+    /// Whether an operation with it has no answer yet.
+    pub fn is_in_use(&self) -> bool {
+        self.lent.load(Ordering::Acquire)
     }
 
     /// Its size in bytes.
@@ -119,7 +156,7 @@ impl Segment {
     }
 
     fn check_own(&self) -> Result<(), ClientError> {
-        if self.lent { Err(ClientError::SegmentInUse) } else { Ok(()) }
+        if self.is_in_use() { Err(ClientError::SegmentInUse) } else { Ok(()) }
     }
 }
 
@@ -150,9 +187,14 @@ mod tests {
     fn a_segment_that_the_agent_may_write_to_is_not_looked_at() {
         let (map, _named) = create(8).unwrap();
         let mut segment = Segment::new(map, 0);
-        segment.lent = true;
+        let loan = segment.lend().unwrap();
         assert!(matches!(segment.elements::<i32>(), Err(ClientError::SegmentInUse)));
         assert!(matches!(segment.elements_mut::<i32>(), Err(ClientError::SegmentInUse)));
+        assert!(matches!(segment.lend(), Err(ClientError::SegmentInUse)));
+        drop(loan);
+        assert!(segment.elements_mut::<i32>().is_ok());
+        segment.lend().unwrap().keep();
+        assert!(segment.is_in_use());
     }
 
     #[test]

@@ -4,7 +4,29 @@ use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_client::AgentClient;
 
 use crate::error::ClientError;
-use crate::segment::{self, Segment};
+use crate::segment::{self, Loan, Segment};
+
+/// A segment that is lent for a call, and stays so if that is broken off.
+#[derive(Debug)]
+pub(crate) struct Unanswered(Option<Loan>);
+
+impl Unanswered {
+    pub(crate) fn new(loan: Loan) -> Self {
+        Self(Some(loan))
+    }
+
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(loan) = self.0.take() {
+            loan.keep();
+        }
+    }
+}
 
 /// What jobs and trainings have in common: a session of the agent, which has segments.
 #[derive(Debug)]
@@ -15,32 +37,35 @@ pub(crate) struct Session {
 
 impl Session {
     /// Makes memory that is shared with the agent.
-    pub(crate) async fn open_segment(&mut self, bytes: usize) -> Result<Segment, ClientError> {
+    pub(crate) async fn open_segment(&self, bytes: usize) -> Result<Segment, ClientError> {
         let (map, named) = segment::create(bytes)?;
         let request = v1::OpenSegmentRequest {
             session: self.id.clone(),
             name: named.0.to_string(),
             bytes: bytes as u64,
         };
-        let opened = self.client.open_segment(request).await.map_err(ClientError::refused)?.into_inner();
+        let opened =
+            self.client.clone().open_segment(request).await.map_err(ClientError::refused)?.into_inner();
         Ok(Segment::new(map, opened.segment))
     }
 
-    pub(crate) async fn close_segment(&mut self, segment: &Segment) -> Result<(), ClientError> {
+    pub(crate) async fn close_segment(&self, segment: &Segment) -> Result<(), ClientError> {
         let request = v1::CloseSegmentRequest { session: self.id.clone(), segment: segment.id };
-        self.client.close_segment(request).await.map_err(ClientError::refused)?;
+        self.client.clone().close_segment(request).await.map_err(ClientError::refused)?;
         Ok(())
     }
 }
 
-/// The agent's answer to a call that it may use segments for.
-pub(crate) fn answer<T>(
+/// The agent's answer to a call for which segments are lent to it.
+pub(crate) fn answer<T, const N: usize>(
     answer: Result<Response<T>, Status>,
-    segments: &mut [&mut Segment],
+    loans: [Unanswered; N],
 ) -> Result<T, ClientError> {
     // An answer of the agent's own comes when it is done with them; one that comes because the connection broke
     // does not.
-    let lent = matches!(&answer, Err(status) if std::error::Error::source(status).is_some());
-    segments.iter_mut().for_each(|segment| segment.lent = lent);
+    let broke = matches!(&answer, Err(status) if std::error::Error::source(status).is_some());
+    if !broke {
+        loans.into_iter().for_each(Unanswered::end);
+    }
     Ok(answer.map_err(ClientError::refused)?.into_inner())
 }

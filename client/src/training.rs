@@ -5,7 +5,7 @@ use tributary_api::agent::v1;
 
 use crate::error::ClientError;
 use crate::segment::Segment;
-use crate::session::{self, Session};
+use crate::session::{self, Session, Unanswered};
 
 /// How this process takes part in a parameter server's job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,9 +85,9 @@ impl Training {
             session: self.session.id.clone(),
             parameters: Some(values(parameters)),
         };
-        parameters.lent = true;
+        let lent = [Unanswered::new(parameters.lend()?)];
         let answer = self.session.client.begin_training(request).await;
-        Ok(session::answer(answer, &mut [parameters])?.into())
+        Ok(session::answer(answer, lent)?.into())
     }
 
     /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next
@@ -105,9 +105,9 @@ impl Training {
             gradient: Some(values(gradient)),
             parameters: Some(values(parameters)),
         };
-        (gradient.lent, parameters.lent) = (true, true);
+        let lent = [gradient.lend()?, parameters.lend()?].map(Unanswered::new);
         let answer = self.session.client.push_gradient(request).await;
-        Ok(session::answer(answer, &mut [gradient, parameters])?.into())
+        Ok(session::answer(answer, lent)?.into())
     }
 }
 

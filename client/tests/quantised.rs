@@ -16,11 +16,11 @@ fn gradient() -> Vec<f32> {
 /// Reduces with an agent that says so many members' contributions to be in its first sum, and in its second.
 async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientError>, Vec<f32>) {
     let agent = Agent::start(contributors).await;
-    let mut job =
+    let job =
         tributary_client::Agent::connect(agent.socket()).await.unwrap().join("job", vec![]).await.unwrap();
     let mut quantised: Quantised = job.quantised(VALUES, feedback).await.unwrap();
     let mut gradient = gradient();
-    let sent = quantised.all_reduce(&mut job, "layer 3", &mut gradient).await;
+    let sent = quantised.all_reduce(&job, "layer 3", &mut gradient).await;
     (sent, gradient)
 }
 

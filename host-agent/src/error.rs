@@ -56,9 +56,6 @@ pub enum AgentError {
     /// The all-reduce was not started: one before it was not, whose place in the order it would have taken.
     #[error("it was not started, since an all-reduce before it was refused")]
     LineBroken,
-    /// The runtime of whoever waited for the all-reduce is not there any more.
-    #[error("the agent stopped before the all-reduce had ended")]
-    Interrupted,
     /// The all-reduce has taken longer than its caller has time. The job goes on.
     #[error("{error}; it was given {limit:?}; {wait}")]
     Deadline {

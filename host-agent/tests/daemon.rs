@@ -31,7 +31,7 @@ async fn processes_reduce_in_shared_memory_one_after_another() {
     let hosts = Hosts::start().await;
     for round in 0..3_u8 {
         let [mut first, mut second] = hosts.join_both().await;
-        assert_eq!((first.rank(), second.rank(), first.ranks()), (0, 1, &[0, 1][..]));
+        assert_eq!((first.rank(), second.rank(), first.ranks()), (0, 1, vec![0, 1]));
         let ones: Vec<f32> = vec![f32::from(round); 1000];
         let (a, b) = tokio::join!(sum(&mut first, &ones), sum(&mut second, &ones));
         let twos = vec![f32::from(2 * round); 1000];
@@ -69,7 +69,7 @@ async fn a_process_that_goes_without_a_word_takes_its_host_out_of_the_job() {
 #[tokio::test]
 async fn a_segment_is_used_within_its_bounds_only() {
     let hosts = Hosts::start().await;
-    let [mut first, _second] = hosts.join_both().await;
+    let [first, _second] = hosts.join_both().await;
     let mut segment = first.segment(64).await.unwrap();
     let outside = Operation { elements: Some(10..17), ..Operation::whole::<i32>() };
     let error = first.all_reduce(&mut segment, outside).await.unwrap_err();
@@ -106,7 +106,7 @@ fn spoil_for(rank: u8) -> Meddle {
 async fn a_wrong_sum_is_reported_though_nobody_waits_for_it_any_more() {
     let limits = Limits::of_this_machine();
     let mut hosts = Hosts::start_with(&limits, Downlink::Unicast, spoil_for(0)).await;
-    let [mut first, mut second] = hosts.join_both().await;
+    let [first, mut second] = hosts.join_both().await;
     let mut segment = first.segment(4).await.unwrap();
     tokio::select! {
         over = first.all_reduce(&mut segment, Operation::whole::<f32>()) => panic!("{over:?}"),
@@ -144,7 +144,7 @@ async fn an_agent_that_cannot_go_on_says_so_to_the_controller() {
     let folder = tempfile::tempdir().unwrap();
     let _agent = start_agent(directory.remote(), &folder, 0, once(Broken));
     let agent = Agent::connect(folder.path().join("w0.sock")).await.unwrap();
-    let mut job = agent.join("star", TOKEN.into()).await.unwrap();
+    let job = agent.join("star", TOKEN.into()).await.unwrap();
     let mut segment = job.segment(4).await.unwrap();
     let error = job.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap_err();
     assert_eq!(code(&error), Code::Aborted);

@@ -24,7 +24,7 @@ use tonic::Code;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::{self, job_event::Event};
 use tributary_api::{FinishedSlice, TakeOver};
-use tributary_client::{ClientError, Job, JoinOptions, Operation};
+use tributary_client::{ClientError, Job, JoinOptions, Operation, Reduction};
 use tributary_protocol::merge;
 use tributary_wire::{FrameView, Kind, Rank, Seq};
 
@@ -54,7 +54,7 @@ async fn those_who_are_left_go_on_with_what_they_have_begun() {
     // They wait for the third one's contribution until then.
     let (a, b, ()) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), last_word);
     assert_eq!((a.unwrap(), b.unwrap()), ((3.0, 2), (3.0, 2)));
-    assert_eq!((first.ranks(), first.generation()), (&[0, 1][..], 2));
+    assert_eq!((first.ranks(), first.generation()), (vec![0, 1], 2));
     let (a, b) = tokio::join!(sum(&mut first, 5.0), sum(&mut second, 2.0));
     assert_eq!((a.unwrap(), b.unwrap()), ((7.0, 2), (7.0, 2)));
 }
@@ -79,7 +79,7 @@ async fn one_that_is_detached_is_told_at_once_and_the_others_go_on() {
     }
     fabric.change().await;
     assert_eq!(sum(&mut first, 5.0).await.unwrap(), (5.0, 1));
-    assert_eq!((second.ranks(), second.generation()), (&[0, 1][..], 1), "as it was last in");
+    assert_eq!((second.ranks(), second.generation()), (vec![0, 1], 1), "as it was last in");
 }
 
 #[tokio::test]
@@ -341,4 +341,89 @@ async fn an_all_reduce_that_waits_for_a_join_is_not_begun() {
     assert!(matches!(waiting.unwrap_err(), ClientError::Regroup(_)));
     let (a, b) = tokio::join!(synchronised(&mut first, 1.0), synchronised(&mut second, 2.0));
     assert_eq!((a, b), (1.0, 1.0));
+}
+
+/// Starts so many all-reduces of one element.
+async fn start(job: &Job, count: usize) -> Vec<Reduction> {
+    let mut started = Vec::new();
+    for _ in 0..count {
+        let mut segment = job.segment(4).await.unwrap();
+        segment.elements_mut::<f32>().unwrap().fill(1.0);
+        started.push(job.start(&mut segment, &Operation::whole::<f32>()).unwrap());
+    }
+    started
+}
+
+/// Synchronises, and starts another all-reduce without waiting for that: the parameters, and what came of the other one.
+async fn synchronised_and_more(job: &Job, own: f32) -> (f32, Result<f32, ClientError>) {
+    let (mut state, mut behind) = (job.segment(4).await.unwrap(), job.segment(4).await.unwrap());
+    state.elements_mut::<f32>().unwrap().fill(own);
+    behind.elements_mut::<f32>().unwrap().fill(own);
+    let whole = Operation::whole::<f32>;
+    let more = async { job.start(&mut behind, &whole()).unwrap().await };
+    let (synchronised, more) = tokio::join!(job.synchronise(&mut state, whole()), more);
+    synchronised.unwrap();
+    let sum = more.map(|_| behind.elements::<f32>().unwrap()[0]);
+    (state.elements::<f32>().unwrap()[0], sum)
+}
+
+#[tokio::test]
+async fn all_that_are_under_way_are_told_of_a_join_and_what_follows_the_synchronising_one_is_reduced() {
+    let mut fabric = Fabric::start(2, honest()).await;
+    let elastic = || JoinOptions::default().elastic();
+    let [first, gone] = fabric.join_all(elastic()).await;
+    remove(&mut fabric, 1, gone).await;
+    fabric.prepare().await;
+    let started = start(&first, 5).await;
+    let second = join_again(&mut fabric, 1).await;
+    for reduction in started {
+        let Err(ClientError::Regroup(regroup)) = reduction.await else { panic!("it was reduced") };
+        assert_eq!(regroup.joined, [1]);
+    }
+    let (a, b) = tokio::join!(synchronised_and_more(&first, 1.0), synchronised_and_more(&second, 2.0));
+    assert_eq!((a.0, b.0), (1.0, 1.0));
+    assert_eq!((a.1.unwrap(), b.1.unwrap()), (3.0, 3.0));
+    assert_eq!((first.regroup(), second.regroup()), (None, None));
+}
+
+#[tokio::test]
+async fn nothing_follows_an_all_reduce_that_should_have_synchronised() {
+    let mut fabric = Fabric::start(3, honest()).await;
+    let elastic = || JoinOptions::default().elastic();
+    let [first, second, gone] = fabric.join_all(elastic()).await;
+    remove(&mut fabric, 2, gone).await;
+    let third = join_again(&mut fabric, 2).await;
+    for reduction in start(&second, 2).await {
+        assert!(matches!(reduction.await, Err(ClientError::Regroup(_))));
+    }
+    // The leader goes before it has given anything.
+    let lost = async {
+        drop(first);
+        fabric.directory.wait_for("w0 leaves").await;
+        fabric.structure = fabric.structure.next();
+        fabric.structure.ranks = vec![1, 2];
+        fabric.change().await;
+    };
+    let (b, c, ()) =
+        tokio::join!(synchronised_and_more(&second, 5.0), synchronised_and_more(&third, 6.0), lost);
+    assert_eq!((b.0, c.0), (5.0, 5.0));
+    for behind in [b.1, c.1] {
+        assert!(matches!(behind, Err(ClientError::Regroup(_))), "{behind:?}");
+    }
+    let (b, c) = (start(&second, 3).await, start(&third, 3).await);
+    for reduction in b.into_iter().chain(c) {
+        assert_eq!(reduction.await.unwrap().runs[0].contributors, 2);
+    }
+}
+
+#[tokio::test]
+async fn all_that_are_under_way_end_when_their_process_is_left_out() {
+    let mut fabric = Fabric::start(2, honest()).await;
+    let [_first, second] = fabric.join_all(JoinOptions::default().elastic()).await;
+    let started = start(&second, 5).await;
+    let word = v1::JobDetached { generation: 2, data_adopted: false, reason: "it is slow".into() };
+    fabric.directory.tell("w1", Event::Detached(word)).await;
+    for reduction in started {
+        assert!(matches!(reduction.await, Err(ClientError::Detached(_))));
+    }
 }

@@ -22,7 +22,7 @@ use raw::{File, Process, refused};
 use tokio::net::UnixStream;
 use tonic::Code;
 use tributary_api::agent::v1;
-use tributary_client::Job;
+use tributary_client::{Job, Operation, Segment};
 use tributary_host_agent::Limits;
 
 /// More than any machine has.
@@ -162,20 +162,69 @@ async fn segments_are_as_many_as_there_may_be() {
 #[tokio::test]
 async fn calls_that_wait_are_as_many_as_there_may_be() {
     let hosts = Hosts::limited(&Limits { calls: 3, ..usual() }).await;
-    let open = async |rank| Process::join(&hosts.socket(rank), TOKEN).await.unwrap();
-    let (mut first, mut second) = tokio::join!(open(0), open(1));
-    let files = [File::of(64), File::of(64)];
-    let segment = first.open(&files[0], 64).await.unwrap();
-    second.open(&files[1], 64).await.unwrap();
-    // None of them ends before the other rank's: three have a place, and the others are refused.
-    let mut calls = FuturesUnordered::from_iter((0..10).map(|_| first.spawn_reduce(segment, 16)));
+    let mut jobs = hosts.join_both().await;
+    let mut process = Process::train(&hosts.socket(0)).await.unwrap();
+    let file = File::of(64);
+    let segment = process.open(&file, 64).await.unwrap();
+    // None of them ends before its server says something: three have a place, and the others are refused.
+    let mut calls = FuturesUnordered::from_iter((0..10).map(|_| process.spawn_begin(segment, 16)));
     for _ in 0..7 {
         refused(calls.next().await.unwrap().unwrap(), Code::ResourceExhausted, "--max-calls");
     }
-    for _ in 0..3 {
-        second.reduce(segment, 16).await.unwrap();
-        calls.next().await.unwrap().unwrap().unwrap();
-    }
+    works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
+    // One takes somewhat more than 128 KiB, and the last one could never begin.
+    let limits = Limits { calls: 4, session_memory: MIB / 2, ..usual() };
+    let hosts = Hosts::limited(&limits).await;
+    let [first, second] = hosts.join_both().await;
+    let reduce = async |job: Job| {
+        let mut segments = Vec::new();
+        for _ in 0..40 {
+            segments.push(job.segment(64 << 10).await.unwrap());
+        }
+        let mut large = job.segment(MIB as usize).await.unwrap();
+        let start = |(number, segment): (usize, &mut Segment)| {
+            segment.elements_mut::<f32>().unwrap().fill(number as f32);
+            job.start(segment, &Operation::whole::<f32>()).unwrap()
+        };
+        let started: Vec<_> = segments.iter_mut().enumerate().map(start).collect();
+        let error = job.start(&mut large, &Operation::whole::<f32>()).unwrap().await.unwrap_err();
+        assert!(error.to_string().contains("--max-session-memory"), "{error}");
+        for (number, (reduction, segment)) in started.into_iter().zip(&segments).enumerate() {
+            reduction.await.unwrap();
+            assert!(segment.elements::<f32>().unwrap().iter().all(|sum| *sum == 2.0 * number as f32));
+        }
+    };
+    tokio::join!(reduce(first), reduce(second));
+}
+
+#[tokio::test]
+async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
+    let hosts = Hosts::start().await;
+    let socket = hosts.socket(0);
+    let (process, second) = tokio::join!(Process::join(&socket, TOKEN), hosts.join(1, TOKEN));
+    let (mut process, mut second) = (process.unwrap(), second.unwrap());
+    let file = File::of(4096);
+    let segment = process.open(&file, 4096).await.unwrap();
+    // Neighbours are fine; what begins inside of one is not, nor is anything behind it started.
+    let asked = process.reduce_all(segment, &[(0, 100), (400, 100), (396, 1), (2000, 100)]);
+    let both = async {
+        for _ in 0..2 {
+            sum(&mut second, &[1.0; 100]).await.unwrap();
+        }
+    };
+    let (mut said, ()) = tokio::join!(asked, both);
+    refused(said.remove(&2).unwrap(), Code::InvalidArgument, "overlap");
+    assert!(said.remove(&3).is_none_or(|answer| answer.is_err()));
+    said.into_values().for_each(|answer| drop(answer.unwrap()));
+    // Afterwards they are as good as any others, also under another number.
+    let again = process.open(&file, 4096).await.unwrap();
+    let (answer, sums) = tokio::join!(process.reduce(again, 100), sum(&mut second, &[1.0; 100]));
+    answer.unwrap();
+    sums.unwrap();
 }
 
 #[tokio::test]

@@ -145,23 +145,28 @@ pub struct AllReduceRequest {
     /// The tensor, for errors: up to 1,024 bytes.
     #[prost(string, tag = "7")]
     pub name: ::prost::alloc::string::String,
-    /// How long it may take, from when those before it have ended, until it fails; 0: as long as the job lives.
+    /// How long it may take, from when those before it have ended, well or not, until it fails; 0: as long as the job lives.
     #[prost(uint64, tag = "8")]
     pub deadline_milliseconds: u64,
     /// The Regroup that this all-reduce synchronises for; 0: none.
     #[prost(uint32, tag = "9")]
     pub regroup_generation: u32,
-    /// Another all-reduce of the same step of training follows. What a step takes is measured, and its samples are the
-    /// weight of its last all-reduce.
+    /// Another all-reduce of the same step of training follows, whatever comes of this one. What a step takes is measured, and
+    /// its samples are the weight of its last all-reduce. Time in which all-reduces are under way counts as computing up to
+    /// when another one begins, and as waiting up to when one ends.
     #[prost(bool, tag = "10")]
     pub step_goes_on: bool,
 }
+/// To the requests of a stream, not always in their order: one that is given up, for example, is answered before those
+/// under way that were asked for earlier.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllReduceResponse {
     /// What each stretch of elements was summed over, in order, without gaps.
     #[prost(message, repeated, tag = "1")]
     pub runs: ::prost::alloc::vec::Vec<Run>,
-    /// Nothing was reduced, and the elements are untouched: the members have to synchronise first.
+    /// Nothing was reduced, and the elements are untouched: the members have to synchronise first. So does everything behind
+    /// it say, whether it was asked for already or not, up to the all-reduce that shows this regroup_generation. Those behind
+    /// that one wait for its end; if nobody led it, they are told this, too.
     #[prost(message, optional, tag = "2")]
     pub regroup: ::core::option::Option<Regroup>,
     /// The version of the job's structure by now.
@@ -173,6 +178,32 @@ pub struct AllReduceResponse {
     /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now.
     #[prost(message, optional, tag = "5")]
     pub detached: ::core::option::Option<Detached>,
+    /// It has no result.
+    #[prost(message, optional, tag = "6")]
+    pub failure: ::core::option::Option<Failure>,
+    /// Which request this answers: how many came before it on this stream.
+    #[prost(uint64, tag = "7")]
+    pub request: u64,
+    /// From when the agent had the request until it had the answer.
+    #[prost(uint64, tag = "8")]
+    pub agent_nanoseconds: u64,
+}
+/// Why an all-reduce has no result. The elements are as they were unless the segment cannot be written to any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Failure {
+    /// As a gRPC status has it. OUT_OF_RANGE: the elements are not all inside the segment. INVALID_ARGUMENT: they overlap those
+    /// of an operation under way, or the request makes no sense. FAILED_PRECONDITION: the members' contributions have no sum
+    /// (NaN, overflow) or it could not be verified, or the segment has become shorter. DEADLINE_EXCEEDED: it took too long;
+    /// the message names what is missing. RESOURCE_EXHAUSTED: there is no memory for it, also when all others of this session
+    /// have ended. ABORTED: the job is over, or goes on without this host.
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// It was not started, and has no place in the order of operations. What is behind it on this stream would take its place
+    /// there: it is not started either, and need not be answered. The process goes on with another stream.
+    #[prost(bool, tag = "3")]
+    pub not_started: bool,
 }
 /// The process is degraded: much slower than the others. The job goes on without it until it is well again, which is seen
 /// from the steps that it goes on making: it computes, asks for the all-reduce, and is told this again. When it is well, it
@@ -554,17 +585,21 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "CloseSegment"));
             self.inner.unary(req, path, codec).await
         }
-        /// Reduces over all members of the job and puts the result in the place of the contribution. Those of one
-        /// session run one after another, in the order of their calls.
-        /// OUT_OF_RANGE: the elements are not all inside the segment. FAILED_PRECONDITION: the members'
-        /// contributions have no sum (NaN, overflow) or it could not be verified, or the segment has become shorter.
-        /// DEADLINE_EXCEEDED: it took too long; the message names what is missing. ABORTED: the job is over, or goes on without
-        /// this host.
+        /// Reduces over all members of the job and puts each result in the place of its contribution.
+        ///
+        /// The operations of one stream are started in the order of its requests, which has to be the same on all members. Any
+        /// number may be asked for before the first one has ended: what there is no room for yet (see --max-calls and
+        /// --max-session-memory of the agent) waits, and the stream with it. Each request is answered when its operation has
+        /// ended; the agent does not touch its elements any more then. Bytes of operations under way do not overlap.
+        ///
+        /// What has gone wrong with one operation its answer says; only a stream that breaks ends with a status. A process that
+        /// breaks the stream off, or ends it, takes nothing back: its operations go on, and write to its segments. The streams of
+        /// a session are read one after another, each to its end.
         pub async fn all_reduce(
             &mut self,
-            request: impl tonic::IntoRequest<super::AllReduceRequest>,
+            request: impl tonic::IntoStreamingRequest<Message = super::AllReduceRequest>,
         ) -> std::result::Result<
-            tonic::Response<super::AllReduceResponse>,
+            tonic::Response<tonic::codec::Streaming<super::AllReduceResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -579,13 +614,13 @@ pub mod agent_client {
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.agent.v1.Agent/AllReduce",
             );
-            let mut req = request.into_request();
+            let mut req = request.into_streaming_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "AllReduce"));
-            self.inner.unary(req, path, codec).await
+            self.inner.streaming(req, path, codec).await
         }
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
-        /// ended at the controller. FAILED_PRECONDITION: an all-reduce is under way.
+        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
         pub async fn close_job(
             &mut self,
             request: impl tonic::IntoRequest<super::CloseJobRequest>,
@@ -764,21 +799,28 @@ pub mod agent_server {
             tonic::Response<super::CloseSegmentResponse>,
             tonic::Status,
         >;
-        /// Reduces over all members of the job and puts the result in the place of the contribution. Those of one
-        /// session run one after another, in the order of their calls.
-        /// OUT_OF_RANGE: the elements are not all inside the segment. FAILED_PRECONDITION: the members'
-        /// contributions have no sum (NaN, overflow) or it could not be verified, or the segment has become shorter.
-        /// DEADLINE_EXCEEDED: it took too long; the message names what is missing. ABORTED: the job is over, or goes on without
-        /// this host.
+        /// Server streaming response type for the AllReduce method.
+        type AllReduceStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AllReduceResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reduces over all members of the job and puts each result in the place of its contribution.
+        ///
+        /// The operations of one stream are started in the order of its requests, which has to be the same on all members. Any
+        /// number may be asked for before the first one has ended: what there is no room for yet (see --max-calls and
+        /// --max-session-memory of the agent) waits, and the stream with it. Each request is answered when its operation has
+        /// ended; the agent does not touch its elements any more then. Bytes of operations under way do not overlap.
+        ///
+        /// What has gone wrong with one operation its answer says; only a stream that breaks ends with a status. A process that
+        /// breaks the stream off, or ends it, takes nothing back: its operations go on, and write to its segments. The streams of
+        /// a session are read one after another, each to its end.
         async fn all_reduce(
             &self,
-            request: tonic::Request<super::AllReduceRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::AllReduceResponse>,
-            tonic::Status,
-        >;
+            request: tonic::Request<tonic::Streaming<super::AllReduceRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::AllReduceStream>, tonic::Status>;
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
-        /// ended at the controller. FAILED_PRECONDITION: an all-reduce is under way.
+        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
         async fn close_job(
             &self,
             request: tonic::Request<super::CloseJobRequest>,
@@ -1048,16 +1090,21 @@ pub mod agent_server {
                 "/tributary.agent.v1.Agent/AllReduce" => {
                     #[allow(non_camel_case_types)]
                     struct AllReduceSvc<T: Agent>(pub Arc<T>);
-                    impl<T: Agent> tonic::server::UnaryService<super::AllReduceRequest>
+                    impl<
+                        T: Agent,
+                    > tonic::server::StreamingService<super::AllReduceRequest>
                     for AllReduceSvc<T> {
                         type Response = super::AllReduceResponse;
+                        type ResponseStream = T::AllReduceStream;
                         type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
+                            tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::AllReduceRequest>,
+                            request: tonic::Request<
+                                tonic::Streaming<super::AllReduceRequest>,
+                            >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
@@ -1083,7 +1130,7 @@ pub mod agent_server {
                                 max_decoding_message_size,
                                 max_encoding_message_size,
                             );
-                        let res = grpc.unary(method, req).await;
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -8,7 +8,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::transport::Server;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::{Agent as Calls, AgentServer};
 use tributary_api::agent::v1::job_event::Event;
@@ -25,7 +25,7 @@ impl Agent {
     pub(crate) async fn start(contributors: [u32; 2]) -> Self {
         let agent = Self { folder: tempfile::tempdir().unwrap() };
         let listener = UnixListener::bind(agent.socket()).unwrap();
-        let service = Service { contributors: Mutex::new(contributors.to_vec()), segments: Mutex::default() };
+        let service = Service { contributors, segments: Mutex::default() };
         let (service, connections) = (AgentServer::new(service), UnixListenerStream::new(listener));
         tokio::spawn(Server::builder().serve_with_incoming(service, connections));
         agent
@@ -37,7 +37,7 @@ impl Agent {
 }
 
 struct Service {
-    contributors: Mutex<Vec<u32>>,
+    contributors: [u32; 2],
     segments: Mutex<u32>,
 }
 
@@ -51,6 +51,7 @@ fn not_here<T>() -> Answer<T> {
 impl Calls for Service {
     type OpenJobStream = ReceiverStream<Result<v1::JobEvent, Status>>;
     type OpenTrainingStream = ReceiverStream<Result<v1::TrainingEvent, Status>>;
+    type AllReduceStream = ReceiverStream<Result<v1::AllReduceResponse, Status>>;
 
     async fn open_job(&self, _: Request<v1::OpenJobRequest>) -> Answer<Self::OpenJobStream> {
         let (events, stream) = mpsc::channel(1);
@@ -66,14 +67,25 @@ impl Calls for Service {
         Ok(Response::new(v1::OpenSegmentResponse { segment: *segments }))
     }
 
-    async fn all_reduce(&self, request: Request<v1::AllReduceRequest>) -> Answer<v1::AllReduceResponse> {
-        let elements = request.into_inner().count;
-        let contributors = self.contributors.lock().unwrap().remove(0);
-        // All but the last element over all members: one that lacks some is enough.
-        let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
-        let runs = vec![run(elements - 1, MEMBERS), run(1, contributors)];
-        let ranks = (0..MEMBERS).collect();
-        Ok(Response::new(v1::AllReduceResponse { runs, generation: 1, ranks, ..Default::default() }))
+    async fn all_reduce(
+        &self,
+        requests: Request<Streaming<v1::AllReduceRequest>>,
+    ) -> Answer<Self::AllReduceStream> {
+        let (answers, stream) = mpsc::channel(1);
+        let (mut requests, mut contributors) = (requests.into_inner(), self.contributors.into_iter());
+        tokio::spawn(async move {
+            let mut number = 0..;
+            while let Some(request) = requests.message().await.unwrap() {
+                // All but the last element over all members: one that lacks some is enough.
+                let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
+                let runs = vec![run(request.count - 1, MEMBERS), run(1, contributors.next().unwrap())];
+                let (ranks, request) = ((0..MEMBERS).collect(), number.next().unwrap());
+                let answer =
+                    v1::AllReduceResponse { runs, generation: 1, ranks, request, ..Default::default() };
+                answers.send(Ok(answer)).await.unwrap();
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn close_segment(&self, _: Request<v1::CloseSegmentRequest>) -> Answer<v1::CloseSegmentResponse> {

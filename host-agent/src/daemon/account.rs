@@ -15,6 +15,7 @@ pub(crate) struct Account {
     user: User,
     memory: Mutex<Memory>,
     calls: Arc<Semaphore>,
+    operations: Arc<Semaphore>,
     _session: Permit,
 }
 
@@ -44,12 +45,13 @@ pub(crate) type Call = OwnedSemaphorePermit;
 impl Account {
     /// For one more session of a process of this user.
     pub(crate) fn open(budget: &Arc<Budget>, user: User) -> Result<Arc<Self>, LimitError> {
-        let calls = Semaphore::new(budget.limits().calls as usize);
+        let semaphore = || Arc::new(Semaphore::new(budget.limits().calls as usize));
         Ok(Arc::new(Self {
             budget: Arc::clone(budget),
             user,
             memory: Mutex::new(Memory { reserved: budget.take(user, Resource::Memory, 0)?, in_use: 0 }),
-            calls: Arc::new(calls),
+            calls: semaphore(),
+            operations: semaphore(),
             _session: budget.take(user, Resource::Sessions, 1)?,
         }))
     }
@@ -66,6 +68,12 @@ impl Account {
     pub(crate) fn begin_call(&self) -> Result<Call, LimitError> {
         let limit = self.limits().calls;
         Arc::clone(&self.calls).try_acquire_owned().map_err(|_| LimitError::Calls { limit })
+    }
+
+    /// Waits until one more operation may be under way.
+    pub(crate) async fn begin_operation(&self) -> Result<Call, LimitError> {
+        let limit = self.limits().calls;
+        Arc::clone(&self.operations).acquire_owned().await.map_err(|_| LimitError::Calls { limit })
     }
 
     /// Before the session takes so many bytes more. As much as it has used at once stays its own until it is over: an

@@ -66,9 +66,11 @@ impl Contributor for GroupMember {
         let running = self.started().await?;
         let held = Held::new(self.account.take(memory(self.length))?);
         let operation = operation(round, self.length, &contribution)?;
-        // The sum comes back to everyone, and is the server's alone to use. It goes on when the group is left.
+        // The sum comes back to everyone, and is the server's alone to use. It goes on when
+        // the group is left.
         let part = Part::OfStep { samples: operation.weight, goes_on: false };
-        running.start_reduce(operation, part, Terms::default(), held).await?;
+        let reduced = running.start_reduce(operation, part, Terms::default(), held);
+        tokio::spawn(reduced).await??;
         Ok(())
     }
 }

@@ -37,13 +37,13 @@ pub struct Limits {
     pub segments: u32,
     /// Sessions, and jobs that this host is a member of, of all processes: at most [`MAX_SESSIONS`].
     pub sessions: u32,
-    /// Calls of one session that are under way, or wait for one another.
+    /// Calls of one session that are under way, or wait for one another; and as many all-reduces.
     pub calls: u32,
     /// File descriptors for all processes: each connection, segment, job and server of a training takes some.
     pub descriptors: u64,
 }
 
-/// The most sessions that an agent can be told to serve: each may keep one of its threads busy.
+/// The most sessions that an agent can be told to serve: each may keep a few of its threads busy.
 pub const MAX_SESSIONS: u32 = 256;
 
 impl Limits {

@@ -1,5 +1,6 @@
 //! What processes are told, in the API's terms.
 
+use tonic::Status;
 use tributary_api::agent::v1;
 use tributary_protocol::Run;
 use tributary_wire::Rank;
@@ -39,6 +40,13 @@ pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1:
         Outcome::Detached(why) => response.detached = Some(detached(why)),
     }
     response
+}
+
+/// Why an operation has no result, and whether it was not even started.
+pub(super) fn failed(status: &Status, not_started: bool) -> v1::AllReduceResponse {
+    let (code, message) = (i32::from(status.code()).cast_unsigned(), status.message().to_owned());
+    let failure = Some(v1::Failure { code, message, not_started });
+    v1::AllReduceResponse { failure, ..v1::AllReduceResponse::default() }
 }
 
 fn detached(Detached { generation, data_adopted, reason }: &Detached) -> v1::Detached {

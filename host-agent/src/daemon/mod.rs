@@ -14,6 +14,7 @@ mod limits;
 mod member;
 mod messages;
 mod reducing;
+mod reductions;
 mod running;
 mod segment;
 mod segments;
@@ -21,6 +22,7 @@ mod service;
 mod session;
 mod socket;
 mod training;
+mod under_way;
 mod waiting;
 
 use std::path::PathBuf;

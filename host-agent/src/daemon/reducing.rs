@@ -4,74 +4,131 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, Reduced, StartError};
 
-use super::account::Account;
 use super::course::Part;
 use super::member::Member;
 use super::messages;
 use super::running::Running;
 use super::segment::{ElementType, Place, Segment};
-use super::segments::{self, Segments};
+use super::segments;
+use super::session::Session;
+use super::under_way::{Entry, UnderWay};
 use crate::error::AgentError;
-use crate::worker::{Held, Outcome, Terms};
+use crate::worker::{Held, Line, Outcome, Reduction, Terms};
 
 /// Bytes of the longest name of a tensor.
 const MAX_TENSOR_NAME: usize = 1024;
+/// Bytes that are copied faster than another thread is woken for it.
+const COPIED_AT_ONCE: u64 = 64 << 10;
 
 /// One process's use of one job.
 #[derive(Debug)]
 pub(crate) struct Reducing {
     pub(crate) member: Arc<Member>,
-    /// Held by the all-reduce that is under way; those that wait get it in the order of their calls.
+    under_way: Arc<UnderWay>,
+    /// Held by the stream of requests that is read.
     turn: Arc<AsyncMutex<()>>,
 }
 
 impl Reducing {
     pub(crate) fn new(member: Arc<Member>) -> Self {
-        Self { member, turn: Arc::default() }
+        Self { member, under_way: Arc::default(), turn: Arc::default() }
     }
 
     /// Whether no all-reduce is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.turn.try_lock().is_ok()
+        self.under_way.is_empty()
     }
 
-    pub(crate) async fn all_reduce(
+    /// Waits until the streams of requests that came before are at their ends.
+    pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
+    /// Starts an all-reduce once there is memory for it: its place in the order is fixed where this returns. The future
+    /// is its answer, which comes when the agent has done with its elements. It is to be driven to its end.
+    ///
+    /// # Errors
+    /// It is not started.
+    pub(super) async fn start(
         &self,
-        account: &Arc<Account>,
-        segments: &Segments,
+        session: &Session,
         request: v1::AllReduceRequest,
-    ) -> Result<v1::AllReduceResponse, Status> {
+        line: Line,
+    ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
         let running = self.member.running()?;
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
-            segments.place(request.segment, request.offset, element_type, request.count)?;
+            session.segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
-        let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
-        let deadline = milliseconds.map(Duration::from_millis);
-        let terms = Terms { deadline, regroup: request.regroup_generation, ..Terms::default() };
-        let part = match request.regroup_generation {
-            0 => Part::OfStep { samples: request.weight, goes_on: request.step_goes_on },
-            _ => Part::Other,
-        };
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let held = Held::new(account.take(place.memory_to_reduce())?);
-        // The turn ends with the work, not with the caller's patience.
-        let work = async move {
-            let reduced =
-                reduce(&running, segment, place, (request.name, request.weight), part, terms, held).await;
-            drop(turn);
-            match reduced {
-                Ok(response) => Ok(response),
-                Err(ReduceError::Segment(error)) => Err(segments::unusable(error)),
-                Err(ReduceError::Agent(error)) => Err(agent_status(&error, running.away())),
+        let entry = self.under_way.enter(segment.stretch(place))?;
+        let account = &session.account;
+        let held = self.under_way.room(|| account.take(place.memory_to_reduce())).await?;
+        let from = Arc::clone(&segment);
+        let data = copy(place, move || from.read(place)).await.map_err(segments::unusable)?;
+        let (part, terms) = (part(&request), terms(&request, line));
+        let operation = AllReduce { name: request.name, data, weight: request.weight };
+        let reduction = running.start_reduce(operation, part, terms, Held::new(held));
+        Ok(async move {
+            let reduction = reduction.await;
+            finish(&running, reduction, segment, place, entry).await
+        })
+    }
+}
+
+fn part(request: &v1::AllReduceRequest) -> Part {
+    match request.regroup_generation {
+        0 => Part::OfStep { samples: request.weight, goes_on: request.step_goes_on },
+        _ => Part::Other,
+    }
+}
+
+fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
+    let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
+    Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
+}
+
+/// Puts the result into its place, if there is one, and lets go of it all before it is said.
+async fn finish(
+    running: &Running,
+    reduction: Result<Reduction, AgentError>,
+    segment: Arc<Segment>,
+    place: Place,
+    entry: Entry,
+) -> v1::AllReduceResponse {
+    let answer = match reduction {
+        Ok(reduction) => {
+            let answer = messages::all_reduced(&reduction);
+            let written = copy(place, move || match &reduction.outcome {
+                Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
+                Outcome::Regroup(_) | Outcome::Detached(_) => Ok(()),
+            });
+            match written.await {
+                Ok(()) => answer,
+                Err(error) => messages::failed(&segments::unusable(error), false),
             }
-        };
-        tokio::spawn(work).await.map_err(|error| Status::internal(error.to_string()))?
+        }
+        Err(error) => {
+            let not_started = matches!(error, AgentError::Refused(_) | AgentError::LineBroken);
+            messages::failed(&agent_status(&error, running.away()), not_started)
+        }
+    };
+    drop(entry);
+    answer
+}
+
+/// Large tensors take a while: not on the threads that all sessions share.
+async fn copy<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match place.bytes() {
+        0..=COPIED_AT_ONCE => work(),
+        _ => tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?,
     }
 }
 
@@ -82,43 +139,6 @@ fn check_name(name: &str) -> Result<(), Status> {
         return Err(Status::invalid_argument(problem));
     }
     Ok(())
-}
-
-/// Why an all-reduce has no result.
-#[derive(Debug, thiserror::Error)]
-enum ReduceError {
-    #[error(transparent)]
-    Segment(#[from] io::Error),
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-}
-
-/// Returns once the result is in its place, if there is one.
-async fn reduce(
-    running: &Arc<Running>,
-    segment: Arc<Segment>,
-    place: Place,
-    (name, weight): (String, u32),
-    part: Part,
-    terms: Terms,
-    held: Held,
-) -> Result<v1::AllReduceResponse, ReduceError> {
-    let from = Arc::clone(&segment);
-    let data = blocking(move || from.read(place)).await?;
-    let operation = AllReduce { name, data, weight };
-    let reduction = running.start_reduce(operation, part, terms, held).await?;
-    let response = messages::all_reduced(&reduction);
-    blocking(move || match &reduction.outcome {
-        Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
-        _ => Ok(()),
-    })
-    .await?;
-    Ok(response)
-}
-
-/// Large tensors take a while: not on the threads that all sessions share.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 fn element_type(number: i32) -> Result<ElementType, Status> {
@@ -147,7 +167,6 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
             Status::aborted(message)
         }
         AgentError::LineBroken => Status::cancelled(message),
-        AgentError::Interrupted => Status::unavailable(message),
         AgentError::OtherRole { .. }
         | AgentError::Change { .. }
         | AgentError::Config(_)

@@ -55,19 +55,19 @@ impl Running {
     }
 
     /// Starts an all-reduce, which is that `part` of the training, behind all that were started before, and says how it
-    /// ends, whether or not anybody asks: a sum that must not be believed is reported to the controller, and the job
-    /// fails for that. `held` is dropped with the operation's data. Must be called in a tokio runtime.
+    /// ends. The future is to be driven to its end, also when nobody waits for it any more: it reports a sum that must not
+    /// be believed to the controller, and the job fails for that. `held` is dropped with the operation's data.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
         part: Part,
         terms: Terms,
         held: Held,
-    ) -> impl Future<Output = Result<Reduction, AgentError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Reduction, AgentError>> + Send + 'static + use<> {
         self.course().begin(Instant::now());
         let started = self.agent.start_reduce(operation, terms, held);
         let running = Arc::clone(self);
-        let work = tokio::spawn(async move {
+        async move {
             let reduction = match started {
                 Ok(result) => result.await,
                 Err(error) => Err(error),
@@ -82,8 +82,7 @@ impl Running {
                 running.report_wrong_sum(error).await;
             }
             reduction
-        });
-        async move { work.await.unwrap_or_else(|_| Err(AgentError::Interrupted)) }
+        }
     }
 
     /// If an all-reduce failed for a sum that must not be believed, tells the controller.

@@ -8,6 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use rustix::fs::OFlags;
@@ -24,6 +25,8 @@ const ROUNDED_AT_ONCE: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: File,
+    /// Which file, also when it is opened twice: its device and its number there.
+    identity: (u64, u64),
     bytes: u64,
 }
 
@@ -82,6 +85,21 @@ impl Place {
     }
 }
 
+/// Bytes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    file: (u64, u64),
+    bytes: Range<u64>,
+}
+
+impl Stretch {
+    /// Whether they have bytes in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let (first, last) = (self.bytes.start.max(other.bytes.start), self.bytes.end.min(other.bytes.end));
+        self.file == other.file && first < last
+    }
+}
+
 impl Segment {
     /// Opens the segment that the user `owner` has made, which must have exactly this size.
     pub(crate) fn open(name: &SegmentName, owner: u32, bytes: u64) -> Result<Self, Status> {
@@ -107,7 +125,12 @@ impl Segment {
                 "segment {name} has memory for {there} of its {bytes} bytes only: reserve all of it, with fallocate()"
             )));
         }
-        Ok(Self { file, bytes })
+        Ok(Self { file, identity: (metadata.dev(), metadata.ino()), bytes })
+    }
+
+    /// Which bytes of the machine's shared memory the elements there are.
+    pub(crate) fn stretch(&self, place: Place) -> Stretch {
+        Stretch { file: self.identity, bytes: place.offset..place.offset.saturating_add(place.bytes()) }
     }
 
     /// The place of `count` elements from byte `offset` on, if all of it is inside.
@@ -258,6 +281,23 @@ mod tests {
             assert!(segment.place(offset, ElementType::I32, count).is_err(), "{offset} {count}");
         }
         assert!(segment.place(16, ElementType::I32, 0).is_ok());
+    }
+
+    #[test]
+    fn places_overlap_that_have_bytes_in_common_however_they_were_opened() {
+        let (made, other) = (Made::new(&[0; 16]), Made::new(&[0; 16]));
+        let open = |made: &Made| Segment::open(&made.0, own_uid(), 16).unwrap();
+        let (segment, again, other) = (open(&made), open(&made), open(&other));
+        let stretch = |segment: &Segment, offset, count| {
+            segment.stretch(segment.place(offset, ElementType::F16, count).unwrap())
+        };
+        let own = stretch(&segment, 4, 2);
+        for (offset, count, overlaps) in
+            [(0, 2, false), (0, 3, true), (6, 1, true), (8, 4, false), (5, 0, false)]
+        {
+            assert_eq!(own.overlaps(&stretch(&again, offset, count)), overlaps, "{offset} {count}");
+        }
+        assert!(own.overlaps(&own) && !own.overlaps(&stretch(&other, 4, 2)));
     }
 
     #[test]

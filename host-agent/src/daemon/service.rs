@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::UdsConnectInfo;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
 use tributary_api::agent::v1::job_event::Event;
@@ -24,6 +25,7 @@ use super::jobs::Jobs;
 use super::member::Phase;
 use super::messages::started;
 use super::reducing::{Reducing, agent_status};
+use super::reductions;
 use super::session::{OpenSession, Part, Session, SessionId, Sessions};
 use super::training::Training;
 use super::waiting;
@@ -46,6 +48,7 @@ pub(crate) struct Service {
 impl Agent for Service {
     type OpenJobStream = JobEvents;
     type OpenTrainingStream = TrainingEvents;
+    type AllReduceStream = ReceiverStream<Result<v1::AllReduceResponse, Status>>;
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
@@ -130,12 +133,18 @@ impl Agent for Service {
 
     async fn all_reduce(
         &self,
-        request: Request<v1::AllReduceRequest>,
-    ) -> Result<Response<v1::AllReduceResponse>, Status> {
-        let request = request.into_inner();
-        let (session, _call) = self.sessions.call(&request.session)?;
-        let reduced = session.job()?.all_reduce(&session.account, &session.segments, request).await?;
-        Ok(Response::new(reduced))
+        request: Request<Streaming<v1::AllReduceRequest>>,
+    ) -> Result<Response<Self::AllReduceStream>, Status> {
+        let (answers, stream) = mpsc::channel(reductions::ANSWERS);
+        let (jobs, sessions, requests) =
+            (Arc::clone(&self.jobs), Arc::clone(&self.sessions), request.into_inner());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = reductions::serve(requests, &sessions, &answers) => {}
+                () = jobs.stopped() => {}
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn close_job(

@@ -85,11 +85,15 @@ impl Sessions {
 
     /// The session, for a call that begins.
     pub(crate) fn call(&self, id: &[u8]) -> Result<(Arc<Session>, Call), Status> {
-        let state = self.state();
-        let session = SessionId::try_from(id).ok().and_then(|id| state.open.get(&id).cloned());
-        let session = session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })?;
+        let session = self.find(id)?;
         let call = session.account.begin_call()?;
         Ok((session, call))
+    }
+
+    pub(crate) fn find(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
+        let state = self.state();
+        let session = SessionId::try_from(id).ok().and_then(|id| state.open.get(&id).cloned());
+        session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
     }
 
     /// The process has no use for its job any more; the host stays a member.
@@ -98,7 +102,7 @@ impl Sessions {
         let id = SessionId::try_from(id).map_err(|_| no_session())?;
         let reducing = state.open.get(&id).ok_or_else(no_session)?.job()?;
         if !reducing.is_idle() {
-            return Err(Status::failed_precondition("an all-reduce is under way"));
+            return Err(Status::failed_precondition("all-reduces are under way: wait for their ends"));
         }
         reducing.member.detach();
         state.open.remove(&id);

@@ -21,7 +21,8 @@ impl WorkerAgent {
         operation: AllReduce,
         terms: Terms,
         held: Held,
-    ) -> Result<impl Future<Output = Result<Reduction, AgentError>> + Send + 'static, AgentError> {
+    ) -> Result<impl Future<Output = Result<Reduction, AgentError>> + Send + 'static + use<>, AgentError>
+    {
         let (sender, result) = oneshot::channel();
         // Nobody waits for the answer any more: then nobody misses it.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));

@@ -1,5 +1,6 @@
 //! A process that talks to its agent without the client's manners.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -143,7 +144,21 @@ impl Process {
         name: &str,
     ) -> Result<v1::AllReduceResponse, Status> {
         let request = self.reduction(segment, count, name);
-        Ok(self.client.all_reduce(request).await?.into_inner())
+        one(self.client.clone(), request).await
+    }
+
+    /// All-reduces of these first elements, offsets and numbers, of a segment in one stream: the answers by their requests.
+    pub(crate) async fn reduce_all(
+        &mut self,
+        segment: u32,
+        stretches: &[(u64, u64)],
+    ) -> BTreeMap<u64, Result<v1::AllReduceResponse, Status>> {
+        let request = |(offset, count): &(u64, u64)| v1::AllReduceRequest {
+            offset: *offset,
+            ..self.reduction(segment, *count, "one of many")
+        };
+        let requests: Vec<_> = stretches.iter().map(request).collect();
+        all(self.client.clone(), requests).await.unwrap()
     }
 
     /// The same while this process does something else.
@@ -152,8 +167,8 @@ impl Process {
         segment: u32,
         count: u64,
     ) -> JoinHandle<Result<v1::AllReduceResponse, Status>> {
-        let (mut client, request) = (self.client.clone(), self.reduction(segment, count, "unnamed"));
-        tokio::spawn(async move { Ok(client.all_reduce(request).await?.into_inner()) })
+        let request = self.reduction(segment, count, "unnamed");
+        tokio::spawn(one(self.client.clone(), request))
     }
 
     fn reduction(&self, segment: u32, count: u64, name: &str) -> v1::AllReduceRequest {
@@ -176,6 +191,14 @@ impl Process {
         Ok(self.client.begin_training(request).await?.into_inner())
     }
 
+    /// The same while this process does something else.
+    pub(crate) fn spawn_begin(&self, segment: u32, count: u64) -> JoinHandle<Result<v1::Step, Status>> {
+        let parameters = Some(v1::Values { segment, offset: 0, count });
+        let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
+        let mut client = self.client.clone();
+        tokio::spawn(async move { Ok(client.begin_training(request).await?.into_inner()) })
+    }
+
     /// The same until the agent waits for the silent server; or why it does not.
     pub(crate) async fn begin_and_wait(&mut self, segment: u32, count: u64) -> Option<Status> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
@@ -188,6 +211,30 @@ impl Process {
             }
         }
     }
+}
+
+/// An all-reduce, in a stream of its own.
+async fn one(
+    client: AgentClient<Channel>,
+    request: v1::AllReduceRequest,
+) -> Result<v1::AllReduceResponse, Status> {
+    all(client, vec![request]).await?.remove(&0).unwrap()
+}
+
+/// What is said of each request of one stream.
+async fn all(
+    mut client: AgentClient<Channel>,
+    requests: Vec<v1::AllReduceRequest>,
+) -> Result<BTreeMap<u64, Result<v1::AllReduceResponse, Status>>, Status> {
+    let mut answers = client.all_reduce(tokio_stream::iter(requests)).await?.into_inner();
+    let mut said = BTreeMap::new();
+    while let Some(mut answer) = answers.message().await? {
+        let failed =
+            |failure: v1::Failure| Status::new(Code::from(failure.code.cast_signed()), failure.message);
+        let (number, failure) = (answer.request, answer.failure.take());
+        said.insert(number, failure.map_or(Ok(answer), |failure| Err(failed(failure))));
+    }
+    Ok(said)
 }
 
 async fn server() -> TcpListener {

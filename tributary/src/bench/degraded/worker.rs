@@ -68,7 +68,7 @@ async fn train(args: &WorkerArgs) -> Result<()> {
 
 /// Trains as long as this process has a part in the job.
 async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
-    let mut job = args.part.take(JoinOptions::default().elastic()).await?;
+    let job = args.part.take(JoinOptions::default().elastic()).await?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
     let shards = Shards::by_class(&digits.training, args.workers)?;
     let rank = u16::try_from(job.rank())?;

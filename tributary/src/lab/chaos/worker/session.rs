@@ -42,7 +42,7 @@ impl Session {
     /// # Errors
     /// No agent, no such job, or no part for this host in it.
     pub(super) async fn open(part: &PartArgs, elements: usize) -> Result<Self> {
-        let mut job = part.take(JoinOptions::default().elastic()).await?;
+        let job = part.take(JoinOptions::default().elastic()).await?;
         let memory = job.segment(elements * size_of::<f32>()).await?;
         Ok(Self { job, memory })
     }

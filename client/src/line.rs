@@ -1,0 +1,179 @@
+//! All-reduces that are started one behind the other, and their answers as they come.
+//!
+//! The order of the requests in one stream is the order of the operations. It is fixed while a lock is held, without
+//! waiting for anything: a task sends them from there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tributary_api::agent::v1;
+use tributary_api::agent::v1::agent_client::AgentClient;
+
+use crate::error::ClientError;
+use crate::membership::Membership;
+use crate::operation::Reduced;
+use crate::segment::Loan;
+
+pub(crate) type Answer = Result<Reduced, ClientError>;
+
+/// One stream of requests.
+#[derive(Debug)]
+pub(crate) struct Line {
+    state: Mutex<State>,
+    membership: Arc<Membership>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None`: it takes no more requests.
+    requests: Option<mpsc::UnboundedSender<v1::AllReduceRequest>>,
+    asked: u64,
+    under_way: BTreeMap<u64, UnderWay>,
+}
+
+/// One all-reduce that has no answer yet.
+#[derive(Debug)]
+struct UnderWay {
+    loan: Loan,
+    /// Whom to tell, if anybody waits.
+    reply: oneshot::Sender<Answer>,
+}
+
+impl UnderWay {
+    /// Nobody may be waiting any more: then nobody misses it.
+    fn end(self, answer: Answer) {
+        drop(self.loan);
+        let _ = self.reply.send(answer);
+    }
+
+    /// The agent may still be writing to the segment.
+    fn lose(self, error: ClientError) {
+        self.loan.keep();
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+impl Line {
+    /// One whose requests go to this agent.
+    pub(crate) fn open(
+        runtime: &Handle,
+        client: AgentClient<Channel>,
+        membership: Arc<Membership>,
+    ) -> Arc<Self> {
+        let (sender, requests) = mpsc::unbounded_channel();
+        let state = State { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
+        let line = Arc::new(Self { state: Mutex::new(state), membership });
+        runtime.spawn(Arc::clone(&line).follow(client, requests));
+        line
+    }
+
+    /// Asks for an all-reduce behind all others; `None`: the line takes no more.
+    pub(crate) fn ask(
+        &self,
+        request: v1::AllReduceRequest,
+        loan: Loan,
+    ) -> Result<oneshot::Receiver<Answer>, (v1::AllReduceRequest, Loan)> {
+        let mut state = self.state();
+        let Some(requests) = &state.requests else { return Err((request, loan)) };
+        if let Err(mpsc::error::SendError(request)) = requests.send(request) {
+            return Err((request, loan));
+        }
+        let (reply, answer) = oneshot::channel();
+        let number = state.asked;
+        state.asked += 1;
+        state.under_way.insert(number, UnderWay { loan, reply });
+        Ok(answer)
+    }
+
+    /// Takes no more requests.
+    pub(crate) fn close(&self) {
+        self.state().requests = None;
+    }
+
+    async fn follow(
+        self: Arc<Self>,
+        mut client: AgentClient<Channel>,
+        requests: mpsc::UnboundedReceiver<v1::AllReduceRequest>,
+    ) {
+        let broken = match client.all_reduce(UnboundedReceiverStream::new(requests)).await {
+            Ok(answers) => {
+                let mut answers = answers.into_inner();
+                loop {
+                    match answers.message().await {
+                        Ok(Some(answer)) => self.answered(answer),
+                        Ok(None) => {
+                            break Status::new(Code::Unavailable, "the agent has ended the all-reduces");
+                        }
+                        Err(status) => break status,
+                    }
+                }
+            }
+            Err(status) => status,
+        };
+        let mut state = self.state();
+        state.requests = None;
+        for under_way in std::mem::take(&mut state.under_way).into_values() {
+            under_way.lose(ClientError::refused(broken.clone()));
+        }
+    }
+
+    fn answered(&self, answer: v1::AllReduceResponse) {
+        let number = answer.request;
+        let not_started = answer.failure.as_ref().is_some_and(|failure| failure.not_started);
+        let (own, behind) = {
+            let mut state = self.state();
+            let own = state.under_way.remove(&number);
+            let behind = match not_started {
+                true => {
+                    state.requests = None;
+                    state.under_way.split_off(&number)
+                }
+                false => BTreeMap::new(),
+            };
+            (own, behind)
+        };
+        // One behind another that was not started may be answered, too.
+        if let Some(own) = own {
+            own.end(self.outcome(answer));
+        }
+        for behind in behind.into_values() {
+            behind.end(Err(ClientError::NotStarted));
+        }
+    }
+
+    fn outcome(&self, answer: v1::AllReduceResponse) -> Answer {
+        let v1::AllReduceResponse {
+            runs,
+            regroup,
+            generation,
+            ranks,
+            detached,
+            failure,
+            agent_nanoseconds,
+            ..
+        } = answer;
+        if let Some(v1::Failure { code, message, .. }) = failure {
+            return Err(ClientError::Refused { code: Code::from(code.cast_signed()), message });
+        }
+        if let Some(detached) = detached {
+            return Err(ClientError::Detached(detached.into()));
+        }
+        self.membership.update(generation, ranks);
+        if let Some(regroup) = regroup {
+            return Err(ClientError::Regroup(self.membership.regroup(regroup.into())));
+        }
+        let runs = runs.into_iter().map(Into::into).collect();
+        Ok(Reduced { runs, in_agent: Duration::from_nanos(agent_nanoseconds) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call that leaves it sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,95 @@
+//! Who is in the job, as far as its answers have said so far.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::regroup::Regroup;
+
+/// What answers say in passing.
+#[derive(Debug)]
+pub(crate) struct Membership(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    generation: u32,
+    ranks: Vec<u32>,
+    shards: Vec<u32>,
+    regroup: Option<Regroup>,
+    /// The last generation that this process has synchronised for.
+    synchronised: u32,
+}
+
+impl Membership {
+    pub(crate) fn new(generation: u32, ranks: Vec<u32>, shards: Vec<u32>, regroup: Option<Regroup>) -> Self {
+        Self(Mutex::new(State { generation, ranks, shards, regroup, synchronised: 0 }))
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.state().generation
+    }
+
+    pub(crate) fn ranks(&self) -> Vec<u32> {
+        self.state().ranks.clone()
+    }
+
+    pub(crate) fn shards(&self) -> Vec<u32> {
+        self.state().shards.clone()
+    }
+
+    pub(crate) fn to_synchronise_for(&self) -> Option<Regroup> {
+        self.state().regroup.clone()
+    }
+
+    /// Answers may overtake one another: the newest generation counts.
+    pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>) {
+        let mut state = self.state();
+        if generation >= state.generation {
+            (state.generation, state.ranks) = (generation, ranks);
+        }
+    }
+
+    /// Members have to synchronise; several all-reduces may say so, and one of them late.
+    pub(crate) fn regroup(&self, regroup: Regroup) -> Regroup {
+        let mut state = self.state();
+        if regroup.generation > state.synchronised {
+            state.shards.clone_from(&regroup.shards);
+            state.regroup = Some(regroup.clone());
+        }
+        regroup
+    }
+
+    /// They have, for this generation.
+    pub(crate) fn synchronised(&self, generation: u32) {
+        let mut state = self.state();
+        state.synchronised = state.synchronised.max(generation);
+        state.regroup.take_if(|regroup| regroup.generation <= generation);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call that leaves it sound.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regroup(generation: u32) -> Regroup {
+        Regroup { generation, ranks: vec![0, 1], joined: vec![1], leader: 0, shards: vec![generation] }
+    }
+
+    #[test]
+    fn what_is_said_late_changes_nothing() {
+        let membership = Membership::new(1, vec![0], vec![0], None);
+        membership.update(3, vec![0, 1]);
+        membership.update(2, vec![0]);
+        assert_eq!((membership.generation(), membership.ranks()), (3, vec![0, 1]));
+        membership.regroup(regroup(3));
+        membership.synchronised(3);
+        assert_eq!(membership.regroup(regroup(3)), regroup(3), "of an all-reduce behind the first one");
+        assert_eq!(membership.to_synchronise_for(), None);
+        membership.regroup(regroup(4));
+        membership.synchronised(3);
+        assert_eq!((membership.to_synchronise_for(), membership.shards()), (Some(regroup(4)), vec![4]));
+    }
+}

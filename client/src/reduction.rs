@@ -1,0 +1,36 @@
+//! An all-reduce that has been started.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::error::ClientError;
+use crate::line::Answer;
+use crate::operation::Reduced;
+
+/// An all-reduce that has been started by [`Job::start`](crate::Job::start): a future of what comes of it.
+///
+/// Dropping it takes nothing back, since the other members need this one's contribution: the operation goes on, and its
+/// segment can be used again once it has ended.
+#[derive(Debug)]
+#[must_use = "what comes of it may be an error"]
+pub struct Reduction(pub(crate) oneshot::Receiver<Answer>);
+
+impl Reduction {
+    /// Blocks this thread until it has ended. Not for async code, which awaits it.
+    ///
+    /// # Errors
+    /// As of [`Job::all_reduce`](crate::Job::all_reduce).
+    pub fn wait(self) -> Result<Reduced, ClientError> {
+        self.0.blocking_recv().unwrap_or(Err(ClientError::Interrupted))
+    }
+}
+
+impl Future for Reduction {
+    type Output = Result<Reduced, ClientError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|answer| answer.unwrap_or(Err(ClientError::Interrupted)))
+    }
+}

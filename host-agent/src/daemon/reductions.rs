@@ -1,0 +1,92 @@
+//! All-reduces that a process asks for in one stream.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedMutexGuard, mpsc};
+use tokio::time::Instant;
+use tonic::{Status, Streaming};
+use tributary_api::agent::v1;
+
+use super::account::Call;
+use super::messages;
+use super::session::{Session, Sessions};
+use crate::worker::Line;
+
+/// Answers that the process has not taken yet.
+pub(super) const ANSWERS: usize = 16;
+
+pub(super) type Answers = mpsc::Sender<Result<v1::AllReduceResponse, Status>>;
+
+/// Starts what the stream asks for, in its order, and answers as it ends, until the stream does.
+pub(super) async fn serve(
+    mut requests: Streaming<v1::AllReduceRequest>,
+    sessions: &Sessions,
+    answers: &Answers,
+) {
+    let mut stream = Stream::default();
+    // One that breaks has nobody to tell.
+    while let Ok(Some(request)) = requests.message().await {
+        // What is behind one that was not started is not started either.
+        if !stream.line.is_broken() {
+            stream.start(sessions, request, answers).await;
+        }
+    }
+}
+
+/// What is known of the stream so far.
+#[derive(Default)]
+struct Stream {
+    line: Line,
+    /// Whose it is, and that no other one of the same session is read.
+    turn: Option<(Vec<u8>, OwnedMutexGuard<()>)>,
+    started: u64,
+}
+
+impl Stream {
+    async fn start(&mut self, sessions: &Sessions, request: v1::AllReduceRequest, answers: &Answers) {
+        let (began, number) = (Instant::now(), self.started);
+        self.started += 1;
+        let numbered = move |answer: v1::AllReduceResponse| {
+            let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
+        };
+        match self.begin(sessions, request).await {
+            Ok(ended) => {
+                let answers = answers.clone();
+                tokio::spawn(async move {
+                    let (answer, under_way) = ended.await;
+                    // Nobody waits for it any more: then nobody misses it.
+                    let _ = answers.send(numbered(answer)).await;
+                    drop(under_way);
+                });
+            }
+            Err(status) => {
+                self.line.break_off();
+                let _ = answers.send(numbered(messages::failed(&status, true))).await;
+            }
+        }
+    }
+
+    /// Starts an operation once there is room for it; how it ends, and what is to be dropped once that is said.
+    async fn begin(
+        &mut self,
+        sessions: &Sessions,
+        request: v1::AllReduceRequest,
+    ) -> Result<impl Future<Output = (v1::AllReduceResponse, Call)> + Send + 'static + use<>, Status> {
+        let session = self.session(sessions, &request.session).await?;
+        let under_way = session.account.begin_operation().await?;
+        let ended = session.job()?.start(&session, request, self.line.clone()).await?;
+        Ok(async move { (ended.await, under_way) })
+    }
+
+    /// The session of a request, once it is this stream's turn in it.
+    async fn session(&mut self, sessions: &Sessions, id: &[u8]) -> Result<Arc<Session>, Status> {
+        let session = sessions.find(id)?;
+        match &self.turn {
+            Some((own, _)) if own == id => {}
+            Some(_) => return Err(Status::invalid_argument("all requests of a stream are one session's")),
+            None => self.turn = Some((id.to_vec(), session.job()?.turn().await)),
+        }
+        Ok(session)
+    }
+}

@@ -1,0 +1,86 @@
+//! The all-reduces of one session that are not answered yet.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tonic::Status;
+
+use super::account::InUse;
+use super::budget::LimitError;
+use super::segment::Stretch;
+
+/// All of them, with the bytes that they are of.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay {
+    state: Mutex<State>,
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By the order in which they came.
+    stretches: BTreeMap<u64, Stretch>,
+    entered: u64,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Entry {
+    under_way: Arc<UnderWay>,
+    number: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.under_way.state().stretches.remove(&self.number);
+        self.under_way.ended.notify_waiters();
+    }
+}
+
+impl UnderWay {
+    /// One more, if no other one is of the same bytes.
+    pub(super) fn enter(self: &Arc<Self>, stretch: Stretch) -> Result<Entry, Status> {
+        let mut state = self.state();
+        if state.stretches.values().any(|other| other.overlaps(&stretch)) {
+            return Err(Status::invalid_argument(
+                "its elements overlap those of an all-reduce under way: wait for that one's end, or use other memory",
+            ));
+        }
+        let number = state.entered;
+        state.entered += 1;
+        state.stretches.insert(number, stretch);
+        Ok(Entry { under_way: Arc::clone(self), number })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.state().stretches.len()
+    }
+
+    /// Takes memory for the one that has entered last. While others are under way, what is missing may become free: they
+    /// end without this one, since they were started before it on all members.
+    pub(super) async fn room(
+        &self,
+        take: impl Fn() -> Result<InUse, LimitError>,
+    ) -> Result<InUse, LimitError> {
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            // What ends from now on is noticed.
+            ended.as_mut().enable();
+            match take() {
+                Err(_) if self.len() > 1 => ended.await,
+                taken => return taken,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call that leaves it sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
