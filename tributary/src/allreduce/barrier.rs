@@ -8,11 +8,11 @@ use tributary_client::{Job, Operation, Segment};
 pub(super) struct Barrier(Segment);
 
 impl Barrier {
-    pub(super) async fn new(job: &mut Job) -> Result<Self> {
+    pub(super) async fn new(job: &Job) -> Result<Self> {
         Ok(Self(job.segment(size_of::<i32>()).await?))
     }
 
-    pub(super) async fn pass(&mut self, job: &mut Job) -> Result<()> {
+    pub(super) async fn pass(&mut self, job: &Job) -> Result<()> {
         self.0.elements_mut::<i32>()?.fill(0);
         let operation = Operation { name: "barrier", ..Operation::whole::<i32>() };
         let passed = job.all_reduce(&mut self.0, operation).await;

@@ -57,9 +57,9 @@ impl<T: fmt::Display> fmt::Display for Wrong<T> {
     }
 }
 
-/// Puts in what `rank` contributes.
-pub(super) fn fill<T: Number>(elements: &mut [T], rank: u32, iteration: u32) {
-    for (index, element) in elements.iter_mut().enumerate() {
+/// Puts in what `rank` contributes to the elements from `first` on.
+pub(super) fn fill<T: Number>(first: usize, elements: &mut [T], rank: u32, iteration: u32) {
+    for (index, element) in (first..).zip(elements) {
         *element = T::from_integer(value(index, rank, iteration));
     }
 }

@@ -37,6 +37,15 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES", default_value = "16MiB")]
     size: ByteSize,
 
+    /// Reduce it as so many tensors of about the same size, one behind the other
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "codec",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    tensors: u32,
+
+    /// How many of the tensors are under way at the same time
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    in_flight: u32,
+
     /// How its elements are stored
     #[arg(long, value_enum, default_value_t = DataType::F32)]
     dtype: DataType,
@@ -139,16 +148,21 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
 /// One way to reduce a tensor, iteration after iteration.
 trait Work: Sized {
     /// For tensors of so many elements.
-    async fn new(job: &mut Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
+    async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
 
     /// Puts in what this rank contributes to an iteration.
     fn fill(&mut self, job: &Job, iteration: u32) -> Result<()>;
 
     /// Replaces it by the sum.
-    async fn reduce(&mut self, job: &mut Job, name: &str) -> Result<()>;
+    async fn reduce(&mut self, job: &Job, name: &str) -> Result<()>;
 
     /// Compares the sum with what it has to be.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
+
+    /// How long the agent had the last one, if it was one call.
+    fn in_agent(&self) -> Option<Duration> {
+        None
+    }
 
     /// What quantising it saved and cost, if it was.
     fn quantisation(&self) -> Option<Quantisation> {
@@ -160,15 +174,17 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     let elements = elements::<T>(args)?;
     let progress = progress_bar(args);
     progress.set_message("waiting for the job's other members");
-    let mut job = args.part.take(options(args, &progress)).await?;
+    let job = args.part.take(options(args, &progress)).await?;
     progress.set_message(format!("rank {} of {}", job.rank(), job.ranks().len()));
-    warm_up::<T, W>(&mut job, args, elements).await?;
-    let mut work = W::new(&mut job, args, elements).await?;
-    let mut barrier = if args.barrier { Some(Barrier::new(&mut job).await?) } else { None };
+    warm_up::<T, W>(&job, args, elements).await?;
+    let mut work = W::new(&job, args, elements).await?;
+    let mut barrier = if args.barrier { Some(Barrier::new(&job).await?) } else { None };
     let before = job.stats().await?;
-    let mut times = Vec::new();
+    let (mut times, mut overheads) = (Vec::new(), Vec::new());
     for iteration in 0..args.iterations {
-        times.push(reduce(&mut job, &mut work, iteration, &mut barrier).await?);
+        let timing = reduce(&job, &mut work, iteration, &mut barrier).await?;
+        overheads.extend(work.in_agent().map(|in_agent| timing.took.saturating_sub(in_agent)));
+        times.push(timing);
         if args.check {
             work.check(&job, iteration)?;
         }
@@ -181,6 +197,8 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
         workers: job.ranks().len(),
         bytes: (elements * size_of::<T>()) as u64,
         elements,
+        tensors: args.tensors,
+        in_flight: args.in_flight.min(args.tensors),
         dtype: args.dtype.name(),
         codec: codec.map(Codec::name),
         quantisation: work.quantisation(),
@@ -188,6 +206,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
         slices: after.slices_sent - before.slices_sent,
         retransmissions: after.slices_retransmitted - before.slices_retransmitted,
         times,
+        overheads,
     };
     job.close().await?;
     progress.finish_and_clear();
@@ -213,9 +232,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// One all-reduce of a tensor of the size that `--warm-up` says; none if that is nothing.
-async fn warm_up<T: Number, W: Work>(job: &mut Job, args: &AllReduceArgs, most: usize) -> Result<()> {
+async fn warm_up<T: Number, W: Work>(job: &Job, args: &AllReduceArgs, most: usize) -> Result<()> {
     let elements = usize::try_from(args.warm_up.as_u64())?.div_ceil(size_of::<T>()).min(most);
     if elements > 0 {
+        let elements = elements.max(args.tensors as usize);
         let mut work = W::new(job, args, elements).await?;
         work.fill(job, 0)?;
         work.reduce(job, "warm-up").await?;
@@ -225,7 +245,7 @@ async fn warm_up<T: Number, W: Work>(job: &mut Job, args: &AllReduceArgs, most: 
 
 /// One all-reduce; its time is that of the call alone.
 async fn reduce(
-    job: &mut Job,
+    job: &Job,
     work: &mut impl Work,
     iteration: u32,
     barrier: &mut Option<Barrier>,
@@ -248,7 +268,12 @@ fn elements<T>(args: &AllReduceArgs) -> Result<usize> {
         bytes > 0 && bytes.is_multiple_of(size_of::<T>()),
         "--size {bytes}: give a whole number of elements"
     );
-    Ok(bytes / size_of::<T>())
+    let (elements, tensors) = (bytes / size_of::<T>(), args.tensors);
+    ensure!(
+        elements >= tensors as usize,
+        "--tensors {tensors}: there are {elements} elements, and each tensor needs one"
+    );
+    Ok(elements)
 }
 
 fn progress_bar(args: &AllReduceArgs) -> ProgressBar {

@@ -1,59 +1,117 @@
 //! All-reduces of the elements as they are.
 
+use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_client::{Job, Operation, Run, Segment};
+use tributary_client::{Job, Operation, Reduction, Run, Segment};
 
 use super::contribution::{self, Number};
 use super::{AllReduceArgs, Work};
 
-/// A tensor in the memory that is shared with the agent.
+/// Tensors in memory that is shared with the agent.
 #[derive(Debug)]
 pub(super) struct Plain<T> {
-    segment: Segment,
+    tensors: Vec<Tensor>,
+    in_flight: usize,
     elements: PhantomData<T>,
-    /// What the sums are of.
-    runs: Vec<Run>,
-    /// Who was in the job when the last all-reduce began, and when it ended.
+    /// Who was in the job when the first one of the last all-reduces began, and when the last one ended.
     ranks: [Vec<u32>; 2],
 }
 
+#[derive(Debug)]
+struct Tensor {
+    /// The number of its first element.
+    first: usize,
+    segment: Segment,
+    /// What the sums are of.
+    runs: Vec<Run>,
+    /// How long the agent had it.
+    in_agent: Duration,
+}
+
 impl<T: Number> Work for Plain<T> {
-    async fn new(job: &mut Job, _: &AllReduceArgs, elements: usize) -> Result<Self> {
-        let segment = job.segment(elements * size_of::<T>()).await?;
-        Ok(Self { segment, elements: PhantomData, runs: Vec::new(), ranks: Default::default() })
+    async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self> {
+        let count = args.tensors as usize;
+        let mut tensors = Vec::with_capacity(count);
+        for number in 0..count {
+            let (first, end) = (elements * number / count, elements * (number + 1) / count);
+            let segment = job.segment((end - first) * size_of::<T>()).await?;
+            tensors.push(Tensor { first, segment, runs: Vec::new(), in_agent: Duration::ZERO });
+        }
+        let in_flight = args.in_flight as usize;
+        Ok(Self { tensors, in_flight, elements: PhantomData, ranks: Default::default() })
     }
 
     fn fill(&mut self, job: &Job, iteration: u32) -> Result<()> {
-        contribution::fill(self.segment.elements_mut::<T>()?, job.rank(), iteration);
+        for Tensor { first, segment, .. } in &mut self.tensors {
+            contribution::fill(*first, segment.elements_mut::<T>()?, job.rank(), iteration);
+        }
         Ok(())
     }
 
-    async fn reduce(&mut self, job: &mut Job, name: &str) -> Result<()> {
-        let operation = Operation { name, ..Operation::whole::<T>() };
-        let before = job.ranks().to_vec();
-        let reduced = job.all_reduce(&mut self.segment, operation).await;
-        self.runs = reduced.with_context(|| format!("rank {}, {name}", job.rank()))?;
-        self.ranks = [before, job.ranks().to_vec()];
+    async fn reduce(&mut self, job: &Job, name: &str) -> Result<()> {
+        let before = job.ranks();
+        let (mut under_way, mut ended) = (VecDeque::new(), 0);
+        for next in 0..self.tensors.len() {
+            if under_way.len() == self.in_flight {
+                ended = self.end(job, name, ended, under_way.pop_front()).await?;
+            }
+            let Some(Tensor { segment, .. }) = self.tensors.get_mut(next) else { break };
+            let name = format!("{name}, tensor {next}");
+            under_way.push_back(job.start(segment, &Operation { name: &name, ..Operation::whole::<T>() })?);
+        }
+        while !under_way.is_empty() {
+            ended = self.end(job, name, ended, under_way.pop_front()).await?;
+        }
+        self.ranks = [before, job.ranks()];
         Ok(())
     }
 
     /// Members may leave during an all-reduce: then its beginning is summed over those who were in before, and its end
     /// over those who are left.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
-        let (mut first, mut rest) = (0, self.segment.elements::<T>()?);
-        for run in &self.runs {
-            let (sums, others) = rest.split_at(usize::try_from(run.elements)?.min(rest.len()));
-            let ranks = self.ranks.iter().find(|ranks| ranks.len() == run.contributors as usize);
-            // Where several have left, one after the other, nobody knows who was in between.
-            if let Some(wrong) =
-                ranks.and_then(|ranks| contribution::find_wrong(first, sums, ranks, iteration))
-            {
-                bail!("rank {}, iteration {iteration}: {wrong}", job.rank());
+        for Tensor { first, segment, runs, .. } in &self.tensors {
+            let (mut first, mut rest) = (*first, segment.elements::<T>()?);
+            for run in runs {
+                let (sums, others) = rest.split_at(usize::try_from(run.elements)?.min(rest.len()));
+                let ranks = self.ranks.iter().find(|ranks| ranks.len() == run.contributors as usize);
+                // Where several have left, one after the other, nobody knows who was in between.
+                if let Some(wrong) =
+                    ranks.and_then(|ranks| contribution::find_wrong(first, sums, ranks, iteration))
+                {
+                    bail!("rank {}, iteration {iteration}: {wrong}", job.rank());
+                }
+                (first, rest) = (first + sums.len(), others);
             }
-            (first, rest) = (first + sums.len(), others);
         }
         Ok(())
+    }
+
+    fn in_agent(&self) -> Option<Duration> {
+        match self.tensors.as_slice() {
+            [only] => Some(only.in_agent),
+            _ => None,
+        }
+    }
+}
+
+impl<T> Plain<T> {
+    /// Waits for the oldest tensor that is under way, the one of this number. Says which one is the oldest then.
+    async fn end(
+        &mut self,
+        job: &Job,
+        name: &str,
+        number: usize,
+        reduction: Option<Reduction>,
+    ) -> Result<usize> {
+        let (Some(tensor), Some(reduction)) = (self.tensors.get_mut(number), reduction) else {
+            return Ok(number);
+        };
+        let reduced = reduction.await;
+        let reduced = reduced.with_context(|| format!("rank {}, {name}, tensor {number}", job.rank()))?;
+        (tensor.runs, tensor.in_agent) = (reduced.runs, reduced.in_agent);
+        Ok(number + 1)
     }
 }

@@ -27,7 +27,7 @@ struct SquaredError {
 }
 
 impl Work for Quantised {
-    async fn new(job: &mut Job, args: &AllReduceArgs, elements: usize) -> Result<Self> {
+    async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self> {
         Ok(Self {
             reducer: job.quantised(elements, args.feedback).await?,
             tensor: vec![0.0; elements],
@@ -43,7 +43,7 @@ impl Work for Quantised {
         Ok(())
     }
 
-    async fn reduce(&mut self, job: &mut Job, name: &str) -> Result<()> {
+    async fn reduce(&mut self, job: &Job, name: &str) -> Result<()> {
         self.sent = Some(self.reducer.all_reduce(job, name, &mut self.tensor).await?);
         Ok(())
     }

@@ -15,6 +15,10 @@ pub(super) struct Report {
     /// Of the tensor.
     pub(super) bytes: u64,
     pub(super) elements: usize,
+    /// As how many all-reduces it went.
+    pub(super) tensors: u32,
+    /// How many of them were under way at once.
+    pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
     pub(super) quantisation: Option<Quantisation>,
@@ -26,6 +30,8 @@ pub(super) struct Report {
     pub(super) retransmissions: u64,
     /// One for each iteration; at least one.
     pub(super) times: Vec<Timing>,
+    /// What each call took besides the time that the agent had it, where an iteration was one call.
+    pub(super) overheads: Vec<Duration>,
 }
 
 /// One all-reduce.
@@ -70,9 +76,13 @@ impl Report {
     }
 
     fn sorted(&self) -> Vec<f64> {
-        let mut seconds: Vec<f64> = self.times.iter().map(|time| time.took.as_secs_f64()).collect();
-        seconds.sort_by(f64::total_cmp);
-        seconds
+        sorted(self.times.iter().map(|time| time.took))
+    }
+
+    /// The median of what the client took besides its agent, seconds.
+    fn overhead(&self) -> Option<f64> {
+        let sorted = sorted(self.overheads.iter().copied());
+        (!sorted.is_empty()).then(|| median(&sorted))
     }
 
     fn json(&self) -> serde_json::Value {
@@ -83,6 +93,8 @@ impl Report {
             "workers": self.workers,
             "bytes": self.bytes,
             "elements": self.elements,
+            "tensors": self.tensors,
+            "in_flight": self.in_flight,
             "dtype": self.dtype,
             "iterations": self.times.len(),
             "seconds": {
@@ -91,6 +103,7 @@ impl Report {
                 "max": sorted.last(),
             },
             "algorithm_bandwidth_bits_per_second": self.bandwidth(median(&sorted)),
+            "client_overhead_seconds": self.overhead(),
             "timeline": self.times.iter().map(Timing::seconds).collect::<Vec<_>>(),
             "codec": self.codec,
             "bytes_sent": self.quantisation.map_or(self.bytes, |quantisation| quantisation.bytes),
@@ -106,26 +119,37 @@ impl Report {
         let median = median(&sorted);
         let range = |place: Option<&f64>| place.copied().unwrap_or(median) * 1e3;
         format!(
-            "rank {} of {} on {}: all-reduce of {} ({} {} elements), {} times\n\
+            "rank {} of {} on {}: all-reduce of {} ({} {} elements){}, {} times\n\
              time       {:.1} ms (median), {:.1} to {:.1} ms\n\
              bandwidth  {:.1} Mbit/s (tensor's bits / median time)\n\
-             {}{} slices, {} retransmissions; {}",
+             {}{}{} slices, {} retransmissions; {}",
             self.rank,
             self.workers,
             self.host,
             ByteSize(self.bytes),
             self.elements,
             self.dtype,
+            self.parts(),
             self.times.len(),
             median * 1e3,
             range(sorted.first()),
             range(sorted.last()),
             self.bandwidth(median) / 1e6,
             self.quantised(),
+            self.overhead()
+                .map(|seconds| format!("client     {:.0} µs besides the agent's time\n", seconds * 1e6))
+                .unwrap_or_default(),
             self.slices,
             self.retransmissions,
             if self.checked { "every sum is right" } else { "sums were not checked (--check does)" },
         )
+    }
+
+    fn parts(&self) -> String {
+        match self.tensors {
+            1 => String::new(),
+            tensors => format!(" as {tensors} tensors, {} in flight", self.in_flight),
+        }
     }
 
     fn quantised(&self) -> String {
@@ -146,6 +170,12 @@ impl Report {
     fn bandwidth(&self, seconds: f64) -> f64 {
         self.bytes as f64 * 8.0 / seconds
     }
+}
+
+fn sorted(times: impl Iterator<Item = Duration>) -> Vec<f64> {
+    let mut seconds: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds
 }
 
 /// Of numbers in ascending order.
@@ -176,6 +206,8 @@ mod tests {
             workers: 2,
             bytes: 1_000_000,
             elements: 250_000,
+            tensors: 1,
+            in_flight: 1,
             dtype: "f32",
             codec: None,
             quantisation: None,
@@ -183,6 +215,7 @@ mod tests {
             slices: 4000,
             retransmissions: 3,
             times: [40, 10, 30, 20].map(timing).to_vec(),
+            overheads: [900, 300, 500].map(Duration::from_micros).to_vec(),
         }
     }
 
@@ -196,6 +229,16 @@ mod tests {
         assert!((bandwidth / 320e6 - 1.0).abs() < 1e-12);
         let text = report().text();
         assert!(text.contains("320.0 Mbit/s") && text.contains("rank 1 of 2 on w1"), "{text}");
+    }
+
+    #[test]
+    fn what_the_client_takes_besides_its_agent_is_said_where_an_iteration_is_one_call() {
+        assert_eq!(report().json()["client_overhead_seconds"], 0.0005);
+        assert!(report().text().contains("500 µs besides the agent's"), "{}", report().text());
+        let several = Report { tensors: 64, in_flight: 2, overheads: Vec::new(), ..report() };
+        assert_eq!(several.json()["client_overhead_seconds"], json!(null));
+        let text = several.text();
+        assert!(text.contains("as 64 tensors, 2 in flight") && !text.contains("µs"), "{text}");
     }
 
     #[test]
