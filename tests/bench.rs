@@ -99,6 +99,33 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
 }
 
 #[test]
+fn many_tensors_are_compared_with_one_and_nothing_stays() {
+    if !labs::can_be_made() {
+        return;
+    }
+    // What it takes is not judged here: other tests may be at work.
+    let options = ["bench", "overlap", "--size", "64KiB", "--tensors", "8", "--rounds", "1", "--json"];
+    let bench = Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .current_dir(support::root())
+        .spawn()
+        .unwrap();
+    let labs = labs_of(&bench);
+    let output = bench.wait_with_output().unwrap();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    assert_eq!((&report["workers"], &report["parts"]["runs"]), (&8.into(), &1.into()));
+    let small = &report["small"];
+    assert!(
+        small["client_overhead_seconds"]["median"].as_f64() < small["seconds"]["median"].as_f64(),
+        "{small}"
+    );
+    assert_eq!(labs::traces(&labs), Vec::<String>::new());
+}
+
+#[test]
 fn a_comparison_that_is_stopped_leaves_nothing() {
     if !labs::can_be_made() {
         return;

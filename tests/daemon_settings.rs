@@ -46,6 +46,8 @@ fn options_that_make_no_sense_are_refused() {
     refused(&["agent", "--log-format", "xml"], 2, &["human", "json"]);
     refused(&["allreduce", "--job", "a", "--token-file", "t", "--iterations", "0"], 2, &["--iterations"]);
     refused(&["allreduce", "--job", "a", "--token-file", "t", "--size", "7"], 1, &["--size 7"]);
+    let many = ["allreduce", "--job", "a", "--token-file", "t", "--size", "8", "--tensors", "3"];
+    refused(&many, 1, &["--tensors 3", "2 elements"]);
     refused(&["jobs", "create", "a", "--token-out", "t", "--window", "100"], 2, &["power of two"]);
 }
 

@@ -61,6 +61,10 @@ fn an_all_reduce_over_real_interfaces_is_right_and_leaves_nothing_behind() {
             let ranks: Vec<_> = reports.iter().map(|report| report["rank"].as_u64().unwrap()).collect();
             assert_eq!(ranks, [0, 1]);
         }
+        let parts = ["--size", "300KiB", "--tensors", "7", "--in-flight", "3", "--iterations", "3"];
+        for report in assert_all_right(&network.allreduce(&job, &parts)) {
+            assert_eq!((&report["tensors"], &report["in_flight"]), (&7.into(), &3.into()));
+        }
         assert_eq!(network.job(&job).0, "running");
         let counters = network.ask(&["counters", "--job", &job]);
         let received = &counters["switches"][0]["jobs"][&job]["received"]["packets"];

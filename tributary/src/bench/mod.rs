@@ -22,6 +22,7 @@ enum What {
     /// The training process of `degraded`
     #[command(hide = true)]
     DegradedWorker(degraded::WorkerArgs),
+    Overlap(allreduce::overlap::OverlapArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
 }
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::Allreduce(args) => allreduce::run(args),
         What::Degraded(args) => degraded::run(args),
         What::DegradedWorker(args) => degraded::run_worker(args),
+        What::Overlap(args) => allreduce::overlap::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
     }

@@ -11,11 +11,24 @@ use crate::lab::Record;
 
 /// One turn: a process on each worker.
 pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Vec<Timing>> {
+    let lines = run(lab, record, args.size.as_u64(), args.iterations, &[]).await?;
+    timing::of_all(lines.iter().map(String::as_str), args.iterations)
+}
+
+/// What a process on each worker says that reduces a tensor of so many bytes so often.
+pub(super) async fn run(
+    lab: &Lab,
+    record: &Record,
+    bytes: u64,
+    iterations: u32,
+    more: &[&str],
+) -> Result<Vec<String>> {
     let daemons = Daemons::new(lab, std::env::current_exe()?);
-    let (size, iterations) = (args.size.as_u64().to_string(), args.iterations.to_string());
-    let warm_up = args.size.as_u64().div_ceil(rounds::WARM_UP_PART).to_string();
+    let (size, iterations) = (bytes.to_string(), iterations.to_string());
+    let warm_up = bytes.div_ceil(rounds::WARM_UP_PART).to_string();
     let mut options = vec!["allreduce", "--check", "--barrier", "--json"];
     options.extend(["--size", &size, "--iterations", &iterations, "--warm-up", &warm_up]);
+    options.extend(more);
     let mut ranks = Vec::new();
     for worker in &record.workers {
         let mut command = daemons.command(&worker.host, &options)?;
@@ -27,5 +40,5 @@ pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Re
     for rank in ranks {
         lines.push(rank.only_line().await?);
     }
-    timing::of_all(lines.iter().map(String::as_str), args.iterations)
+    Ok(lines)
 }

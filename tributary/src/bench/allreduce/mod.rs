@@ -7,6 +7,7 @@ mod gloo;
 mod machine;
 mod networks;
 mod openmpi;
+pub(super) mod overlap;
 mod picture;
 mod processor;
 mod ranks;
