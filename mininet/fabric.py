@@ -24,6 +24,8 @@ from topology import Topology
 
 CONTROLLER_PORT = 29810
 JOB = "mininet"
+# Where the ranks of a program meet, as torchrun has it.
+MASTER_PORT = 29500
 
 
 class Fabric:
@@ -131,6 +133,14 @@ class Fabric:
                     "TRIBUTARY_JOB": JOB,
                     "TRIBUTARY_TOKEN_FILE": str(self.token),
                     "TRIBUTARY_SOCKET": str(self.socket(host)),
+                    # As torchrun has it, for programs that are written for it.
+                    "RANK": str(rank),
+                    "LOCAL_RANK": "0",
+                    "WORLD_SIZE": str(len(workers)),
+                    "LOCAL_WORLD_SIZE": "1",
+                    "MASTER_ADDR": self.node(workers[0]).IP(),
+                    "MASTER_PORT": str(MASTER_PORT),
+                    "GLOO_SOCKET_IFNAME": str(self.node(host).defaultIntf()),
                 }
             )
 

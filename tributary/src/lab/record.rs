@@ -44,6 +44,8 @@ pub(crate) struct Record {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Worker {
     pub(crate) host: String,
+    /// Its address on the data network.
+    pub(super) address: Ipv4Addr,
     /// Its agent's.
     pub(crate) socket: PathBuf,
 }
@@ -100,7 +102,11 @@ impl Record {
         let name = |key: &NodeKey| topology.get(*key).map(|node| node.name.clone());
         let server = topology.servers().first().and_then(name);
         let workers = topology.workers();
-        let workers = workers.iter().filter_map(name);
+        let worker = |key: &NodeKey| {
+            let node = topology.get(*key)?;
+            let host = node.name.clone();
+            Some(Worker { address: node.host()?.ip, socket: daemons.socket(&host), host })
+        };
         Ok(Self {
             name: lab.name().to_owned(),
             topology: topology.name().to_owned(),
@@ -109,7 +115,7 @@ impl Record {
             token_file: folder.join(format!("{JOB}.token")),
             job_options,
             server: server.context("the topology has no host with role = \"server\"")?,
-            workers: workers.map(|host| Worker { socket: daemons.socket(&host), host }).collect(),
+            workers: workers.iter().filter_map(worker).collect(),
             stations: lab
                 .stations()
                 .map(|name| station(lab, topology, daemons, name))

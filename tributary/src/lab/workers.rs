@@ -19,6 +19,8 @@ use super::interrupted;
 use super::record::{Record, Worker};
 use crate::daemon::Stop;
 
+/// Where the ranks of one program meet, as torchrun has it.
+const MASTER_PORT: u16 = 29500;
 /// How long commands may take to end when another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -105,7 +107,33 @@ pub(crate) fn worker_command(
         .env("TRIBUTARY_JOB", &record.job)
         .env("TRIBUTARY_TOKEN_FILE", &record.token_file)
         .env("TRIBUTARY_SOCKET", &worker.socket);
+    command.envs(launcher_variables(lab, record, (rank, worker))?);
     Ok(command)
+}
+
+/// What torchrun would tell a process, for programs that are written for it: they meet on the hosts' own network, where each
+/// host has a machine's part.
+fn launcher_variables(
+    lab: &Lab,
+    record: &Record,
+    (rank, worker): (usize, &Worker),
+) -> Result<Vec<(&'static str, String)>> {
+    let master = record.workers.first().context("the lab has no workers")?;
+    let interface = lab.interfaces(&worker.host)?.first().map(|interface| interface.name.clone());
+    let rank = rank.to_string();
+    let ranks = record.workers.len().to_string();
+    let variables = [
+        ("RANK", rank.clone()),
+        ("GROUP_RANK", rank),
+        ("LOCAL_RANK", "0".to_owned()),
+        ("WORLD_SIZE", ranks.clone()),
+        ("GROUP_WORLD_SIZE", ranks),
+        ("LOCAL_WORLD_SIZE", "1".to_owned()),
+        ("MASTER_ADDR", master.address.to_string()),
+        ("MASTER_PORT", MASTER_PORT.to_string()),
+    ];
+    // The name of a lab's host leads nowhere, by which gloo would look for its interface.
+    Ok(variables.into_iter().chain(interface.map(|name| ("GLOO_SOCKET_IFNAME", name))).collect())
 }
 
 /// `tributary` shall be this program, also where it is not installed.
