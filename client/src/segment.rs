@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +21,17 @@ use crate::error::ClientError;
 #[derive(Debug)]
 pub struct Segment {
     map: MmapMut,
+    file: File,
     pub(crate) id: u32,
     /// Whether the agent may be writing.
     lent: Arc<AtomicBool>,
+}
+
+/// Shared memory that this process has made.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    map: MmapMut,
+    file: File,
 }
 
 /// The agent may write to a segment until this is dropped.
@@ -56,7 +65,7 @@ impl Drop for Named {
 }
 
 /// Shared memory with a name that the agent can open.
-pub(crate) fn create(bytes: usize) -> Result<(MmapMut, Named), ClientError> {
+pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     if bytes == 0 {
         return Err(ClientError::EmptySegment);
     }
@@ -71,7 +80,7 @@ pub(crate) fn create(bytes: usize) -> Result<(MmapMut, Named), ClientError> {
     fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)
         .map_err(|errno| failed("reserve")(errno.into()))?;
     let map = map(&file).map_err(failed("map"))?;
-    Ok((map, named))
+    Ok((Mapped { map, file }, named))
 }
 
 fn create_file(name: &SegmentName) -> io::Result<File> {
@@ -87,8 +96,8 @@ fn map(file: &File) -> io::Result<MmapMut> {
 }
 
 impl Segment {
-    pub(crate) fn new(map: MmapMut, id: u32) -> Self {
-        Self { map, id, lent: Arc::default() }
+    pub(crate) fn new(Mapped { map, file }: Mapped, id: u32) -> Self {
+        Self { map, file, id, lent: Arc::default() }
     }
 
     /// Lets the agent write to it.
@@ -160,33 +169,41 @@ impl Segment {
     }
 }
 
+/// For a runtime that maps the memory by itself, as Python's does; it has to see to it that it does not touch what
+/// [is in use](Segment::is_in_use).
+impl AsFd for Segment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_one_maps_another_opens_until_its_name_goes() {
-        let (mut map, named) = create(16).unwrap();
-        map[..4].copy_from_slice(&7_i32.to_ne_bytes());
+        let (mut mapped, named) = create(16).unwrap();
+        mapped.map[..4].copy_from_slice(&7_i32.to_ne_bytes());
         let path = named.0.path();
         assert_eq!(fs::read(&path).unwrap()[..4], 7_i32.to_ne_bytes());
         drop(named);
         assert!(!path.exists());
-        assert_eq!(Segment::new(map, 0).elements::<i32>().unwrap(), [7, 0, 0, 0]);
+        assert_eq!(Segment::new(mapped, 0).elements::<i32>().unwrap(), [7, 0, 0, 0]);
     }
 
     #[test]
     fn only_whole_elements_are_seen() {
-        let (map, _named) = create(7).unwrap();
-        let mut segment = Segment::new(map, 0);
+        let (mapped, _named) = create(7).unwrap();
+        let mut segment = Segment::new(mapped, 0);
         assert_eq!((segment.len(), segment.elements::<f32>().unwrap().len()), (7, 1));
         assert_eq!(segment.elements_mut::<half::f16>().unwrap().len(), 3);
     }
 
     #[test]
     fn a_segment_that_the_agent_may_write_to_is_not_looked_at() {
-        let (map, _named) = create(8).unwrap();
-        let mut segment = Segment::new(map, 0);
+        let (mapped, _named) = create(8).unwrap();
+        let mut segment = Segment::new(mapped, 0);
         let loan = segment.lend().unwrap();
         assert!(matches!(segment.elements::<i32>(), Err(ClientError::SegmentInUse)));
         assert!(matches!(segment.elements_mut::<i32>(), Err(ClientError::SegmentInUse)));

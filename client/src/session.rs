@@ -38,7 +38,7 @@ pub(crate) struct Session {
 impl Session {
     /// Makes memory that is shared with the agent.
     pub(crate) async fn open_segment(&self, bytes: usize) -> Result<Segment, ClientError> {
-        let (map, named) = segment::create(bytes)?;
+        let (mapped, named) = segment::create(bytes)?;
         let request = v1::OpenSegmentRequest {
             session: self.id.clone(),
             name: named.0.to_string(),
@@ -46,7 +46,7 @@ impl Session {
         };
         let opened =
             self.client.clone().open_segment(request).await.map_err(ClientError::refused)?.into_inner();
-        Ok(Segment::new(map, opened.segment))
+        Ok(Segment::new(mapped, opened.segment))
     }
 
     pub(crate) async fn close_segment(&self, segment: &Segment) -> Result<(), ClientError> {
