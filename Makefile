@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4 protos
+.PHONY: help demo test test-python python wheel tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -16,6 +16,31 @@ demo: ## train over an in-network aggregation tree, all in one process (ARGS="--
 
 test: tools lint ## everything that CI runs
 	$(CARGO) test --workspace --locked
+	@if $(MAKE) --no-print-directory $(PYTHON_READY); then $(MAKE) --no-print-directory test-python; \
+	else echo "SKIPPED: the Python package's tests: what they need cannot be installed here" >&2; fi
+
+# With root, their programs run as ranks of labs.
+test-python: python ## lints and tests of the Python package
+	$(PYTHON_ENV)/bin/ruff check -q python && $(PYTHON_ENV)/bin/ruff format -q --check python
+	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
+	$(CARGO) build --workspace --locked --bin tributary
+	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider
+
+# A Python of our own, with PyTorch (5 GB), which is installed once.
+PYTHON_ENV = $(CURDIR)/target/python
+PYTHON_READY = $(PYTHON_ENV)/.ready
+
+$(PYTHON_READY): python/requirements.txt | tools
+	@echo "Installing PyTorch and what else the Python package is tested with: 5 GB, once."
+	python3 -m venv $(PYTHON_ENV)
+	$(PYTHON_ENV)/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
+
+python: $(PYTHON_READY) ## the Python package in target/python, beside PyTorch
+	VIRTUAL_ENV=$(PYTHON_ENV) $(PYTHON_ENV)/bin/maturin develop -q --locked -m python/Cargo.toml
+
+wheel: $(PYTHON_READY) ## a wheel of the Python package for Linux, in target/wheels
+	$(PYTHON_ENV)/bin/maturin build --release --locked -m python/Cargo.toml
 
 # Without them, or without root, the tests of real interfaces skip and say so.
 tools: ## install what makes the tests' networks, where that is possible
@@ -23,6 +48,9 @@ tools: ## install what makes the tests' networks, where that is possible
 	    && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends \
 	    iproute2 ethtool nftables mininet iputils-ping; \
+	fi
+	@if ! python3 -c 'import ensurepip' 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends python3 python3-venv; \
 	fi
 
 lint: ## formatting and lints, warnings are errors
@@ -38,18 +66,14 @@ bench: ## packets a second through the compiled P4 program, and floats to fixed 
 bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
 
-# A Python of its own for PyTorch, where `bench-tools` has made one.
-BENCH_PYTHON = $(CURDIR)/target/bench-python
-export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(BENCH_PYTHON)/bin/python),python3)
+export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)
 
 bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (needs root; ARGS="--rate 50mbit --out DIR")
 	$(CARGO) run --release --quiet -p tributary -- bench allreduce $(ARGS)
 
-bench-tools: ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
+bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
 	apt-get update -q && apt-get install -y -q --no-install-recommends \
-	  openmpi-bin libopenmpi-dev gcc libc6-dev python3-venv iproute2 ethtool nftables fonts-dejavu-core
-	python3 -m venv $(BENCH_PYTHON)
-	$(BENCH_PYTHON)/bin/pip install -q -r bench/baselines/requirements.txt
+	  openmpi-bin libopenmpi-dev gcc libc6-dev iproute2 ethtool nftables fonts-dejavu-core
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)

@@ -1,0 +1,57 @@
+//! The client's errors as Python's exceptions, which `tributary.errors` defines.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tonic::Code;
+use tributary_client::{ClientError, Detached, Regroup};
+
+/// The module of the exceptions.
+const MODULE: &str = "tributary.errors";
+
+/// The exception that says what the error says.
+pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
+    let made = PyModule::import(py, MODULE).and_then(|module| {
+        let message = error.to_string();
+        let of_class = module.getattr(class(error))?;
+        of_class.call((message,), Some(&details(py, error)?))
+    });
+    match made {
+        Ok(made) => PyErr::from_value(made),
+        // A package whose parts do not fit one another: the error itself matters more.
+        Err(problem) => PyRuntimeError::new_err(format!("{error} (and cannot raise it properly: {problem})")),
+    }
+}
+
+fn class(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::NoAgent { .. } => "AgentUnreachableError",
+        ClientError::Refused { code: Code::DeadlineExceeded, .. } => "DeadlineError",
+        ClientError::Refused { code: Code::FailedPrecondition, .. } => "SumError",
+        ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
+            "PermissionDeniedError"
+        }
+        ClientError::JobFailed(_) | ClientError::JobEnded => "JobOverError",
+        ClientError::Regroup(_) => "RegroupError",
+        ClientError::Detached(_) => "DetachedError",
+        _ => "TributaryError",
+    }
+}
+
+/// What an exception has beside its message.
+fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyDict>> {
+    let details = PyDict::new(py);
+    match error {
+        ClientError::Regroup(Regroup { joined, ranks, shards, .. }) => {
+            details.set_item("joined", joined.clone())?;
+            details.set_item("ranks", ranks.clone())?;
+            details.set_item("shards", shards.clone())?;
+        }
+        ClientError::Detached(Detached { generation, reason, .. }) => {
+            details.set_item("generation", generation)?;
+            details.set_item("reason", reason)?;
+        }
+        _ => {}
+    }
+    Ok(details)
+}

@@ -1,0 +1,135 @@
+//! A process's part in a job.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tributary_client::{Agent, ClientError, ElementType, JoinOptions, Operation};
+
+use crate::deliver::{Delivery, deliveries};
+use crate::error::exception;
+use crate::runtime::{runtime, wait};
+use crate::segment::Segment;
+
+/// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
+#[pyclass(frozen, module = "tributary._native")]
+#[derive(Debug)]
+pub(crate) struct Job(Mutex<Option<tributary_client::Job>>);
+
+impl Job {
+    fn get(&self, py: Python<'_>) -> PyResult<tributary_client::Job> {
+        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        job.clone().ok_or_else(|| exception(py, &ClientError::JobEnded))
+    }
+}
+
+#[pymethods]
+impl Job {
+    /// Takes part in a job through the agent behind `socket`, and waits until all of its members do.
+    #[staticmethod]
+    fn join(
+        py: Python<'_>,
+        socket: PathBuf,
+        job: String,
+        token: Vec<u8>,
+        elastic: bool,
+        deadline: Option<Duration>,
+    ) -> PyResult<Self> {
+        let mut options = JoinOptions::default();
+        if elastic {
+            options = options.elastic();
+        }
+        if let Some(deadline) = deadline {
+            options = options.deadline(deadline);
+        }
+        let joining = async move { Agent::connect(&socket).await?.join_with(&job, token, options).await };
+        let joined = wait(py, joining)?.map_err(|error| exception(py, &error))?;
+        Ok(Self(Mutex::new(Some(joined))))
+    }
+
+    /// This process's rank.
+    #[getter]
+    fn rank(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.get(py)?.rank())
+    }
+
+    /// Ranks of all members, ascending: as of the last all-reduce that has ended.
+    #[getter]
+    fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        Ok(self.get(py)?.ranks())
+    }
+
+    /// The version of the job's structure.
+    #[getter]
+    fn generation(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.get(py)?.generation())
+    }
+
+    /// This host, as the topology names it.
+    #[getter]
+    fn host(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.host().to_owned())
+    }
+
+    /// Makes memory that is shared with the agent.
+    fn segment(&self, py: Python<'_>, size: usize) -> PyResult<Segment> {
+        let job = self.get(py)?;
+        let made = wait(py, async move { job.segment(size).await })?;
+        made.map(Segment::new).map_err(|error| exception(py, &error))
+    }
+
+    /// Starts to reduce `count` elements of a segment, from the element `first` on, behind all that were started before.
+    /// `done` is called with `(runs, None)` or `(None, exception)` once it has ended, by a thread of this module.
+    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done))]
+    #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
+    fn start(
+        &self,
+        py: Python<'_>,
+        segment: &Segment,
+        element_type: &str,
+        first: usize,
+        count: usize,
+        name: &str,
+        weight: u32,
+        deadline: Option<Duration>,
+        step_goes_on: bool,
+        done: Py<PyAny>,
+    ) -> PyResult<()> {
+        let job = self.get(py)?;
+        let (runtime, deliveries) = (runtime()?, deliveries()?);
+        let end =
+            first.checked_add(count).ok_or_else(|| PyValueError::new_err("elements beyond all memory"))?;
+        let element_type = parse_element_type(element_type)?;
+        let elements = Some(first..end);
+        let operation = Operation { name, element_type, elements, weight, deadline, step_goes_on };
+        let started = job.start(&mut segment.lock(), &operation);
+        let reduction = started.map_err(|error| exception(py, &error))?;
+        runtime.spawn(async move {
+            let outcome = reduction.await;
+            // Without its thread the interpreter is on its way out.
+            let _ = deliveries.send(Delivery { done, outcome });
+        });
+        Ok(())
+    }
+
+    /// Ends this process's part; the host stays a member until the job is ended.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(job) = job else { return Ok(()) };
+        wait(py, job.close())?.map_err(|error| exception(py, &error))
+    }
+}
+
+fn parse_element_type(name: &str) -> PyResult<ElementType> {
+    match name {
+        "f32" => Ok(ElementType::F32),
+        "f16" => Ok(ElementType::F16),
+        "bf16" => Ok(ElementType::Bf16),
+        "i32" => Ok(ElementType::I32),
+        _ => Err(PyValueError::new_err(format!(
+            "element type {name:?}: f32, f16, bf16 and i32 can be reduced"
+        ))),
+    }
+}

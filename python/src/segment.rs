@@ -1,0 +1,41 @@
+//! Memory that is shared with the agent.
+
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+
+/// Memory that is shared with the agent, as a file that Python maps.
+#[pyclass(frozen, module = "tributary._native")]
+#[derive(Debug)]
+pub(crate) struct Segment(Mutex<tributary_client::Segment>);
+
+impl Segment {
+    pub(crate) fn new(segment: tributary_client::Segment) -> Self {
+        Self(Mutex::new(segment))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, tributary_client::Segment> {
+        // Each change is one call that leaves it sound.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Segment {
+    /// The file's descriptor, which is closed with this object.
+    fn fileno(&self) -> RawFd {
+        self.lock().as_fd().as_raw_fd()
+    }
+
+    /// Its size in bytes.
+    fn __len__(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether an operation with it has not ended: the agent may be writing.
+    #[getter]
+    fn in_use(&self) -> bool {
+        self.lock().is_in_use()
+    }
+}

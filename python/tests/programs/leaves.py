@@ -1,0 +1,17 @@
+"""The last rank dies: what the others are told."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("tributary")
+dist.all_reduce(torch.ones(1000))
+if dist.get_rank() == dist.get_world_size() - 1:
+    os._exit(0)
+for _ in range(2):
+    try:
+        dist.all_reduce(torch.ones(1000))
+    except Exception as error:
+        print("told:", type(error).__name__, error, flush=True)
+os._exit(0)

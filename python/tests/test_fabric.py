@@ -1,0 +1,44 @@
+"""Programs as ranks of a lab: over network interfaces, switches, agents and a controller."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Run
+
+
+def test_all_types_are_summed_alone_and_many_at_once(run: Run) -> None:
+    assert sorted(run("sums.py")) == ["w0: right", "w1: right"]
+
+
+def test_a_script_for_pytorch_learns_the_same_as_over_gloo(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    def result(backend: str) -> dict[str, list[float]]:
+        said = [line.removeprefix("w0: ") for line in run("ddp.py", backend)]
+        return json.loads(next(line for line in said if line.startswith("{")))
+
+    ours, gloo = result("tributary"), result("gloo")
+    assert ours["losses"] == pytest.approx(gloo["losses"], rel=1e-5)
+    assert len(set(ours["digests"])) == 1, "all ranks have the same parameters, bit for bit"
+    assert ours["highest"] == gloo["highest"] == 1
+    assert ours["all"] == [2.0, 2.0, 2.0]
+
+
+def test_what_has_no_sum_is_an_exception_on_every_rank_and_the_training_can_go_on(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("fails.py")
+    for host in ("w0", "w1"):
+        told = [line for line in said if line.startswith(f"{host}: told: ")]
+        assert len(told) == 1, said
+        assert all(words in told[0] for words in ("SumError", "rank 1", "elements")), told
+        assert any(line.startswith(f"{host}: told too: ") for line in said), said
+
+
+def test_a_rank_that_dies_is_named_to_the_others_and_no_sum_without_it_is_taken_for_whole(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("leaves.py")
+    told = [line for line in said if line.startswith("w0: told: ")]
+    assert len(told) == 2, said
+    assert all(words in line for line in told for words in ("SumError", "1 of 2 ranks", "rank 1 has left")), said

@@ -1,0 +1,38 @@
+from collections.abc import Callable
+from datetime import timedelta
+from os import PathLike
+
+__version__: str
+
+class Segment:
+    def fileno(self) -> int: ...
+    def __len__(self) -> int: ...
+    @property
+    def in_use(self) -> bool: ...
+
+class Job:
+    @staticmethod
+    def join(socket: str | PathLike[str], job: str, token: bytes, elastic: bool, deadline: timedelta | None) -> Job: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> list[int]: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    def segment(self, size: int) -> Segment: ...
+    def start(
+        self,
+        segment: Segment,
+        element_type: str,
+        first: int,
+        count: int,
+        *,
+        name: str,
+        weight: int,
+        deadline: timedelta | None,
+        step_goes_on: bool,
+        done: Callable[[list[tuple[int, int, int]] | None, Exception | None], None],
+    ) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,62 @@
+"""What can go wrong. Each message says what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AgentUnreachableError",
+    "DeadlineError",
+    "DetachedError",
+    "JobOverError",
+    "PermissionDeniedError",
+    "RegroupError",
+    "SumError",
+    "TributaryError",
+]
+
+
+class TributaryError(RuntimeError):
+    """Something could not be done; all other exceptions of this package are of this kind."""
+
+
+class AgentUnreachableError(TributaryError, ConnectionError):
+    """No agent listens on the socket, or this user may not connect."""
+
+
+class PermissionDeniedError(TributaryError, PermissionError):
+    """The token is not the job's."""
+
+
+class JobOverError(TributaryError):
+    """The job has ended, or has failed before its end."""
+
+
+class SumError(TributaryError):
+    """The members' values have no sum (NaN, overflow), or it could not be verified."""
+
+
+class DeadlineError(TributaryError, TimeoutError):
+    """It took too long; the message names what was waited for."""
+
+
+class RegroupError(TributaryError):
+    """Nothing was reduced: others have joined, and all members have to synchronise first."""
+
+    def __init__(self, message: str, *, joined: list[int], ranks: list[int], shards: list[int]) -> None:
+        super().__init__(message)
+        self.joined = joined
+        """Ranks that are new."""
+        self.ranks = ranks
+        """Ranks of all members."""
+        self.shards = shards
+        """Ranks whose data the members process from now on."""
+
+
+class DetachedError(TributaryError):
+    """Nothing was reduced: the job goes on without this process until it is as fast as the others again."""
+
+    def __init__(self, message: str, *, generation: int, reason: str) -> None:
+        super().__init__(message)
+        self.generation = generation
+        """The version of the job's structure in which it is not in any more."""
+        self.reason = reason
+        """Why, in words."""

@@ -1,0 +1,283 @@
+"""A process's part in a job: all-reduces over all of its members."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tributary import _native
+from tributary.memory import Memory, MemoryPool
+from tributary.values import NUMPY_TYPES, Elements, Values
+
+if TYPE_CHECKING:
+    import torch
+
+DEFAULT_SOCKET = "/run/tributary/agent.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring elements that were summed over the same members."""
+
+    elements: int
+    weight: int
+    """The sum of the weights inside."""
+    contributors: int
+    """Members inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What came of an all-reduce."""
+
+    runs: tuple[Run, ...]
+    """What each stretch of elements was summed over, in order, without gaps."""
+
+    @property
+    def contributors(self) -> int:
+        """Members inside, at least in one place; 0 where there was nothing to reduce."""
+        return min((run.contributors for run in self.runs), default=0)
+
+
+class Reduction(Future[Reduced]):
+    """An all-reduce that is under way. It cannot be cancelled: the other members need its contribution."""
+
+    def cancel(self) -> bool:
+        """Never: see the class."""
+        return False
+
+
+class Job:
+    """A process's part in a job. Threads may share it; it is made by `join`."""
+
+    def __init__(self, native: _native.Job) -> None:
+        self._native = native
+        self._pool = MemoryPool(native)
+
+    @property
+    def rank(self) -> int:
+        """This process's rank."""
+        return self._native.rank
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks of all members, ascending: as of the last all-reduce that has ended."""
+        return self._native.ranks
+
+    @property
+    def host(self) -> str:
+        """This host, as the topology names it."""
+        return self._native.host
+
+    @property
+    def generation(self) -> int:
+        """The version of the job's structure: another one when a member goes or comes, or the tree changes."""
+        return self._native.generation
+
+    def all_reduce(
+        self,
+        values: Values,
+        *,
+        name: str = "unnamed",
+        weight: int = 1,
+        deadline: float | timedelta | None = None,
+    ) -> Reduced:
+        """Sums values over all members, in place, and waits for the result.
+
+        Args:
+            values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
+            name: the tensor, for errors.
+            weight: what this member's values are multiplied by; 0: it has nothing to give.
+            deadline: seconds that it may take, from when those before it have ended.
+
+        Raises:
+            TributaryError: it has no result; the exception's class and message say why.
+        """
+        return self.start(values, name=name, weight=weight, deadline=deadline).result()
+
+    def start(
+        self,
+        values: Values,
+        *,
+        name: str = "unnamed",
+        weight: int = 1,
+        deadline: float | timedelta | None = None,
+        step_goes_on: bool = False,
+    ) -> Reduction:
+        """Starts to sum values over all members, in place, behind all that were started before.
+
+        Every member starts the same all-reduces in the same order. The values are not to be touched until
+        it has ended.
+
+        Args:
+            values: as of `all_reduce`.
+            name: as of `all_reduce`.
+            weight: as of `all_reduce`.
+            deadline: as of `all_reduce`.
+            step_goes_on: another all-reduce of the same step of training follows.
+
+        Raises:
+            TypeError: a type that cannot be reduced.
+            TributaryError: it could not be started.
+        """
+        reduction = Reduction()
+        reduction.set_running_or_notify_cancel()
+        elements = Elements.of(values)
+        if elements.count == 0:
+            reduction.set_result(Reduced(()))
+            return reduction
+        memory, offset, is_copied = self._place(elements)
+
+        def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
+            try:
+                if runs is not None:
+                    _store(elements, memory if is_copied else None)
+            except Exception as problem:
+                error = problem
+            if is_copied:
+                self._pool.give_back(memory)
+            if error is not None or runs is None:
+                reduction.set_exception(error)
+            else:
+                reduction.set_result(Reduced(tuple(Run(*run) for run in runs)))
+
+        try:
+            self._native.start(
+                memory.segment,
+                elements.type,
+                offset // (elements.data.nbytes // elements.count),
+                elements.count,
+                name=name,
+                weight=weight,
+                deadline=_duration(deadline),
+                step_goes_on=step_goes_on,
+                done=done,
+            )
+        except BaseException:
+            if is_copied:
+                self._pool.give_back(memory)
+            raise
+        return reduction
+
+    def _place(self, elements: Elements) -> tuple[Memory, int, bool]:
+        """Where the agent finds the elements: memory, offset in bytes, and whether it is a copy of them."""
+        found = self._pool.find(elements.data)
+        if found is not None:
+            return *found, False
+        memory = self._pool.borrow(elements.data.nbytes)
+        np.copyto(memory.view()[: elements.data.nbytes], elements.data)
+        return memory, 0, True
+
+    def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        """An array of zeros in memory that is shared with the agent: its sums need not be copied.
+
+        Raises:
+            TypeError: a type that cannot be reduced.
+        """
+        kind = np.dtype(dtype)
+        if kind not in NUMPY_TYPES:
+            raise TypeError(f"cannot reduce elements of {kind}: float32, float16 and int32 can be")
+        count = int(np.prod(shape))
+        memory = self._pool.make(count * kind.itemsize)
+        return np.frombuffer(memory, dtype=kind, count=count).reshape(shape)
+
+    def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A tensor of zeros in memory that is shared with the agent: its sums need not be copied."""
+        import torch
+
+        kind = dtype or torch.float32
+        count = int(np.prod(shape))
+        memory = self._pool.make(count * kind.itemsize)
+        return torch.frombuffer(memory, dtype=kind, count=count).reshape(shape)
+
+    def barrier(self, *, deadline: float | timedelta | None = None) -> None:
+        """Waits until all members are here.
+
+        Raises:
+            TributaryError: as of `all_reduce`.
+        """
+        self.all_reduce(np.zeros(1, dtype=np.int32), name="barrier", deadline=deadline)
+
+    def close(self) -> None:
+        """Ends this process's part. The host stays a member, so that the others can finish.
+
+        Raises:
+            TributaryError: all-reduces are under way.
+        """
+        self._native.close()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error the others shall know at once: without a word the host leaves the job.
+        if kind is None:
+            self.close()
+
+
+def join(
+    job: str | None = None,
+    *,
+    token: bytes | None = None,
+    socket: str | os.PathLike[str] | None = None,
+    elastic: bool = False,
+    deadline: float | timedelta | None = None,
+) -> Job:
+    """Takes part in a job, and waits until all of its members do.
+
+    What is left out comes from the environment, where `tributary lab run` and the launchers of the examples put it.
+
+    Args:
+        job: its name; else TRIBUTARY_JOB.
+        token: its token; else what is in the file TRIBUTARY_TOKEN_FILE.
+        socket: of this host's agent; else TRIBUTARY_SOCKET, or /run/tributary/agent.sock.
+        elastic: others may join while this process is in, and it may join a job that is running: it copes with
+            `RegroupError`.
+        deadline: seconds that each all-reduce may take that says nothing else.
+
+    Raises:
+        ValueError: something is given nowhere.
+        TributaryError: the agent or the controller refuses.
+    """
+    name = job or os.environ.get("TRIBUTARY_JOB")
+    if not name:
+        raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
+    socket = socket or os.environ.get("TRIBUTARY_SOCKET", DEFAULT_SOCKET)
+    secret = token if token is not None else _token()
+    return Job(_native.Job.join(os.fspath(socket), name, secret, elastic, _duration(deadline)))
+
+
+def _token() -> bytes:
+    file = os.environ.get("TRIBUTARY_TOKEN_FILE")
+    if not file:
+        raise ValueError("no token: give the job's token, or set TRIBUTARY_TOKEN_FILE")
+    text = Path(file).read_text(encoding="ascii").strip()
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise ValueError(f"{file}: not a token, which is written in hexadecimal digits") from error
+
+
+def _store(elements: Elements, borrowed: Memory | None) -> None:
+    """Puts the result in its place."""
+    if borrowed is not None:
+        np.copyto(elements.data, borrowed.view()[: elements.data.nbytes])
+    if elements.store is not None:
+        elements.store()
+
+
+def _duration(seconds: float | timedelta | None) -> timedelta | None:
+    if seconds is None or isinstance(seconds, timedelta):
+        return seconds
+    return timedelta(seconds=seconds)

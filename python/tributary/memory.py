@@ -1,0 +1,84 @@
+"""Memory that a process shares with its host's agent."""
+
+from __future__ import annotations
+
+import mmap
+from collections import defaultdict
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tributary._native import Job, Segment
+
+SMALLEST = 4096
+"""Bytes of the smallest piece of memory that is made for values which are copied."""
+
+
+class Memory(mmap.mmap):
+    """Shared memory; it lives as long as an array or a tensor is in it."""
+
+    segment: Segment
+
+    def __new__(cls, segment: Segment) -> Memory:
+        """Maps a segment."""
+        memory = super().__new__(cls, segment.fileno(), len(segment))
+        memory.segment = segment
+        return memory
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        return self.view().ctypes.data
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """All of its bytes."""
+        return np.frombuffer(self, dtype=np.uint8)
+
+
+class MemoryPool:
+    """A job's shared memory: that in which the user's own values are, and that which others are copied to."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lock = Lock()
+        self._own: WeakSet[Memory] = WeakSet()
+        self._free: defaultdict[int, list[Memory]] = defaultdict(list)
+
+    def make(self, size: int) -> Memory:
+        """Makes memory for the user's own values."""
+        memory = Memory(self._job.segment(max(size, 1)))
+        with self._lock:
+            self._own.add(memory)
+        return memory
+
+    def find(self, values: npt.NDArray[Any]) -> tuple[Memory, int] | None:
+        """The memory in which values are, and where in it they begin, in bytes.
+
+        `None`: they are in none, or something else in that memory is being reduced.
+        """
+        begin, size = values.ctypes.data, values.nbytes
+        with self._lock:
+            for memory in self._own:
+                offset = begin - memory.address
+                if offset >= 0 and offset + size <= len(memory):
+                    return None if memory.segment.in_use else (memory, offset)
+        return None
+
+    def borrow(self, size: int) -> Memory:
+        """Takes memory of at least this size, to be given back."""
+        room = max(SMALLEST, 1 << (size - 1).bit_length())
+        with self._lock:
+            free = self._free[room]
+            if free:
+                return free.pop()
+        return Memory(self._job.segment(room))
+
+    def give_back(self, memory: Memory) -> None:
+        """Takes back what was borrowed, unless the agent may still write to it."""
+        if not memory.segment.in_use:
+            with self._lock:
+                self._free[len(memory)].append(memory)

@@ -1,0 +1,230 @@
+"""The backend "tributary" of `torch.distributed`: all-reduces and barriers over the fabric, everything else by gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import (
+    AllreduceOptions,
+    Backend,
+    BarrierOptions,
+    PrefixStore,
+    ReduceOp,
+    Store,
+    Work,
+)
+
+from tributary.errors import SumError, TributaryError
+from tributary.job import Job, Reduced, join
+from tributary.torch.tally import Tally, logger
+from tributary.torch.work import FabricWork
+
+NAME = "tributary"
+TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32)
+"""Elements that the fabric reduces."""
+
+BY_GLOO = (
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_to_all_single",
+    "allgather",
+    "allgather_coalesced",
+    "allreduce_coalesced",
+    "allreduce_sparse",
+    "alltoall",
+    "alltoall_base",
+    "broadcast",
+    "gather",
+    "gather_single",
+    "monitored_barrier",
+    "recv",
+    "recv_anysource",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "scatter",
+    "send",
+)
+"""Collectives that the fabric does not do."""
+
+_backends: list[FabricBackend] = []
+"""PyTorch itself keeps only the C++ side of a backend."""
+
+
+def register() -> None:
+    """Makes the backend known to `torch.distributed`; its entry points call this, perhaps both."""
+    if NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(NAME, create, devices=["cpu"])
+
+
+def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
+    """Makes a group's backend, as `torch.distributed` asks for it."""
+    backend = FabricBackend(store, rank, size, timeout)
+    _backends.append(backend)
+    return backend
+
+
+class FabricBackend(Backend):
+    """One process group.
+
+    The first group of a process takes part in the job, and its ranks have to be the job's. A job's all-reduces
+    have one order, and those of several groups need not: all other groups go by gloo.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        # Typed as anything: the collectives of a backend are not in its stub.
+        self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
+        self.tally = Tally()
+        self._sequence = 0
+        self._job: Job | None = None
+        if not any(backend._job for backend in _backends):
+            self._job = _join(rank, size, timeout)
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """What `torch.distributed` calls it."""
+        return NAME
+
+    def name(self) -> str:
+        """What `torch.distributed` calls it."""
+        return NAME
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: AllreduceOptions | None = None) -> Work:
+        """Sums or averages a tensor over all ranks, in place."""
+        opts = opts or AllreduceOptions()
+        reason = self._why_not(tensors, opts)
+        if reason is not None or self._job is None:
+            self.tally.over_gloo("allreduce", sum(tensor.nbytes for tensor in tensors), reason or "")
+            by_gloo: Work = self._gloo.allreduce(tensors, opts)
+            return by_gloo
+        tensor, size = tensors[0], self.size()
+        averages = _operator(opts) == ReduceOp.AVG
+
+        self._sequence += 1
+        name = f"all-reduce {self._sequence} of {tuple(tensor.shape)}"
+
+        def finish(reduced: Reduced) -> None:
+            self._check_whole(name, reduced)
+            if averages:
+                tensor.div_(size)
+
+        self.tally.over_fabric("allreduce", tensor.nbytes)
+        return FabricWork(self._job.start(tensor, name=name), tensors, finish)
+
+    def barrier(self, opts: BarrierOptions | None = None) -> Work:
+        """Waits for all ranks."""
+        if self._job is None:
+            self.tally.over_gloo("barrier", 0, NOT_FIRST)
+            by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
+            return by_gloo
+        self._sequence += 1
+        tensor = torch.zeros(1, dtype=torch.int32)
+        self.tally.over_fabric("barrier", tensor.nbytes)
+        name = f"barrier {self._sequence}"
+        answer = self._job.start(tensor, name=name)
+        return FabricWork(answer, [tensor], lambda reduced: self._check_whole(name, reduced))
+
+    def _check_whole(self, name: str, reduced: Reduced) -> None:
+        """A job goes on without members that are gone; a script that counts on all ranks must not."""
+        size, ranks = self.size(), self._job.ranks if self._job else []
+        if reduced.runs and reduced.contributors < size:
+            missing = ", ".join(str(rank) for rank in range(size) if rank not in ranks) or "one of them"
+            raise SumError(
+                f"{name} was summed over {reduced.contributors} of {size} ranks: rank {missing} has left the job; look "
+                "at its process and its host, and start all ranks again"
+            )
+
+    def _why_not(self, tensors: list[torch.Tensor], opts: AllreduceOptions) -> str | None:
+        """Why the fabric does not reduce this; `None`: it does."""
+        if self._job is None:
+            return NOT_FIRST
+        if len(tensors) != 1:
+            return "several tensors at once"
+        tensor = tensors[0]
+        operator = _operator(opts)
+        if operator not in (ReduceOp.SUM, ReduceOp.AVG):
+            return f"the operator {operator.name}"
+        if operator == ReduceOp.AVG and tensor.dtype == torch.int32:
+            return "an average of integers"
+        if tensor.dtype not in TYPES:
+            return f"elements of {tensor.dtype}"
+        if tensor.layout != torch.strided:
+            return "a sparse tensor"
+        return None
+
+    def _set_sequence_number_for_group(self) -> None:
+        self._gloo._set_sequence_number_for_group()
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._sequence
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long a collective may take."""
+        self._gloo.set_timeout(timeout)
+
+    def shutdown(self) -> None:
+        """The group is not needed any more: says what went which way."""
+        if self._job is not None:
+            logger.info("rank %s: %s", self.rank(), self.tally.report())
+            try:
+                self._job.close()
+            except TributaryError as error:
+                logger.warning("rank %s: %s", self.rank(), error)
+            self._job = None
+        self._gloo.shutdown()
+
+    def abort(self) -> None:
+        """The group is given up: the others shall know."""
+        self._job = None
+        self._gloo.abort()
+
+
+NOT_FIRST = "not the first group of this process"
+
+
+def _join(rank: int, size: int, timeout: timedelta) -> Job:
+    job = join(deadline=timeout)
+    if job.rank != rank or job.ranks != list(range(size)):
+        raise TributaryError(
+            f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
+            "start each process on the host of its rank, as `tributary lab run` does"
+        )
+    return job
+
+
+def _operator(opts: AllreduceOptions) -> ReduceOp.RedOpType:
+    """The operator itself: the object around it is unequal to its own kind."""
+    around: Any = opts.reduceOp
+    operator: ReduceOp.RedOpType = around.op
+    return operator
+
+
+def _forward(collective: str) -> Callable[..., Work]:
+    def call(self: FabricBackend, *args: Any) -> Work:
+        size = sum(tensor.nbytes for tensor in _tensors(args[:1]))
+        self.tally.over_gloo(collective, size, "the fabric does not do that")
+        work: Work = getattr(self._gloo, collective)(*args)
+        return work
+
+    call.__name__ = collective
+    call.__doc__ = f"`{collective}` by gloo."
+    return call
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, (list, tuple)):
+        return [tensor for value in values for tensor in _tensors(value)]
+    return []
+
+
+for _collective in BY_GLOO:
+    setattr(FabricBackend, _collective, _forward(_collective))

@@ -1,0 +1,72 @@
+"""Collectives that are under way, as `torch.distributed` hands them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future as Answer
+from datetime import timedelta
+
+import torch
+from torch._C._distributed_c10d import Work
+from torch.futures import Future
+
+from tributary.job import Reduced
+
+
+class FabricWork(Work):
+    """A collective over the fabric: done when its answer is there and `finish` has put it in its place."""
+
+    def __init__(self, answer: Answer[Reduced], tensors: list[torch.Tensor], finish: Callable[[Reduced], None]) -> None:
+        super().__init__()
+        self._tensors = tensors
+        self._error: BaseException | None = None
+        self._ended = ended = Future[None]()
+        self._answer = answer
+
+        def outcome(_: Future[None]) -> list[torch.Tensor]:
+            if self._error is not None:
+                raise self._error
+            return self._tensors
+
+        # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that
+        # its callback raises is told.
+        self._future = ended.then(outcome)
+
+        def end(answer: Answer[Reduced]) -> None:
+            try:
+                finish(answer.result())
+            except Exception as error:
+                self._error = error
+            ended.set_result(None)
+
+        answer.add_done_callback(end)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for its end, and raises what went wrong."""
+        seconds = timeout.total_seconds() if timeout else 0
+        self._answer.result(seconds if seconds > 0 else None)
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def get_future(self) -> Future[list[torch.Tensor]]:
+        """A future of the tensors."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._future.done()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._future.done() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, if it has."""
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors, once it has ended well."""
+        self._future.wait()
+        return self._tensors

@@ -1,0 +1,81 @@
+"""Arrays and tensors as what the agent reduces: elements of one type, one behind the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import torch
+
+Values: TypeAlias = "npt.NDArray[Any] | torch.Tensor"
+"""What can be reduced: a NumPy array or a PyTorch tensor."""
+
+NUMPY_TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", np.dtype(np.int32): "i32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of an array or a tensor."""
+
+    type: str
+    """`f32`, `f16`, `bf16` or `i32`."""
+    count: int
+    data: npt.NDArray[np.uint8]
+    """Their bytes: those of the values themselves, or of a copy."""
+    store: Callable[[], None] | None
+    """Puts the copy where the values are; `None`: there is none."""
+
+    @staticmethod
+    def of(values: Values) -> Elements:
+        """The elements of these values.
+
+        Raises:
+            TypeError: they have a type that cannot be reduced.
+            ValueError: they cannot be written to.
+        """
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(values, torch.Tensor):
+            return _of_tensor(values)
+        if isinstance(values, np.ndarray):
+            return _of_array(values)
+        raise TypeError(f"cannot reduce a {type(values).__name__}: give a NumPy array or a PyTorch tensor")
+
+
+def _of_array(array: npt.NDArray[Any]) -> Elements:
+    name = NUMPY_TYPES.get(array.dtype)
+    if name is None:
+        raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16 and int32 can be")
+    if not array.flags.writeable:
+        raise ValueError("the array is read-only, and the result takes its place: give a copy of it")
+    whole = np.ascontiguousarray(array)
+    data = whole.reshape(-1).view(np.uint8)
+    if whole is array or np.shares_memory(whole, array):
+        return Elements(name, array.size, data, None)
+    return Elements(name, array.size, data, lambda: np.copyto(array, whole))
+
+
+def _of_tensor(tensor: torch.Tensor) -> Elements:
+    import torch
+
+    types = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
+    name = types.get(tensor.dtype)
+    if name is None:
+        raise TypeError(f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16 and int32 can be")
+    tensor = tensor.detach()
+    whole = tensor
+    if tensor.device.type != "cpu":
+        whole = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
+    elif not tensor.is_contiguous():
+        whole = tensor.contiguous()
+    data = whole.reshape(-1).view(torch.uint8).numpy()
+
+    def store() -> None:
+        tensor.copy_(whole)
+
+    return Elements(name, tensor.numel(), data, None if whole is tensor else store)
