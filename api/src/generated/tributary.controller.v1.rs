@@ -650,7 +650,8 @@ pub struct Job {
     /// nothing is in the way.
     #[prost(string, tag = "11")]
     pub setback: ::prost::alloc::string::String,
-    /// Who is to take part in its present generation: workers by rank, then the server. None once it is over.
+    /// All workers by rank, also those that the job goes on without, then the server of its present generation. None once it is
+    /// over.
     #[prost(message, repeated, tag = "12")]
     pub members: ::prost::alloc::vec::Vec<JobMember>,
     /// For how long this controller has known it; or, of one that had to wait for slots, since it has got them.
