@@ -22,17 +22,15 @@ class Memory(mmap.mmap):
     """Shared memory; it lives as long as an array or a tensor is in it."""
 
     segment: Segment
+    address: int
+    """Where it begins."""
 
     def __new__(cls, segment: Segment) -> Memory:
         """Maps a segment."""
         memory = super().__new__(cls, segment.fileno(), len(segment))
         memory.segment = segment
+        memory.address = memory.view().ctypes.data
         return memory
-
-    @property
-    def address(self) -> int:
-        """Where it begins."""
-        return self.view().ctypes.data
 
     def view(self) -> npt.NDArray[np.uint8]:
         """All of its bytes."""
