@@ -60,11 +60,17 @@ def _of_array(array: npt.NDArray[Any]) -> Elements:
     return Elements(name, array.size, data, lambda: np.copyto(array, whole))
 
 
+def tensor_types() -> dict[torch.dtype, str]:
+    """What tensors can have as elements, and what the agent calls it. PyTorch has to be there."""
+    import torch
+
+    return {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
+
+
 def _of_tensor(tensor: torch.Tensor) -> Elements:
     import torch
 
-    types = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
-    name = types.get(tensor.dtype)
+    name = tensor_types().get(tensor.dtype)
     if name is None:
         raise TypeError(f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16 and int32 can be")
     tensor = tensor.detach()

@@ -22,11 +22,9 @@ from tributary.errors import SumError, TributaryError
 from tributary.job import Job, Reduced, join
 from tributary.torch.tally import Tally, logger
 from tributary.torch.work import FabricWork
+from tributary.values import tensor_types
 
 NAME = "tributary"
-TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32)
-"""Elements that the fabric reduces."""
-
 BY_GLOO = (
     "_allgather_base",
     "_reduce_scatter_base",
@@ -107,16 +105,11 @@ class FabricBackend(Backend):
         tensor, size = tensors[0], self.size()
         averages = _operator(opts) == ReduceOp.AVG
 
-        self._sequence += 1
-        name = f"all-reduce {self._sequence} of {tuple(tensor.shape)}"
+        def average() -> None:
+            tensor.div_(size)
 
-        def finish(reduced: Reduced) -> None:
-            self._check_whole(name, reduced)
-            if averages:
-                tensor.div_(size)
-
-        self.tally.over_fabric("allreduce", tensor.nbytes)
-        return FabricWork(self._job.start(tensor, name=name), tensors, finish)
+        name = f"all-reduce {self._next()} of {tuple(tensor.shape)}"
+        return self._over_fabric(self._job, "allreduce", name, tensors, average if averages else None)
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
@@ -124,12 +117,32 @@ class FabricBackend(Backend):
             self.tally.over_gloo("barrier", 0, NOT_FIRST)
             by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
             return by_gloo
+        nothing = torch.zeros(1, dtype=torch.int32)
+        return self._over_fabric(self._job, "barrier", f"barrier {self._next()}", [nothing])
+
+    def _next(self) -> int:
+        """Counts what goes over the fabric, for names that are the same on all ranks."""
         self._sequence += 1
-        tensor = torch.zeros(1, dtype=torch.int32)
-        self.tally.over_fabric("barrier", tensor.nbytes)
-        name = f"barrier {self._sequence}"
-        answer = self._job.start(tensor, name=name)
-        return FabricWork(answer, [tensor], lambda reduced: self._check_whole(name, reduced))
+        return self._sequence
+
+    def _over_fabric(
+        self,
+        job: Job,
+        collective: str,
+        name: str,
+        tensors: list[torch.Tensor],
+        then: Callable[[], None] | None = None,
+    ) -> Work:
+        """Starts to sum one tensor over all ranks; `then` is done once that is whole."""
+        (tensor,) = tensors
+
+        def finish(reduced: Reduced) -> None:
+            self._check_whole(name, reduced)
+            if then is not None:
+                then()
+
+        self.tally.over_fabric(collective, tensor.nbytes)
+        return FabricWork(job.start(tensor, name=name), tensors, finish)
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""
@@ -153,7 +166,7 @@ class FabricBackend(Backend):
             return f"the operator {operator.name}"
         if operator == ReduceOp.AVG and tensor.dtype == torch.int32:
             return "an average of integers"
-        if tensor.dtype not in TYPES:
+        if tensor.dtype not in tensor_types():
             return f"elements of {tensor.dtype}"
         if tensor.layout != torch.strided:
             return "a sparse tensor"
