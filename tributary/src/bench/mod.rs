@@ -2,11 +2,15 @@
 
 mod allreduce;
 mod degraded;
+mod machine;
+mod networks;
+mod ranks;
 mod simulate;
 mod switch;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use tributary_topology::parse_rate;
 
 /// Measures the fabric, the protocol and the switch.
 #[derive(Debug, Clone, Args)]
@@ -39,5 +43,14 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::Overlap(args) => allreduce::overlap::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
+    }
+}
+
+/// A rate as an option has it.
+fn rate(text: &str) -> Result<u64, String> {
+    // The second form is how `tc` writes rates.
+    match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
+        Some(rate) if rate > 0 => Ok(rate),
+        _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),
     }
 }

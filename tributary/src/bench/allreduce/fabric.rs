@@ -4,9 +4,9 @@ use anyhow::Result;
 use tributary_lab::{Daemons, Lab};
 
 use super::AllReduceArgs;
-use super::ranks::Rank;
 use super::rounds;
 use super::timing::{self, Timing};
+use crate::bench::ranks::Rank;
 use crate::lab::Record;
 
 /// One turn: a process on each worker.

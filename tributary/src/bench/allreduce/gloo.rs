@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use tributary_lab::Lab;
 
 use super::AllReduceArgs;
-use super::ranks::Rank;
 use super::timing::{self, Timing};
+use crate::bench::ranks::Rank;
 use crate::lab::Record;
 
 const SCRIPT: &str = include_str!("../../../../bench/baselines/gloo.py");

@@ -4,13 +4,10 @@ mod baseline;
 mod counters;
 mod fabric;
 mod gloo;
-mod machine;
-mod networks;
 mod openmpi;
 pub(super) mod overlap;
 mod picture;
 mod processor;
-mod ranks;
 mod rounds;
 mod table;
 mod timing;
@@ -23,8 +20,8 @@ use bytesize::ByteSize;
 use clap::Args;
 use tokio::runtime;
 use tributary_bench::comparison::{Case, Contender, Report};
-use tributary_topology::parse_rate;
 
+use crate::bench::rate;
 use crate::daemon::{Stop, WrongUse};
 use crate::picture::{PngError, png};
 use baseline::Baselines;
@@ -104,14 +101,6 @@ impl AllReduceArgs {
             }
         }
         cases
-    }
-}
-
-fn rate(text: &str) -> Result<u64, String> {
-    // The second form is how `tc` writes rates.
-    match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
-        Some(rate) if rate > 0 => Ok(rate),
-        _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),
     }
 }
 

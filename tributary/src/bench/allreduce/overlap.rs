@@ -14,8 +14,9 @@ use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::options::size;
 use tributary_topology::format_rate;
 
-use super::networks::{Network, Shape, Switches};
-use super::{fabric, machine, rate, timing};
+use super::{fabric, timing};
+use crate::bench::networks::{Network, Shape, Switches};
+use crate::bench::{machine, rate};
 use crate::daemon::Stop;
 
 /// The most that the parts may take, in units of what the whole takes.

@@ -11,11 +11,12 @@ use tributary_topology::format_rate;
 use super::baseline::Baselines;
 use super::counters::Counters;
 use super::gloo::Gloo;
-use super::networks::{Network, Shape, Switches};
 use super::openmpi::OpenMpi;
 use super::processor::Processor;
 use super::timing::Timing;
-use super::{AllReduceArgs, fabric, machine};
+use super::{AllReduceArgs, fabric};
+use crate::bench::machine;
+use crate::bench::networks::{Network, Shape, Switches};
 use crate::daemon::Stop;
 
 /// How much longer than the slowest contender's bound a turn may take: losses and slow machines cost time, and so
