@@ -102,12 +102,15 @@ impl Job {
         self.0.session.open_segment(bytes).await
     }
 
-    /// Gives memory back before the job is closed.
+    /// Gives memory back, and returns when the agent has let go of it. To drop it tells the agent, too, at some time.
     ///
     /// # Errors
     /// [`ClientError::Refused`].
-    pub async fn release(&self, segment: Segment) -> Result<(), ClientError> {
-        self.0.session.close_segment(&segment).await
+    pub async fn release(&self, mut segment: Segment) -> Result<(), ClientError> {
+        match segment.take_closer() {
+            Some(closer) => closer.close().await,
+            None => Ok(()),
+        }
     }
 
     /// Starts to reduce elements of a segment over all members, in place, behind all that were started before. Every

@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate};
-use tributary_api::agent::SegmentName;
+use tokio::runtime::Handle;
+use tonic::transport::Channel;
+use tributary_api::agent::v1::agent_client::AgentClient;
+use tributary_api::agent::{SegmentName, v1};
 
 use crate::element::Element;
 use crate::error::ClientError;
@@ -17,7 +20,8 @@ use crate::error::ClientError;
 /// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment) and
 /// [`Training::segment`](crate::Training::segment) make one.
 ///
-/// It goes with the last of the two: nothing of it is left when both processes are gone, however they went.
+/// It goes with the last of the two: nothing of it is left when both processes are gone, however they went. Dropping it
+/// tells the agent, in the background.
 #[derive(Debug)]
 pub struct Segment {
     map: MmapMut,
@@ -25,6 +29,34 @@ pub struct Segment {
     pub(crate) id: u32,
     /// Whether the agent may be writing.
     lent: Arc<AtomicBool>,
+    /// How the agent is told that it is not needed any more, unless it knows.
+    closer: Option<Closer>,
+}
+
+/// Tells the agent to let go of a segment.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    pub(crate) client: AgentClient<Channel>,
+    pub(crate) request: v1::CloseSegmentRequest,
+    pub(crate) runtime: Handle,
+}
+
+impl Closer {
+    pub(crate) async fn close(mut self) -> Result<(), ClientError> {
+        self.client.close_segment(self.request).await.map_err(ClientError::refused)?;
+        Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // One that the agent may write to is let go of with the session.
+        if let Some(closer) = self.closer.take().filter(|_| !self.is_in_use()) {
+            let runtime = closer.runtime.clone();
+            // The session may be over, and the segment with it.
+            runtime.spawn(async { drop(closer.close().await) });
+        }
+    }
 }
 
 /// Shared memory that this process has made.
@@ -96,8 +128,13 @@ fn map(file: &File) -> io::Result<MmapMut> {
 }
 
 impl Segment {
-    pub(crate) fn new(Mapped { map, file }: Mapped, id: u32) -> Self {
-        Self { map, file, id, lent: Arc::default() }
+    pub(crate) fn new(Mapped { map, file }: Mapped, id: u32, closer: Option<Closer>) -> Self {
+        Self { map, file, id, lent: Arc::default(), closer }
+    }
+
+    /// To tell the agent by hand.
+    pub(crate) fn take_closer(&mut self) -> Option<Closer> {
+        self.closer.take()
     }
 
     /// Lets the agent write to it.
@@ -189,13 +226,13 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap()[..4], 7_i32.to_ne_bytes());
         drop(named);
         assert!(!path.exists());
-        assert_eq!(Segment::new(mapped, 0).elements::<i32>().unwrap(), [7, 0, 0, 0]);
+        assert_eq!(Segment::new(mapped, 0, None).elements::<i32>().unwrap(), [7, 0, 0, 0]);
     }
 
     #[test]
     fn only_whole_elements_are_seen() {
         let (mapped, _named) = create(7).unwrap();
-        let mut segment = Segment::new(mapped, 0);
+        let mut segment = Segment::new(mapped, 0, None);
         assert_eq!((segment.len(), segment.elements::<f32>().unwrap().len()), (7, 1));
         assert_eq!(segment.elements_mut::<half::f16>().unwrap().len(), 3);
     }
@@ -203,7 +240,7 @@ mod tests {
     #[test]
     fn a_segment_that_the_agent_may_write_to_is_not_looked_at() {
         let (mapped, _named) = create(8).unwrap();
-        let mut segment = Segment::new(mapped, 0);
+        let mut segment = Segment::new(mapped, 0, None);
         let loan = segment.lend().unwrap();
         assert!(matches!(segment.elements::<i32>(), Err(ClientError::SegmentInUse)));
         assert!(matches!(segment.elements_mut::<i32>(), Err(ClientError::SegmentInUse)));

@@ -1,10 +1,11 @@
+use tokio::runtime::Handle;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_client::AgentClient;
 
 use crate::error::ClientError;
-use crate::segment::{self, Loan, Segment};
+use crate::segment::{self, Closer, Loan, Segment};
 
 /// A segment that is lent for a call, and stays so if that is broken off.
 #[derive(Debug)]
@@ -46,13 +47,9 @@ impl Session {
         };
         let opened =
             self.client.clone().open_segment(request).await.map_err(ClientError::refused)?.into_inner();
-        Ok(Segment::new(mapped, opened.segment))
-    }
-
-    pub(crate) async fn close_segment(&self, segment: &Segment) -> Result<(), ClientError> {
-        let request = v1::CloseSegmentRequest { session: self.id.clone(), segment: segment.id };
-        self.client.clone().close_segment(request).await.map_err(ClientError::refused)?;
-        Ok(())
+        let request = v1::CloseSegmentRequest { session: self.id.clone(), segment: opened.segment };
+        let closer = Closer { client: self.client.clone(), request, runtime: Handle::current() };
+        Ok(Segment::new(mapped, opened.segment, Some(closer)))
     }
 }
 

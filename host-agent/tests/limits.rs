@@ -14,12 +14,16 @@ mod raw;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
+use std::time::Duration;
+
 use directory::TOKEN;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pair::{Hosts, sum};
 use raw::{File, Process, refused};
 use tokio::net::UnixStream;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 use tonic::Code;
 use tributary_api::agent::v1;
 use tributary_client::{Job, Operation, Segment};
@@ -28,6 +32,8 @@ use tributary_host_agent::Limits;
 /// More than any machine has.
 const HUGE: u64 = 1 << 48;
 const MIB: u64 = 1 << 20;
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both ranks of the job get a sum, whatever others do to their agents.
 async fn works([first, second]: &mut [Job; 2]) {
@@ -127,6 +133,21 @@ async fn sessions_are_as_many_as_there_may_be() {
     works(&mut jobs).await;
     drop(open.pop());
     while Process::train(&hosts.socket(0)).await.is_err() {}
+}
+
+#[tokio::test]
+async fn segments_that_a_process_drops_make_room_for_others() {
+    let hosts = Hosts::limited(&Limits { segments: 4, ..usual() }).await;
+    let [first, _second] = hosts.join_both().await;
+    let many = async {
+        for _ in 0..100 {
+            // The agent is told in the background.
+            while first.segment(64).await.is_err() {
+                yield_now().await;
+            }
+        }
+    };
+    timeout(PATIENCE, many).await.unwrap();
 }
 
 #[tokio::test]
