@@ -14,13 +14,14 @@ const ROWS: [&[&str]; 7] = [
     &["demo", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer"],
     &["cli", "ps"],
-    &["api", "transport", "certs", "p4runtime", "planner", "protocol", "link", "codec", "lab"],
+    &["api", "transport", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],
     &["topology"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 10] =
-    ["sim", "lab", "trainer", "certs", "planner", "protocol", "link", "codec", "topology", "wire"];
+const WITHOUT_RUNTIME: [&str; 11] = [
+    "sim", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec", "topology", "wire",
+];
 
 /// Every crate of the workspace with its dependencies, those of its tests left out.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {

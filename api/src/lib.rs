@@ -29,6 +29,13 @@ pub mod v1 {
     include!("generated/tributary.controller.v1.rs");
 }
 
+/// When gradients leave, which agents and the controller tell each other, generated from
+/// `proto/tributary/schedule/v1/schedule.proto`.
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
+pub mod schedule {
+    include!("generated/tributary.schedule.v1.rs");
+}
+
 /// The parameter server's messages and service, generated from `proto/tributary/ps/v1/ps.proto`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod ps {

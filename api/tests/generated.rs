@@ -10,11 +10,17 @@ const PROTOS: [&str; 3] = [
     "proto/tributary/agent/v1/agent.proto",
     "proto/tributary/ps/v1/ps.proto",
 ];
+/// What several of them import.
+const SHARED: &str = "proto/tributary/schedule/v1/schedule.proto";
 
 #[test]
 fn what_is_checked_in_is_what_the_proto_files_make() {
     generated::check("src/generated", |out| {
         let descriptors = protox::compile(PROTOS, ["proto"]).unwrap();
-        tonic_prost_build::configure().out_dir(out).compile_fds(descriptors).unwrap();
+        let services =
+            tonic_prost_build::configure().extern_path(".tributary.schedule.v1", "crate::schedule");
+        services.out_dir(out).compile_fds(descriptors).unwrap();
+        let shared = protox::compile([SHARED], ["proto"]).unwrap();
+        tonic_prost_build::configure().out_dir(out).compile_fds(shared).unwrap();
     });
 }

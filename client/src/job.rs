@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -15,6 +16,7 @@ use crate::operation::{Operation, Run};
 use crate::options::{JoinOptions, Observer};
 use crate::reduction::Reduction;
 use crate::regroup::Regroup;
+use crate::schedule::{self, Decision, Profile, ProfileNumber};
 use crate::segment::Segment;
 use crate::session::Session;
 
@@ -166,6 +168,23 @@ impl Job {
         operation: Operation<'_>,
     ) -> Result<Vec<Run>, ClientError> {
         Ok(self.start(segment, &operation)?.await?.runs)
+    }
+
+    /// Hands in when this process's gradients were ready, and waits until all members have: all hear the same.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`]: the members' models are not the same, the deadline has passed (the message names those who
+    /// are missing), or the job is over. [`ClientError::BadAnswer`].
+    pub async fn hand_in_profile(
+        &self,
+        number: ProfileNumber,
+        profile: &Profile,
+        deadline: Option<Duration>,
+    ) -> Result<Decision, ClientError> {
+        let Session { client, id } = &self.0.session;
+        let request = schedule::request(id.clone(), number, profile, deadline.or(self.0.options.deadline));
+        let answer = client.clone().hand_in_profile(request).await.map_err(ClientError::refused)?;
+        Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
     /// What the agent has counted for the job.

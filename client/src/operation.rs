@@ -105,7 +105,7 @@ pub struct Reduced {
 }
 
 /// At least one: 0 stands for no deadline.
-fn milliseconds(deadline: Duration) -> u64 {
+pub(crate) fn milliseconds(deadline: Duration) -> u64 {
     u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 

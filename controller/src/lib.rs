@@ -32,6 +32,7 @@ mod progress;
 mod quotas;
 mod reconcile;
 mod request;
+mod schedules;
 mod service;
 mod slots;
 mod state;

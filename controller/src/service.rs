@@ -21,6 +21,7 @@ use crate::jobs::{JobError, Joining, Place, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
 use crate::request;
+use crate::schedules;
 
 /// The service that agents call.
 #[derive(Debug)]
@@ -165,6 +166,32 @@ impl Controller for Service {
         let job = book.jobs.latest(&name).map_err(job_status)?;
         let job = book.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
         Ok(Response::new(explain::job(&self.manager.topology(), job)))
+    }
+
+    async fn hand_in_profile(
+        &self,
+        request: Request<v1::HandInProfileRequest>,
+    ) -> Result<Response<v1::HandInProfileResponse>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
+        let v1::HandInProfileRequest { job, token, host, number, profile } = request.into_inner();
+        let (number, profile) = schedules::checked(number, profile)?;
+        let heard = schedules::hand_in(&self.manager, (&job, &token, &host), number, &profile).await;
+        schedules::answer(heard.map_err(job_status)?).map(Response::new)
+    }
+
+    async fn get_schedule(
+        &self,
+        request: Request<v1::GetScheduleRequest>,
+    ) -> Result<Response<v1::GetScheduleResponse>, Status> {
+        let name = request.into_inner().job;
+        let book = self.manager.book();
+        let job = book.jobs.latest(&name).map_err(job_status)?;
+        let agreed = book.jobs.get(job).and_then(|job| job.profiles.agreed());
+        let agreed = agreed.ok_or_else(|| {
+            let problem = "has no schedule: its processes make one with tributary.torch.TimePoints";
+            Status::not_found(format!("job {name:?} {problem}"))
+        })?;
+        Ok(Response::new(schedules::report(&name, agreed)))
     }
 
     async fn get_counters(

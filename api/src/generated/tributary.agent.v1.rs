@@ -233,6 +233,35 @@ pub struct Run {
     pub contributors: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HandInProfileRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub session: ::prost::alloc::vec::Vec<u8>,
+    /// Which profile this is, the same on all workers.
+    #[prost(message, optional, tag = "2")]
+    pub number: ::core::option::Option<crate::schedule::ProfileNumber>,
+    #[prost(message, optional, tag = "3")]
+    pub profile: ::core::option::Option<crate::schedule::Profile>,
+    /// How long it may take; 0: as long as the job lives.
+    #[prost(uint64, tag = "4")]
+    pub deadline_milliseconds: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HandInProfileResponse {
+    #[prost(oneof = "hand_in_profile_response::Outcome", tags = "1, 2")]
+    pub outcome: ::core::option::Option<hand_in_profile_response::Outcome>,
+}
+/// Nested message and enum types in `HandInProfileResponse`.
+pub mod hand_in_profile_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Outcome {
+        #[prost(message, tag = "1")]
+        Schedule(crate::schedule::Schedule),
+        /// All processes profile again, on other data.
+        #[prost(message, tag = "2")]
+        ThrownOut(crate::schedule::ThrownOut),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseJobRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub session: ::prost::alloc::vec::Vec<u8>,
@@ -619,6 +648,34 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "AllReduce"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Hands in when the process's gradients were ready, and returns when all workers of the job have: with the same schedule
+        /// for all, or with the reason why all have to profile again.
+        /// INVALID_ARGUMENT: the workers' models are not the same. DEADLINE_EXCEEDED: the message names the ranks that are missing.
+        /// ABORTED: the job is over, or the others are at a later profile.
+        pub async fn hand_in_profile(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HandInProfileRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HandInProfileResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.agent.v1.Agent/HandInProfile",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tributary.agent.v1.Agent", "HandInProfile"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
         /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
         pub async fn close_job(
@@ -819,6 +876,17 @@ pub mod agent_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::AllReduceRequest>>,
         ) -> std::result::Result<tonic::Response<Self::AllReduceStream>, tonic::Status>;
+        /// Hands in when the process's gradients were ready, and returns when all workers of the job have: with the same schedule
+        /// for all, or with the reason why all have to profile again.
+        /// INVALID_ARGUMENT: the workers' models are not the same. DEADLINE_EXCEEDED: the message names the ranks that are missing.
+        /// ABORTED: the job is over, or the others are at a later profile.
+        async fn hand_in_profile(
+            &self,
+            request: tonic::Request<super::HandInProfileRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HandInProfileResponse>,
+            tonic::Status,
+        >;
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
         /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
         async fn close_job(
@@ -1131,6 +1199,51 @@ pub mod agent_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.agent.v1.Agent/HandInProfile" => {
+                    #[allow(non_camel_case_types)]
+                    struct HandInProfileSvc<T: Agent>(pub Arc<T>);
+                    impl<
+                        T: Agent,
+                    > tonic::server::UnaryService<super::HandInProfileRequest>
+                    for HandInProfileSvc<T> {
+                        type Response = super::HandInProfileResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HandInProfileRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::hand_in_profile(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HandInProfileSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

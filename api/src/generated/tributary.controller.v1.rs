@@ -1036,6 +1036,70 @@ pub struct GetControllerResponse {
     #[prost(string, tag = "5")]
     pub journal_problem: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HandInProfileRequest {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    /// The worker's.
+    #[prost(string, tag = "3")]
+    pub host: ::prost::alloc::string::String,
+    /// Which profile this is, the same on all workers.
+    #[prost(message, optional, tag = "4")]
+    pub number: ::core::option::Option<crate::schedule::ProfileNumber>,
+    #[prost(message, optional, tag = "5")]
+    pub profile: ::core::option::Option<crate::schedule::Profile>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HandInProfileResponse {
+    #[prost(oneof = "hand_in_profile_response::Outcome", tags = "1, 2, 3")]
+    pub outcome: ::core::option::Option<hand_in_profile_response::Outcome>,
+}
+/// Nested message and enum types in `HandInProfileResponse`.
+pub mod hand_in_profile_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Outcome {
+        #[prost(message, tag = "1")]
+        Schedule(crate::schedule::Schedule),
+        /// All workers profile again, on other data.
+        #[prost(message, tag = "2")]
+        ThrownOut(crate::schedule::ThrownOut),
+        /// To be asked again.
+        #[prost(message, tag = "3")]
+        Awaited(super::ProfilesAwaited),
+    }
+}
+/// Some workers have not handed in the profile.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfilesAwaited {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetScheduleRequest {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetScheduleResponse {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub schedule: ::core::option::Option<crate::schedule::Schedule>,
+    /// What it follows from: the latest of all workers for each gradient.
+    #[prost(message, optional, tag = "3")]
+    pub profile: ::core::option::Option<crate::schedule::Profile>,
+    /// Ranks that handed it in.
+    #[prost(uint32, repeated, tag = "4")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+    /// Profiles that were thrown out before it.
+    #[prost(uint32, tag = "5")]
+    pub thrown_out: u32,
+    /// How long ago.
+    #[prost(uint64, tag = "6")]
+    pub age_milliseconds: u64,
+}
 /// Where gradients are aggregated on their way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1724,6 +1788,67 @@ pub mod controller_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// A worker's profile of its backward passes. Once all workers of the job's generation have handed in the one of that
+        /// number, all are answered the same. While some are awaited it answers after a second at the latest, and is asked again.
+        /// INVALID_ARGUMENT: the workers' models are not the same, or the profile makes no sense. ABORTED: the others are at a
+        /// later profile. Otherwise as Join.
+        pub async fn hand_in_profile(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HandInProfileRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HandInProfileResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/HandInProfile",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "tributary.controller.v1.Controller",
+                        "HandInProfile",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// The schedule that a job's gradients leave by.
+        /// NOT_FOUND: no such job, or none of its processes has handed in profiles.
+        pub async fn get_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/GetSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("tributary.controller.v1.Controller", "GetSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// The switches' counters, read as it is called. Of a switch that does not answer at once they are those that were
         /// read last, and marked so.
         /// NOT_FOUND: a switch that was asked for is not managed.
@@ -1963,6 +2088,26 @@ pub mod controller_server {
             request: tonic::Request<super::ExplainJobRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ExplainJobResponse>,
+            tonic::Status,
+        >;
+        /// A worker's profile of its backward passes. Once all workers of the job's generation have handed in the one of that
+        /// number, all are answered the same. While some are awaited it answers after a second at the latest, and is asked again.
+        /// INVALID_ARGUMENT: the workers' models are not the same, or the profile makes no sense. ABORTED: the others are at a
+        /// later profile. Otherwise as Join.
+        async fn hand_in_profile(
+            &self,
+            request: tonic::Request<super::HandInProfileRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HandInProfileResponse>,
+            tonic::Status,
+        >;
+        /// The schedule that a job's gradients leave by.
+        /// NOT_FOUND: no such job, or none of its processes has handed in profiles.
+        async fn get_schedule(
+            &self,
+            request: tonic::Request<super::GetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetScheduleResponse>,
             tonic::Status,
         >;
         /// The switches' counters, read as it is called. Of a switch that does not answer at once they are those that were
@@ -2479,6 +2624,96 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainJobSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/HandInProfile" => {
+                    #[allow(non_camel_case_types)]
+                    struct HandInProfileSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::HandInProfileRequest>
+                    for HandInProfileSvc<T> {
+                        type Response = super::HandInProfileResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HandInProfileRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::hand_in_profile(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HandInProfileSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/GetSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetScheduleSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::GetScheduleRequest>
+                    for GetScheduleSvc<T> {
+                        type Response = super::GetScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::get_schedule(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetScheduleSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

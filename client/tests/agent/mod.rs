@@ -92,6 +92,13 @@ impl Calls for Service {
         not_here()
     }
 
+    async fn hand_in_profile(
+        &self,
+        _: Request<v1::HandInProfileRequest>,
+    ) -> Answer<v1::HandInProfileResponse> {
+        not_here()
+    }
+
     async fn close_job(&self, _: Request<v1::CloseJobRequest>) -> Answer<v1::CloseJobResponse> {
         not_here()
     }

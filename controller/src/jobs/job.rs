@@ -9,6 +9,7 @@ use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::job_event::Event;
 use tributary_planner::degraded::Verdict;
+use tributary_schedule::Profile;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 
@@ -18,6 +19,7 @@ use super::error::JobError;
 use super::generation::{Beginning, Generation, Stage};
 use super::measured::Measured;
 use super::member::{server_config, worker_config};
+use super::profiles::{HandedIn, Number, Profiles};
 use super::record::JobRecord;
 
 /// Where a job is in its life.
@@ -73,6 +75,8 @@ pub(crate) struct Job {
     pub(crate) setback: String,
     /// What its processes take.
     pub(crate) measured: Measured,
+    /// When their gradients are ready, and leave.
+    pub(crate) profiles: Profiles,
     /// Who takes answers, while the job changes over.
     answers: Option<mpsc::UnboundedSender<Answered>>,
     /// The number of the generation that is the present one as soon as that is on disk, and why it is made.
@@ -111,6 +115,7 @@ impl Job {
             waits: String::new(),
             setback: String::new(),
             measured: Measured::default(),
+            profiles: Profiles::default(),
             answers: None,
             announced: None,
         }
@@ -240,6 +245,25 @@ impl Job {
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
         news && auto
             && matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_))
+    }
+
+    /// The worker at a host hands in a profile of its backward passes.
+    pub(crate) fn hand_in(
+        &mut self,
+        host: &str,
+        number: Number,
+        profile: &Profile,
+        now: Instant,
+    ) -> Result<HandedIn, JobError> {
+        self.check_alive()?;
+        let places = self.places_of(host)?;
+        let rank = places.iter().find_map(|place| match place {
+            Place::Worker(rank) => Some(*rank),
+            Place::Server(_) => None,
+        });
+        let rank = rank.ok_or_else(|| self.not_a_member(host))?;
+        let members: Vec<_> = self.record.generation().ranks().collect();
+        Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
     /// One that was in an earlier generation and not in the present one: the job has gone on without it.

@@ -13,6 +13,7 @@ mod jobs;
 mod limits;
 mod member;
 mod messages;
+mod profiles;
 mod reducing;
 mod reductions;
 mod running;

@@ -24,6 +24,7 @@ use super::fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::Phase;
 use super::messages::started;
+use super::profiles;
 use super::reducing::{Reducing, agent_status};
 use super::reductions;
 use super::session::{OpenSession, Part, Session, SessionId, Sessions};
@@ -145,6 +146,15 @@ impl Agent for Service {
             }
         });
         Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn hand_in_profile(
+        &self,
+        request: Request<v1::HandInProfileRequest>,
+    ) -> Result<Response<v1::HandInProfileResponse>, Status> {
+        let request = request.into_inner();
+        let (session, _call) = self.sessions.call(&request.session)?;
+        profiles::hand_in(&session.job()?.member, request).await.map(Response::new)
     }
 
     async fn close_job(

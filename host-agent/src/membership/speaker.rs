@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_api::{schedule, v1};
 
 use super::JobMember;
 use crate::backoff::Backoff;
@@ -77,6 +77,22 @@ impl Speaker {
                 }
             }
         }
+    }
+
+    /// Hands in a profile of the process here; the controller waits for the others' for a moment.
+    ///
+    /// # Errors
+    /// As the controller has it.
+    pub(crate) async fn hand_in_profile(
+        &self,
+        number: schedule::ProfileNumber,
+        profile: schedule::Profile,
+    ) -> Result<v1::HandInProfileResponse, Status> {
+        let JobMember { job, token, host, .. } = self.member.clone();
+        let request =
+            v1::HandInProfileRequest { job, token, host, number: Some(number), profile: Some(profile) };
+        let handed_in = in_time(self.client.clone().hand_in_profile(request)).await;
+        handed_in.map(tonic::Response::into_inner)
     }
 
     pub(super) async fn leave(mut self, reason: &str) -> Result<(), JoinError> {

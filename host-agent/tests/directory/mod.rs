@@ -322,6 +322,20 @@ impl Controller for Service {
         Ok(Response::new(v1::LeaveResponse {}))
     }
 
+    async fn hand_in_profile(
+        &self,
+        _: Request<v1::HandInProfileRequest>,
+    ) -> Result<Response<v1::HandInProfileResponse>, Status> {
+        Err(Status::unimplemented("no test's call"))
+    }
+
+    async fn get_schedule(
+        &self,
+        _: Request<v1::GetScheduleRequest>,
+    ) -> Result<Response<v1::GetScheduleResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
     async fn explain_job(
         &self,
         _: Request<v1::ExplainJobRequest>,

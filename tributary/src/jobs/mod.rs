@@ -4,6 +4,7 @@ mod create;
 mod end;
 mod explain;
 mod list;
+mod schedule;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -35,6 +36,8 @@ enum JobsCommand {
     /// Show what a job's processes take for a step, which groups of them it could go on with, and what is done about slow
     /// ones
     Explain(explain::ExplainArgs),
+    /// Show when a job's gradients leave, and the profile of the backward pass that this follows from
+    Schedule(schedule::ScheduleArgs),
     /// End a job and withdraw its tables
     End(end::EndArgs),
 }
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &JobsArgs) -> Result<()> {
         match &args.command {
             JobsCommand::Create(create) => create::run(&args.controller, create, args.json).await,
             JobsCommand::Explain(explain) => explain::run(&args.controller, explain, args.json).await,
+            JobsCommand::Schedule(schedule) => schedule::run(&args.controller, schedule, args.json).await,
             JobsCommand::List => list::run(&args.controller, args.json).await,
             JobsCommand::End(end) => end::run(&args.controller, end, args.json).await,
         }

@@ -1,0 +1,129 @@
+//! The profiles that a job's workers hand in, and the schedule that follows from them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tributary_schedule::{Decision, Profile, ProfileError, Schedule, Stall, decide};
+use tributary_wire::Rank;
+
+/// What the workers of a job have handed in.
+///
+/// Nothing of it is kept for the next controller: a schedule lives in the processes that go by it, and whoever waits for one
+/// hands in the profile again.
+#[derive(Debug, Default)]
+pub(crate) struct Profiles {
+    /// The profile that is collected, and whose it is there.
+    collected: (Number, BTreeMap<Rank, Profile>),
+    /// What came of the last one that was complete.
+    outcome: Option<(Number, Outcome)>,
+    /// Those that were thrown out since the last schedule.
+    thrown_out: Vec<Stall>,
+    /// The last schedule.
+    agreed: Option<Arc<Agreed>>,
+    /// There is an outcome.
+    pub(crate) news: watch::Sender<()>,
+}
+
+/// Which profile is meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Number {
+    /// What the processes of a job have in common, and others that have the job after them do not.
+    pub(crate) run: u64,
+    /// Counts the profiles of a run from 1.
+    pub(crate) number: u32,
+}
+
+/// A schedule, and what it follows from.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    pub(crate) version: u32,
+    pub(crate) schedule: Schedule,
+    pub(crate) profile: Profile,
+    pub(crate) ranks: Vec<Rank>,
+    /// Profiles that were thrown out before.
+    pub(crate) thrown_out: usize,
+    pub(crate) at: Instant,
+}
+
+/// What comes of a profile, the same for all workers.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    Agreed(Arc<Agreed>),
+    ThrownOut(Stall),
+    Unequal(ProfileError),
+}
+
+/// What a worker hears.
+#[derive(Debug, Clone)]
+pub(crate) enum HandedIn {
+    Outcome(Outcome),
+    /// These have not handed it in.
+    Awaited(Vec<Rank>),
+    /// The others are at that profile.
+    Passed(u32),
+}
+
+impl Profiles {
+    /// The last schedule.
+    pub(crate) fn agreed(&self) -> Option<&Agreed> {
+        self.agreed.as_deref()
+    }
+
+    /// A worker hands in a profile; `members` are those whose it takes.
+    pub(crate) fn hand_in(
+        &mut self,
+        rank: Rank,
+        (number, profile): (Number, &Profile),
+        members: impl Iterator<Item = Rank>,
+        now: Instant,
+    ) -> HandedIn {
+        if let Some((of, outcome)) = &self.outcome
+            && *of == number
+        {
+            return HandedIn::Outcome(outcome.clone());
+        }
+        let (collected, profiles) = &mut self.collected;
+        if number.run == collected.run && number.number < collected.number {
+            return HandedIn::Passed(collected.number);
+        }
+        if number.run != collected.run {
+            self.thrown_out.clear();
+        }
+        if number != *collected {
+            (*collected, *profiles) = (number, BTreeMap::new());
+        }
+        profiles.insert(rank, profile.clone());
+        let members: Vec<_> = members.collect();
+        let awaited: Vec<_> = members.iter().copied().filter(|rank| !profiles.contains_key(rank)).collect();
+        if !awaited.is_empty() {
+            return HandedIn::Awaited(awaited);
+        }
+        let outcome = self.decide(number.number, members, now);
+        self.outcome = Some((number, outcome.clone()));
+        self.news.send_replace(());
+        HandedIn::Outcome(outcome)
+    }
+
+    fn decide(&mut self, version: u32, ranks: Vec<Rank>, now: Instant) -> Outcome {
+        let profiles = std::mem::take(&mut self.collected.1);
+        let of_members = profiles.iter().filter(|(rank, _)| ranks.contains(rank));
+        let profile = match Profile::slowest(of_members.map(|(rank, profile)| (rank.get().into(), profile))) {
+            Ok(profile) => profile,
+            Err(error) => return Outcome::Unequal(error),
+        };
+        match decide(&profile, &self.thrown_out) {
+            Decision::ThrownOut(stall) => {
+                self.thrown_out.push(stall);
+                Outcome::ThrownOut(stall)
+            }
+            Decision::Schedule(schedule) => {
+                let thrown_out = std::mem::take(&mut self.thrown_out).len();
+                let agreed = Arc::new(Agreed { version, schedule, profile, ranks, thrown_out, at: now });
+                self.agreed = Some(Arc::clone(&agreed));
+                Outcome::Agreed(agreed)
+            }
+        }
+    }
+}

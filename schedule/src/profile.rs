@@ -1,0 +1,109 @@
+//! When the gradients of a model are ready.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// When the gradients of a model are ready in a backward pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// In the order of the model's parameters.
+    pub gradients: Vec<Gradient>,
+    /// What a small all-reduce takes.
+    pub start_up: Duration,
+}
+
+/// One gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gradient {
+    /// Its size.
+    pub bytes: u64,
+    /// When it is ready, from the first one of the pass on.
+    pub ready: Duration,
+}
+
+/// Why there is no profile of all workers.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ProfileError {
+    /// There are no workers.
+    #[error("no worker has a profile")]
+    NoWorker,
+    /// The model has no parameters.
+    #[error("the profile has no gradients: give it a model with parameters that are trained")]
+    Empty,
+    /// The workers' models have different numbers of parameters.
+    #[error(
+        "rank {rank} has {gradients} gradients, and rank {other} has {others}: start the same model on all ranks"
+    )]
+    Count {
+        /// A worker.
+        rank: u32,
+        /// Its gradients.
+        gradients: usize,
+        /// The one that it is compared with.
+        other: u32,
+        /// That one's gradients.
+        others: usize,
+    },
+    /// A parameter has different sizes.
+    #[error(
+        "gradient {place} is of {bytes} bytes on rank {rank}, and of {others} on rank {other}: start the same model on \
+         all ranks"
+    )]
+    Size {
+        /// The parameter's place in the model.
+        place: usize,
+        /// A worker.
+        rank: u32,
+        /// The size there.
+        bytes: u64,
+        /// The one that it is compared with.
+        other: u32,
+        /// The size there.
+        others: u64,
+    },
+}
+
+impl Profile {
+    /// The profile of all workers together, given by their ranks: each gradient is ready where the last one has it, and an
+    /// all-reduce takes what it takes the slowest.
+    ///
+    /// # Errors
+    /// The workers do not have the same gradients, or there are none.
+    pub fn slowest<'a>(profiles: impl IntoIterator<Item = (u32, &'a Self)>) -> Result<Self, ProfileError> {
+        let mut profiles = profiles.into_iter();
+        let (first, profile) = profiles.next().ok_or(ProfileError::NoWorker)?;
+        let mut slowest = profile.clone();
+        if slowest.gradients.is_empty() {
+            return Err(ProfileError::Empty);
+        }
+        for (rank, profile) in profiles {
+            slowest.check_same(first, rank, profile)?;
+            slowest.start_up = slowest.start_up.max(profile.start_up);
+            for (all, one) in slowest.gradients.iter_mut().zip(&profile.gradients) {
+                all.ready = all.ready.max(one.ready);
+            }
+        }
+        Ok(slowest)
+    }
+
+    /// Bytes of these gradients, by their places in the model.
+    pub(crate) fn bytes_of(&self, places: &[usize]) -> u64 {
+        let gradients = places.iter().filter_map(|place| self.gradients.get(*place));
+        gradients.fold(0, |bytes, gradient| bytes.saturating_add(gradient.bytes))
+    }
+
+    fn check_same(&self, other: u32, rank: u32, profile: &Self) -> Result<(), ProfileError> {
+        let (gradients, others) = (profile.gradients.len(), self.gradients.len());
+        if gradients != others {
+            return Err(ProfileError::Count { rank, gradients, other, others });
+        }
+        let pairs = profile.gradients.iter().zip(&self.gradients).enumerate();
+        match pairs.into_iter().find(|(_, (one, all))| one.bytes != all.bytes) {
+            Some((place, (one, all))) => {
+                Err(ProfileError::Size { place, rank, bytes: one.bytes, other, others: all.bytes })
+            }
+            None => Ok(()),
+        }
+    }
+}
