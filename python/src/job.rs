@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tributary_client::{Agent, ClientError, ElementType, JoinOptions, Operation};
+use tributary_client::{
+    Agent, ClientError, Decision, ElementType, Gradient, JoinOptions, Operation, Profile, ProfileNumber, Set,
+};
 
 use crate::deliver::{Delivery, deliveries};
 use crate::error::exception;
@@ -114,12 +116,49 @@ impl Job {
         Ok(())
     }
 
+    /// Hands in when this process's gradients were ready, and waits for all members: times are nanoseconds.
+    /// `(version, sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` where it was thrown out.
+    #[pyo3(signature = (run, number, *, sizes, ready, start_up, deadline))]
+    #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
+    fn hand_in_profile(
+        &self,
+        py: Python<'_>,
+        run: u64,
+        number: u32,
+        sizes: Vec<u64>,
+        ready: Vec<u64>,
+        start_up: u64,
+        deadline: Option<Duration>,
+    ) -> PyResult<(u32, Vec<SetOfGradients>, String)> {
+        let job = self.get(py)?;
+        let gradients = sizes.into_iter().zip(ready);
+        let gradients =
+            gradients.map(|(bytes, ready)| Gradient { bytes, ready: Duration::from_nanos(ready) });
+        let profile = Profile { gradients: gradients.collect(), start_up: Duration::from_nanos(start_up) };
+        let number = ProfileNumber { run, number };
+        let decided = wait(py, async move { job.hand_in_profile(number, &profile, deadline).await })?;
+        match decided.map_err(|error| exception(py, &error))? {
+            Decision::ThrownOut(reason) => Ok((0, Vec::new(), reason)),
+            Decision::Schedule { version, schedule } => {
+                let set = |set: Set| (set.gradients, nanoseconds(set.at), nanoseconds(set.late));
+                Ok((version, schedule.sets.into_iter().map(set).collect(), String::new()))
+            }
+        }
+    }
+
     /// Ends this process's part; the host stays a member until the job is ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
+}
+
+/// Places in the model, and when they leave and are late, in nanoseconds.
+type SetOfGradients = (Vec<usize>, u64, u64);
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn parse_element_type(name: &str) -> PyResult<ElementType> {

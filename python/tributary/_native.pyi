@@ -35,4 +35,14 @@ class Job:
         step_goes_on: bool,
         done: Callable[[list[tuple[int, int, int]] | None, Exception | None], None],
     ) -> None: ...
+    def hand_in_profile(
+        self,
+        run: int,
+        number: int,
+        *,
+        sizes: list[int],
+        ready: list[int],
+        start_up: int,
+        deadline: timedelta | None,
+    ) -> tuple[int, list[tuple[list[int], int, int]], str]: ...
     def close(self) -> None: ...

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tributary import _native
 from tributary.memory import Memory, MemoryPool
+from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
 from tributary.values import NUMPY_TYPES, Elements, Values
 
 if TYPE_CHECKING:
@@ -206,6 +207,36 @@ class Job:
             TributaryError: as of `all_reduce`.
         """
         self.all_reduce(np.zeros(1, dtype=np.int32), name="barrier", deadline=deadline)
+
+    def hand_in_profile(
+        self, run: int, number: int, profile: Profile, *, deadline: float | timedelta | None = None
+    ) -> Schedule | ThrownOut:
+        """Hands in when this process's gradients were ready, and waits until all members have: all hear the same.
+
+        `tributary.torch.TimePoints` does this by itself.
+
+        Args:
+            run: below 2^64, random, and the same on all ranks: what tells these processes' profiles from those of
+                others that have the job before or after them.
+            number: which profile of the run this is: they count up from 1.
+            profile: the same gradients, of the same sizes, on all ranks.
+            deadline: seconds that it may take.
+
+        Raises:
+            TributaryError: the ranks' models are not the same, or the job is over.
+            DeadlineError: the message names the ranks that have handed in none.
+        """
+        version, sets, thrown_out = self._native.hand_in_profile(
+            run,
+            number,
+            sizes=profile.sizes,
+            ready=profile.ready,
+            start_up=profile.start_up,
+            deadline=_duration(deadline),
+        )
+        if thrown_out:
+            return ThrownOut(thrown_out)
+        return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
 
     def close(self) -> None:
         """Ends this process's part. The host stays a member, so that the others can finish.

@@ -69,6 +69,22 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     return backend
 
 
+def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
+    """The backend of a group of this process that takes part in a job; `None`: the group of all ranks.
+
+    Raises:
+        ValueError: the group takes part in none.
+    """
+    group = group or dist.group.WORLD
+    of_group = group._get_backend(torch.device("cpu")) if group is not None else None
+    for backend in _backends:
+        if backend is of_group and backend._job is not None:
+            return backend
+    raise ValueError(
+        'this group takes part in no job of the fabric: call init_process_group("tributary"), and take its first group'
+    )
+
+
 class FabricBackend(Backend):
     """One process group.
 
@@ -85,6 +101,17 @@ class FabricBackend(Backend):
         self._job: Job | None = None
         if not any(backend._job for backend in _backends):
             self._job = _join(rank, size, timeout)
+
+    @property
+    def job(self) -> Job:
+        """What the ranks of this group take part in.
+
+        Raises:
+            ValueError: it is not the first group of its process, or is at its end.
+        """
+        if self._job is None:
+            raise ValueError(f"this group takes part in no job of the fabric: it is {NOT_FIRST}, or at its end")
+        return self._job
 
     def getBackendName(self) -> str:  # noqa: N802
         """What `torch.distributed` calls it."""

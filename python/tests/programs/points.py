@@ -1,0 +1,97 @@
+"""Trains with time points, whose sets change with the backward pass, and says what came of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from tributary.torch.timepoints import TimePoints
+
+logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+ITERATIONS = 5
+
+
+class Compute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, seconds: Callable[[], float]) -> torch.Tensor:
+        ctx.seconds = seconds
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[torch.Tensor, None]:
+        time.sleep(ctx.seconds())
+        return gradients[0], None
+
+
+class Model(torch.nn.Module):
+    """Three layers, in whose backward pass the first one's gradients come at last, and late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(3))
+        self.seldom = torch.nn.Parameter(torch.ones(16))
+        self.seconds = 0.05
+
+    def forward(self, values: torch.Tensor, *, seldom: bool = False) -> torch.Tensor:
+        for layer in self.layers:
+            values = torch.tanh(layer(Compute.apply(values, lambda: self.seconds)))
+        return values * self.seldom if seldom else values
+
+
+def inputs(step: int) -> torch.Tensor:
+    return torch.randn(8, 16, generator=torch.Generator().manual_seed(100 * step + dist.get_rank()))
+
+
+def losses(model: torch.nn.Module, steps: int) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    said = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = (model(inputs(step)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        said.append(loss.item())
+    return said
+
+
+def main() -> None:
+    dist.init_process_group("tributary")
+    ours = TimePoints(Model(), iterations=ITERATIONS, deadline=60)
+    result: dict[str, Any] = {"points": losses(ours, 12), "sets": len(ours.schedule.sets)}
+    plain = Model()
+    plain.seconds = 0.0
+    result["ddp"] = losses(DistributedDataParallel(plain, find_unused_parameters=True), 12)
+
+    # Gradients that are not sent yet, and one that a rank does not have.
+    ours.zero_grad()
+    with ours.no_sync():
+        ours(torch.ones(1, 16), seldom=True).sum().backward()
+    kept = ours.module.seldom.grad.clone()
+    ours(torch.ones(1, 16), seldom=dist.get_rank() == 0).sum().backward()
+    result["seldom"] = (ours.module.seldom.grad / kept).mean().item()
+
+    # The backward pass becomes another one: all ranks see it, since one does.
+    if dist.get_rank() == 1:
+        ours.module.seconds = 0.2
+    versions = []
+    for step in range(60):
+        losses(ours, 1)
+        versions.append(ours.schedule.version)
+        if versions[-1] > versions[0] and ours.late_sets == 0 and step > ITERATIONS:
+            break
+    result["versions"] = sorted(set(versions))
+    result["gap"] = (ours.schedule.sets[1].at - ours.schedule.sets[0].at) / 1e9
+    print(json.dumps(result), flush=True)
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,24 @@
+"""Gradients that leave at time points."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Run
+
+
+def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("points.py")
+    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"points"' in line]
+    assert len(results) == 2, said
+    for result in results:
+        assert result["points"] == pytest.approx(result["ddp"], rel=1e-4)
+        assert result["sets"] >= 3, "the layers' gradients come one after another"
+        # Twice on rank 0, once on rank 1, where the pass without it has only what was kept before.
+        assert result["seldom"] == pytest.approx(1.5)
+        assert len(result["versions"]) > 1, "late sets lead to another schedule"
+        assert result["gap"] > 0.15, "which is that of the slowest rank"
+    assert results[0]["versions"] == results[1]["versions"]
+    assert any("sets are late: profiling" in line for line in said)

@@ -1,0 +1,132 @@
+"""What leaves together, on its way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+from tributary.job import Job
+from tributary.schedule import SetOfGradients
+
+MAX_SHARED = 128
+"""Sets whose gradients are in memory that is shared with the agent: it keeps a file for each. Others are copied."""
+
+Parameters = Sequence[torch.nn.Parameter]
+
+
+class Bundle:
+    """Gradients of one type that leave together: views of one flat tensor, which is averaged over all ranks."""
+
+    def __init__(self, job: Job | None, parameters: Parameters, places: Sequence[int], extra: int) -> None:
+        self.places = list(places)
+        first = parameters[self.places[0]]
+        count = sum(parameters[place].numel() for place in self.places)
+        if job is not None and first.device.type == "cpu":
+            self.flat = job.empty_tensor(count + extra, dtype=first.dtype)
+        else:
+            self.flat = torch.empty(count + extra, dtype=first.dtype, device=first.device)
+        self.views: dict[int, torch.Tensor] = {}
+        begin = 0
+        for place in self.places:
+            end = begin + parameters[place].numel()
+            self.views[place] = self.flat[begin:end].view(parameters[place].shape)
+            begin = end
+        self.extra = self.flat[count:]
+        """What is behind the gradients."""
+
+
+class OutgoingSet:
+    """A set of gradients in each pass: filled, sent, and waited for."""
+
+    def __init__(
+        self,
+        job: Job | None,
+        parameters: Parameters,
+        gradients: SetOfGradients,
+        group: dist.ProcessGroup | None,
+        *,
+        has_flag: bool,
+    ) -> None:
+        self.late = gradients.late
+        self._parameters = parameters
+        self._group = group
+        by_type: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
+        for place in gradients.places:
+            by_type[parameters[place].dtype, parameters[place].device].append(place)
+        kinds = list(by_type.values())
+        self._bundles = [
+            Bundle(job, parameters, places, extra=int(has_flag and places is kinds[-1])) for places in kinds
+        ]
+        self._views = {place: view for bundle in self._bundles for place, view in bundle.views.items()}
+        self._missing = set(self._views)
+        self._under_way: list[dist.Work] = []
+
+    @property
+    def is_full(self) -> bool:
+        """All of its gradients are there."""
+        return not self._missing
+
+    @torch.no_grad()
+    def put(self, place: int) -> None:
+        """A parameter's gradient is ready: from now on it is where the sum comes.
+
+        Raises:
+            RuntimeError: it was there already.
+        """
+        if place not in self._missing:
+            raise RuntimeError(
+                f"parameter {place} got a gradient twice in one backward pass: TimePoints takes one pass for each "
+                "forward call outside of `no_sync`, and no checkpoints that run a part of it again"
+            )
+        self._missing.remove(place)
+        parameter, view = self._parameters[place], self._views[place]
+        if parameter.grad is not None and parameter.grad.data_ptr() != view.data_ptr():
+            view.copy_(parameter.grad)
+        parameter.grad = view
+
+    @torch.no_grad()
+    def fill_up(self) -> None:
+        """The pass is over: whatever got no gradient in it contributes zeros, so that all ranks send the same."""
+        for place in list(self._missing):
+            if self._parameters[place].grad is None:
+                self._views[place].zero_()
+            self.put(place)
+
+    @torch.no_grad()
+    def raise_flag(self, flag: bool) -> None:
+        """Tells all ranks something, or not, along with the last gradients.
+
+        It is as large as the largest one of these: a larger one would cost the others' precision, since the fabric's
+        numbers share their scale with their neighbours.
+        """
+        bundle = self._bundles[-1]
+        gradients = bundle.flat[: -len(bundle.extra)]
+        largest = gradients.abs().max() if flag else 0.0
+        bundle.extra.fill_(largest or float(flag))
+
+    @property
+    def flag(self) -> bool:
+        """Whether a rank has raised it, once the set has come back."""
+        return bool(self._bundles[-1].extra.item() > 0)
+
+    def send(self) -> None:
+        """Starts to average it over all ranks."""
+        for bundle in self._bundles:
+            work = dist.all_reduce(bundle.flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
+            if work is not None:
+                self._under_way.append(work)
+
+    def wait(self) -> Exception | None:
+        """Waits until it is back, or why it is not; it is ready for the next pass then."""
+        under_way, self._under_way = self._under_way, []
+        self._missing = set(self._views)
+        failure: Exception | None = None
+        for work in under_way:
+            try:
+                work.wait()
+            except Exception as error:
+                failure = failure or error
+        return failure

@@ -1,0 +1,46 @@
+"""When gradients are ready in backward passes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+
+class Recorder:
+    """Times the gradients of a backward pass, and keeps the passes that a profile is made of."""
+
+    def __init__(self, gradients: int) -> None:
+        self._gradients = gradients
+        self._began = 0
+        self._ready: list[int | None] = []
+        self._passes: list[list[int]] = []
+
+    def begin(self) -> None:
+        """A pass begins: with its first gradient, from which on times count."""
+        self._began = time.perf_counter_ns()
+        self._ready = [None] * self._gradients
+
+    def ready(self, place: int) -> int:
+        """A gradient is ready: when, in nanoseconds."""
+        now = self.now()
+        self._ready[place] = now
+        return now
+
+    def now(self) -> int:
+        """Nanoseconds since the pass began."""
+        return time.perf_counter_ns() - self._began
+
+    def keep(self) -> None:
+        """Keeps the pass, which is at its end: what has no gradient in it counts as ready now."""
+        now = self.now()
+        self._passes.append([now if ready is None else ready for ready in self._ready])
+
+    @property
+    def passes(self) -> int:
+        """Passes that were kept."""
+        return len(self._passes)
+
+    def take_medians(self) -> list[int]:
+        """When each gradient was ready in the median of the passes that were kept, which are forgotten."""
+        passes, self._passes = self._passes, []
+        return [int(statistics.median(ready)) for ready in zip(*passes, strict=True)]

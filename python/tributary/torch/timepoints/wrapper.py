@@ -1,0 +1,212 @@
+"""A model whose gradients leave at time points."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tributary.schedule import Profile, Schedule, ThrownOut
+from tributary.torch.backend import backend_of
+from tributary.torch.tally import logger
+from tributary.torch.timepoints.outbox import MAX_SHARED, OutgoingSet
+from tributary.torch.timepoints.recorder import Recorder
+
+WATCHED = 100
+"""The last sets, of which only a few may be late."""
+START_UPS = 10
+"""All-reduces of one number by which it is measured what starting one takes."""
+
+
+class TimePoints(torch.nn.Module):
+    """Trains a model on all ranks, as `DistributedDataParallel` does, with gradients that leave at time points.
+
+    The first backward passes are timed, while all gradients leave together at their ends. From when the gradients
+    were ready the controller makes a schedule, the same for all ranks (`tributary jobs schedule` shows it): which
+    gradients leave together, and when. From then on a set leaves as soon as it is whole and the sets before it have
+    left; the ranks need no word from one another. If more than a few sets are late, all ranks profile anew.
+
+    A set that is whole before its time point does not wait for it: the sum needs the slowest rank anyway.
+
+    Args:
+        module: the model; rank 0's parameters and buffers are everybody's at first. Buffers are not synchronised later.
+        iterations: backward passes that a profile is made of.
+        late_share: the share of late sets above which all ranks profile anew.
+        group: the process group: the first one, of the backend "tributary".
+        deadline: seconds that the ranks may take to hand in their profiles.
+
+    Raises:
+        ValueError: no parameter of the model is trained, or the group's backend is another one.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        iterations: int = 20,
+        late_share: float = 0.05,
+        group: dist.ProcessGroup | None = None,
+        deadline: float | timedelta | None = None,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+        self._parameters_in_order = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        if not self._parameters_in_order:
+            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        self._group = group
+        self._job = backend_of(group).job
+        self._iterations = iterations
+        self._late_share = late_share
+        self._deadline = deadline
+        self._recorder = Recorder(len(self._parameters_in_order))
+        self._profiles = 0
+        self._profiling = True
+        self._in_pass = False
+        self._synchronises = True
+        self._lateness: deque[bool] = deque(maxlen=WATCHED)
+        self._begin_together()
+        self._follow(Schedule.of_one_set(len(self._parameters_in_order)))
+        for place, parameter in enumerate(self._parameters_in_order):
+            hooked: Any = parameter
+            hooked.register_post_accumulate_grad_hook(self._hook(place))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's.
+
+        Raises:
+            RuntimeError: the last backward pass has ended in the middle.
+        """
+        if self._in_pass:
+            raise RuntimeError(
+                "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
+                "all ranks again"
+            )
+        return self.module(*args, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here leave their gradients where they are, for later ones to add to."""
+        before, self._synchronises = self._synchronises, False
+        try:
+            yield
+        finally:
+            self._synchronises = before
+
+    @property
+    def schedule(self) -> Schedule:
+        """What leaves when, as it is now."""
+        return self._schedule
+
+    @property
+    def late_sets(self) -> int:
+        """How many of the last 100 sets were late on this rank; another schedule begins anew."""
+        return sum(self._lateness)
+
+    def describe(self) -> str:
+        """The schedule, for people."""
+        lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
+        for number, gradients in enumerate(self._schedule.sets, 1):
+            names = [self._names[place] for place in gradients.places]
+            size = sum(self._parameters_in_order[place].nbytes for place in gradients.places)
+            lines.append(
+                f"  {number}: {gradients.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
+                f"{names[0]} to {names[-1]}"
+            )
+        return "\n".join(lines)
+
+    def _begin_together(self) -> None:
+        """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes."""
+        with torch.no_grad():
+            for tensor in [*self.module.parameters(), *self.module.buffers()]:
+                dist.broadcast(tensor, src=0, group=self._group)
+        run = torch.tensor([secrets.randbits(63)])
+        dist.broadcast(run, src=0, group=self._group)
+        self._run = int(run.item())
+        number, took = torch.zeros(1), []
+        for _ in range(START_UPS):
+            began = time.perf_counter_ns()
+            dist.all_reduce(number, group=self._group)
+            took.append(time.perf_counter_ns() - began)
+        self._start_up = int(statistics.median(took))
+
+    def _follow(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        last, parameters = len(schedule.sets) - 1, self._parameters_in_order
+        self._sets = [
+            OutgoingSet(
+                self._job if number < MAX_SHARED else None, parameters, gradients, self._group, has_flag=number == last
+            )
+            for number, gradients in enumerate(schedule.sets)
+        ]
+        self._set_of = {place: number for number, one in enumerate(schedule.sets) for place in one.places}
+        self._next = 0
+        self._lateness.clear()
+
+    def _hook(self, place: int) -> Any:
+        def ready(_: torch.Tensor) -> None:
+            if self._synchronises:
+                self._ready(place)
+
+        return ready
+
+    def _ready(self, place: int) -> None:
+        """A gradient is ready."""
+        if not self._in_pass:
+            self._in_pass = True
+            self._recorder.begin()
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._end_of_pass)
+        now = self._recorder.ready(place)
+        own = self._sets[self._set_of[place]]
+        own.put(place)
+        if own.is_full:
+            self._lateness.append(now > own.late)
+            # The last set leaves at the end of the pass, with the flag: nothing comes behind it.
+            while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
+                self._sets[self._next].send()
+                self._next += 1
+
+    def _end_of_pass(self) -> None:
+        """All gradients are there: what has not left does so now, and all of it comes back."""
+        self._in_pass = False
+        if self._profiling:
+            self._recorder.keep()
+        for one in self._sets[self._next :]:
+            one.fill_up()
+        last = self._sets[-1]
+        last.raise_flag(not self._profiling and self.late_sets > self._late_share * WATCHED)
+        for one in self._sets[self._next :]:
+            one.send()
+        self._next = 0
+        failures = [failure for failure in [one.wait() for one in self._sets] if failure is not None]
+        if failures:
+            raise failures[0]
+        if last.flag and not self._profiling:
+            # On all ranks in the same pass, since all of them have the same sum.
+            share = self._late_share * 100
+            logger.info("rank %s: more than %.0f %% of some rank's sets are late: profiling", self._job.rank, share)
+            self._profiling = True
+        elif self._profiling and self._recorder.passes == self._iterations:
+            self._decide()
+
+    def _decide(self) -> None:
+        """Hands in the profile; either goes by the schedule that follows from it, or profiles again."""
+        self._profiles += 1
+        sizes = [parameter.nbytes for parameter in self._parameters_in_order]
+        profile = Profile(sizes, self._recorder.take_medians(), self._start_up)
+        decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._deadline)
+        if isinstance(decided, ThrownOut):
+            logger.info("rank %s: profile %s is thrown out: %s", self._job.rank, self._profiles, decided.reason)
+            return
+        self._profiling = False
+        self._follow(decided)
+        logger.info("rank %s: %s", self._job.rank, self.describe())
