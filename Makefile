@@ -21,7 +21,8 @@ test: tools lint ## everything that CI runs
 
 # With root, their programs run as ranks of labs.
 test-python: python ## lints and tests of the Python package
-	$(PYTHON_ENV)/bin/ruff check -q python && $(PYTHON_ENV)/bin/ruff format -q --check python
+	$(PYTHON_ENV)/bin/ruff check -q --config python/pyproject.toml python bench/schedule
+	$(PYTHON_ENV)/bin/ruff format -q --check --config python/pyproject.toml python bench/schedule
 	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
 	$(CARGO) build --workspace --locked --bin tributary
 	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider

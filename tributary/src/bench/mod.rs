@@ -5,12 +5,16 @@ mod degraded;
 mod machine;
 mod networks;
 mod ranks;
+mod schedule;
 mod simulate;
 mod switch;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use tokio::runtime;
 use tributary_topology::parse_rate;
+
+use crate::daemon::Stop;
 
 /// Measures the fabric, the protocol and the switch.
 #[derive(Debug, Clone, Args)]
@@ -27,6 +31,7 @@ enum What {
     #[command(hide = true)]
     DegradedWorker(degraded::WorkerArgs),
     Overlap(allreduce::overlap::OverlapArgs),
+    Schedule(schedule::ScheduleArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
 }
@@ -41,9 +46,22 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::Degraded(args) => degraded::run(args),
         What::DegradedWorker(args) => degraded::run_worker(args),
         What::Overlap(args) => allreduce::overlap::run(args),
+        What::Schedule(args) => schedule::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
     }
+}
+
+/// What a measurement comes to. A signal ends it: what is dropped then ends its processes and removes its networks.
+fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stop = Stop::new()?;
+        tokio::select! {
+            outcome = measurement => outcome,
+            () = stop.requested() => bail!("interrupted; nothing stays"),
+        }
+    })
 }
 
 /// A rate as an option has it.

@@ -18,11 +18,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
-use tokio::runtime;
 use tributary_bench::comparison::{Case, Contender, Report};
 
-use crate::bench::rate;
-use crate::daemon::{Stop, WrongUse};
+use crate::bench::{rate, until_stopped};
+use crate::daemon::WrongUse;
 use crate::picture::{PngError, png};
 use baseline::Baselines;
 use tributary_cli::options::{probability, size};
@@ -126,15 +125,7 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     if !args.size.as_u64().is_multiple_of(BYTES_PER_ELEMENT) {
         return Err(WrongUse(format!("--size {}: give a whole number of f32", args.size)).into());
     }
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(async {
-        let mut stop = Stop::new()?;
-        // What is dropped here ends its processes and removes its networks.
-        tokio::select! {
-            report = rounds::measure(args) => report,
-            () = stop.requested() => bail!("interrupted; nothing stays"),
-        }
-    })?;
+    let report = until_stopped(rounds::measure(args))?;
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tokio::runtime;
 use tokio::time::timeout;
 use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
@@ -16,7 +15,7 @@ use tributary_topology::format_rate;
 
 use super::{fabric, timing};
 use crate::bench::networks::{Network, Shape, Switches};
-use crate::bench::{machine, rate};
+use crate::bench::{machine, rate, until_stopped};
 use crate::daemon::Stop;
 
 /// The most that the parts may take, in units of what the whole takes.
@@ -110,15 +109,7 @@ struct Median {
 /// # Errors
 /// No root, a network that fails, a sum that is wrong, a limit that is missed.
 pub(in crate::bench) fn run(args: &OverlapArgs) -> Result<()> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(async {
-        let mut stop = Stop::new()?;
-        // What is dropped here ends its processes and removes its network.
-        tokio::select! {
-            report = measure(args) => report,
-            () = stop.requested() => bail!("interrupted; nothing stays"),
-        }
-    })?;
+    let report = until_stopped(measure(args))?;
     match args.json {
         true => println!("{}", serde_json::to_string(&report)?),
         false => println!("{}", text(&report)),

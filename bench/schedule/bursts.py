@@ -1,0 +1,146 @@
+"""Trains a model whose gradients come in bursts, by several ways in turns, and says what a backward pass takes each.
+
+One process a rank; every gradient is checked. Prints a JSON object for each round, the median seconds of each way, and
+one about the schedule in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from tributary.torch.backend import backend_of
+from tributary.torch.timepoints import TimePoints
+
+MIB = 1 << 20
+PROFILE = 10
+"""Passes that a profile is made of."""
+
+
+class Compute(torch.autograd.Function):
+    """Does nothing forwards, and takes its time backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, seconds: Callable[[], float]) -> torch.Tensor:
+        """Passes the values on."""
+        ctx.seconds = seconds
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[torch.Tensor, None]:
+        """Computes for so long, and passes the gradient on."""
+        time.sleep(ctx.seconds())
+        (gradient,) = gradients
+        return gradient, None
+
+
+class Bursts(torch.nn.Module):
+    """Layers of several tensors, each of which gets its gradients at once, after some computing."""
+
+    def __init__(self, bursts: int, sizes: list[int], compute: Callable[[int], float]) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.weights = torch.nn.ParameterList(torch.zeros(size) for _ in range(bursts) for size in sizes)
+        self.compute = compute
+
+    def forward(self, scale: torch.Tensor) -> torch.Tensor:
+        """The gradient of every element is `scale`."""
+        total = torch.zeros(())
+        for place, weight in enumerate(self.weights):
+            if place % len(self.sizes) == 0:
+                burst = place // len(self.sizes)
+                total = Compute.apply(total, lambda burst=burst: self.compute(burst))
+            # What is behind is computed first, backwards.
+            total = total + (weight * scale).sum()
+        return total
+
+
+class Turn:
+    """One way to train."""
+
+    def __init__(self, model: torch.nn.Module, expected: float) -> None:
+        self.model, self.expected = model, expected
+        self.scale = torch.tensor(float(dist.get_rank() + 1))
+
+    def steps(self, count: int) -> float:
+        """The median backward pass of some steps, in seconds."""
+        took = []
+        for _ in range(count):
+            loss = self.model(self.scale)
+            dist.barrier()
+            began = time.perf_counter()
+            loss.backward()
+            took.append(time.perf_counter() - began)
+            for parameter in self.model.parameters():
+                if not torch.allclose(parameter.grad, torch.full_like(parameter.grad, self.expected)):
+                    sys.exit(f"a gradient is {parameter.grad} and not {self.expected}")
+            self.model.zero_grad()
+        return statistics.median(took)
+
+
+def main() -> None:
+    """Measures."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--bursts", type=int, required=True)
+    arguments.add_argument("--sizes", required=True, help="bytes of each tensor of a burst")
+    arguments.add_argument("--compute", type=float, required=True, help="seconds before each burst")
+    arguments.add_argument("--stall", type=float, required=True, help="seconds that the first profile is spoilt by")
+    arguments.add_argument("--rounds", type=int, required=True)
+    arguments.add_argument("--steps", type=int, required=True)
+    arguments.add_argument("--buckets", required=True, help="MiB")
+    options = arguments.parse_args()
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    dist.init_process_group("tributary")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    stall = [options.stall if rank == 0 else 0.0]
+
+    def compute(burst: int) -> float:
+        return options.compute + (stall[0] if burst == options.bursts // 2 else 0.0)
+
+    def model(compute: Callable[[int], float]) -> Bursts:
+        return Bursts(options.bursts, [int(size) // 4 for size in options.sizes.split(",")], compute)
+
+    expected = sum(range(1, world + 1)) / world
+    points = TimePoints(model(compute), iterations=PROFILE)
+    caps = {"tensor": 1 / MIB, "one": 1 << 20, **{f"{mib} MiB": float(mib) for mib in options.buckets.split(",")}}
+    turns = {"points": Turn(points, expected)}
+    for name, cap in caps.items():
+        turns[name] = Turn(DistributedDataParallel(model(compute), bucket_cap_mb=cap), expected)
+    profiles = 0
+    while points.schedule.version == 0:
+        turns["points"].steps(PROFILE)
+        stall[0], profiles = 0.0, profiles + 1
+    # DistributedDataParallel arranges its buckets anew after the first pass.
+    for turn in turns.values():
+        turn.steps(2)
+    tally = backend_of(None).tally
+    other_messages = 0
+    for _ in range(options.rounds):
+        times = {}
+        for name, turn in turns.items():
+            before = tally.calls["gloo"]
+            times[name] = turn.steps(options.steps)
+            if name == "points":
+                other_messages += tally.calls["gloo"] - before
+        print(json.dumps(times), flush=True)
+    said = {
+        "profiles": profiles,
+        "sets": len(points.schedule.sets),
+        "late_sets": points.late_sets,
+        "other_messages": other_messages,
+    }
+    print(json.dumps(said), flush=True)
+    dist.destroy_process_group()
+
+
+main()
