@@ -13,6 +13,7 @@ use tributary_client::{
 use crate::deliver::{Delivery, deliveries};
 use crate::error::exception;
 use crate::runtime::{runtime, wait};
+use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
 
 /// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
@@ -152,13 +153,6 @@ impl Job {
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
-}
-
-/// Places in the model, and when they leave and are late, in nanoseconds.
-type SetOfGradients = (Vec<usize>, u64, u64);
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn parse_element_type(name: &str) -> PyResult<ElementType> {

@@ -7,6 +7,7 @@ mod deliver;
 mod error;
 mod job;
 mod runtime;
+mod schedule;
 mod segment;
 
 use pyo3::prelude::*;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::job::Job;
+    #[pymodule_export]
+    use crate::schedule::time_points;
     #[pymodule_export]
     use crate::segment::Segment;
     #[pymodule_export]

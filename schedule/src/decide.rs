@@ -48,20 +48,27 @@ pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
     });
     match stall {
         Some(stall) => Decision::ThrownOut(stall),
-        None => Decision::Schedule(schedule(profile, clusters)),
+        None => Decision::Schedule(Schedule::of_clusters(profile, clusters)),
     }
 }
 
-fn schedule(profile: &Profile, clusters: Vec<Cluster>) -> Schedule {
-    let starts = clusters.iter().skip(1).map(|next| next.start);
-    let gaps: Vec<_> = starts.zip(&clusters).map(|(next, cluster)| next - cluster.end).collect();
-    let shortest = gaps.iter().min().copied().unwrap_or(Duration::MAX);
-    let spans = gaps.into_iter().chain([shortest]);
-    let set = |(cluster, span): (Cluster, Duration)| Set {
-        bytes: profile.bytes_of(&cluster.gradients),
-        at: cluster.end,
-        late: cluster.end.saturating_add(span),
-        gradients: cluster.gradients,
-    };
-    Schedule { sets: clusters.into_iter().zip(spans).map(set).collect() }
+impl Schedule {
+    /// What follows from a profile that nothing has spoilt.
+    pub fn of(profile: &Profile) -> Self {
+        Self::of_clusters(profile, clusters(profile))
+    }
+
+    fn of_clusters(profile: &Profile, clusters: Vec<Cluster>) -> Self {
+        let starts = clusters.iter().skip(1).map(|next| next.start);
+        let gaps: Vec<_> = starts.zip(&clusters).map(|(next, cluster)| next - cluster.end).collect();
+        let shortest = gaps.iter().min().copied().unwrap_or(Duration::MAX);
+        let spans = gaps.into_iter().chain([shortest]);
+        let set = |(cluster, span): (Cluster, Duration)| Set {
+            bytes: profile.bytes_of(&cluster.gradients),
+            at: cluster.end,
+            late: cluster.end.saturating_add(span),
+            gradients: cluster.gradients,
+        };
+        Self { sets: clusters.into_iter().zip(spans).map(set).collect() }
+    }
 }

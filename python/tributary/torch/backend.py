@@ -62,6 +62,15 @@ def register() -> None:
         dist.Backend.register_backend(NAME, create, devices=["cpu"])
 
 
+_alone = False
+
+
+def stand_alone() -> None:
+    """Groups of this process take part in no job from now on: all that they do goes by gloo."""
+    global _alone
+    _alone = True
+
+
 def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     """Makes a group's backend, as `torch.distributed` asks for it."""
     backend = FabricBackend(store, rank, size, timeout)
@@ -99,7 +108,7 @@ class FabricBackend(Backend):
         self.tally = Tally()
         self._sequence = 0
         self._job: Job | None = None
-        if not any(backend._job for backend in _backends):
+        if not _alone and not any(backend._job for backend in _backends):
             self._job = _join(rank, size, timeout)
 
     @property

@@ -1,0 +1,73 @@
+"""Whether it would pay, as `python -m tributary.profile` says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+SCRIPT = """
+import sys, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+size, seconds = int(sys.argv[1]), float(sys.argv[2])
+dist.init_process_group("tributary")
+model = DistributedDataParallel(torch.nn.Linear(size, size))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+while True:
+    optimizer.zero_grad()
+    model(torch.ones(1, size)).sum().backward()
+    time.sleep(seconds)
+    optimizer.step()
+"""
+
+
+def profile(binary: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tributary.profile", "--tributary", str(binary), "--steps", "3"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def told(binary: Path, *arguments: str | Path) -> dict[str, dict[str, float]]:
+    done = profile(binary, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_what_waits_for_the_network_pays(binary: Path, script: Path) -> None:
+    said = told(binary, script, "512", "0")
+    size = 4 * (512 * 512 + 512)
+    assert sum(said["watched"]["sizes"]) == size
+    assert said["network"]["workers"] == 8
+    seconds = said["seconds"]
+    # 1 MiB over links of 50 Mbit/s: computing is nothing beside it.
+    assert seconds["gloo"] == pytest.approx(said["network"]["ring"] * size, rel=0.3)
+    assert seconds["gain"] > 1.4
+    assert seconds["pays"]
+
+
+def test_what_computes_longer_than_it_sends_does_not(binary: Path, script: Path) -> None:
+    said = told(binary, script, "8", "0.05")
+    assert said["seconds"]["alone"] > 0.04
+    assert not said["seconds"]["pays"]
+    done = profile(binary, script, "8", "0.05")
+    assert "Do not bother" in done.stdout, done.stderr
+
+
+def test_what_cannot_be_watched_is_said(binary: Path, tmp_path: Path) -> None:
+    idle = tmp_path / "idle.py"
+    idle.write_text("print('nothing to do')")
+    done = profile(binary, idle)
+    assert done.returncode == 1
+    assert "the script has ended after 0 steps" in done.stderr

@@ -1,0 +1,125 @@
+"""What a step takes with several workers, by the ways that their gradients can go."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tributary import _native
+from tributary.profile.watch import Watched
+
+FIRST_BUCKET = 1 << 20
+BUCKET = 25 << 20
+"""Bytes of the buckets of `DistributedDataParallel`: of the first one, and of all others."""
+WORTH = 0.05
+"""The share of a step that has to be saved until it pays."""
+
+
+class PlanError(RuntimeError):
+    """`tributary plan` cannot tell."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What an all-reduce takes on a topology."""
+
+    workers: int
+    fabric: float
+    """Seconds a byte, aggregated on the way."""
+    ring: float
+    """Seconds a byte of the best that hosts can do by themselves."""
+    start_up: float
+    """Seconds of a small all-reduce."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of a step."""
+
+    alone: float
+    """On one machine."""
+    gloo: float
+    """`DistributedDataParallel` over gloo, if that were as good as a ring can be."""
+    fabric: float
+    """`DistributedDataParallel` over the fabric."""
+    points: float
+    """`TimePoints` over the fabric."""
+    sets: int
+    """In how many sets gradients would leave."""
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as gloo the better way over the fabric is."""
+        return self.gloo / min(self.fabric, self.points)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is worth the trouble."""
+        return self.gain > 1 + WORTH
+
+
+def plan(binary: str, topology: str | None, size: int, start_up: float) -> Network:
+    """Asks `tributary plan` what an all-reduce of so many bytes takes on a topology; `None`: the built-in one.
+
+    Raises:
+        PlanError: it does not answer; with its words.
+    """
+    command = [binary, "plan", "--json", "--size", str(size)]
+    if topology is not None:
+        command += ["--topology", topology]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        planned = json.loads(said)
+        comparison = planned["comparison"]
+        return Network(
+            workers=len(planned["workers"]),
+            fabric=comparison["tree_seconds"] / size,
+            ring=comparison["ring_seconds"] / size,
+            start_up=start_up,
+        )
+    except FileNotFoundError as error:
+        raise PlanError(f"there is no program {binary!r}: install it, or say where it is by --tributary") from error
+    except subprocess.CalledProcessError as error:
+        raise PlanError(error.stderr.strip().removeprefix("error: ")) from error
+    except (ValueError, KeyError) as error:
+        raise PlanError(
+            f"{binary} says what this package does not understand: do both have the same version?"
+        ) from error
+
+
+def predict(watched: Watched, network: Network) -> Prediction:
+    """What a step takes: computing, and what is still on its way when the last gradient is ready."""
+    buckets = _buckets(watched)
+    ready = [round(seconds * 1e9) for seconds in watched.ready]
+    decided = _native.time_points(watched.sizes, ready, round(network.start_up * 1e9))
+    sets = [places for places, _, _ in decided]
+
+    def step(bundles: Sequence[Sequence[int]], seconds_a_byte: float) -> float:
+        free = 0.0
+        for places in bundles:
+            begin = max(free, max(watched.ready[place] for place in places))
+            free = begin + network.start_up + seconds_a_byte * sum(watched.sizes[place] for place in places)
+        return watched.step + max(0.0, free - watched.span)
+
+    return Prediction(
+        alone=watched.step,
+        gloo=step(buckets, network.ring),
+        fabric=step(buckets, network.fabric),
+        points=step(sets, network.fabric),
+        sets=len(sets),
+    )
+
+
+def _buckets(watched: Watched) -> list[list[int]]:
+    """The buckets of `DistributedDataParallel`, in the order in which gradients are ready."""
+    buckets: list[list[int]] = [[]]
+    size = 0
+    for place in sorted(range(len(watched.ready)), key=lambda place: watched.ready[place]):
+        buckets[-1].append(place)
+        size += watched.sizes[place]
+        if size >= (FIRST_BUCKET if len(buckets) == 1 else BUCKET):
+            buckets.append([])
+            size = 0
+    return [bucket for bucket in buckets if bucket]

@@ -1,0 +1,148 @@
+"""Runs a training script alone for some steps, and watches when its gradients are ready."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import runpy
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from tributary.torch import backend
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a step of a script is made of on one machine, without any communication."""
+
+    step: float
+    """Seconds of a step, in the median."""
+    sizes: list[int]
+    """Bytes of each gradient, in the order of the optimiser's parameters."""
+    ready: list[float]
+    """When each was ready, seconds after the first one of its backward pass, in the median."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all gradients."""
+        return sum(self.sizes)
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first gradient to the last one."""
+        return max(self.ready)
+
+
+class NothingWatchedError(RuntimeError):
+    """The script has ended without enough steps of an optimiser."""
+
+
+class _Enough(BaseException):
+    """Ends the script; no `except Exception` of its own stops this."""
+
+
+class _Watch:
+    """Times the gradients between an optimiser's steps."""
+
+    def __init__(self, skipped: int, steps: int) -> None:
+        self._skipped, self._steps = skipped, steps
+        self._optimizer: Any = None
+        self._hooks: list[Any] = []
+        self._first: float | None = None
+        self._pass: dict[int, float] = {}
+        self.parameters: list[torch.nn.Parameter] = []
+        self.passes: list[dict[int, float]] = []
+        self.ends: list[float] = []
+
+    def stepped(self, optimizer: Any, *_: Any) -> None:
+        """An optimiser has made a step: the first one that does is the one that counts."""
+        now = time.perf_counter()
+        if self._optimizer is None:
+            self._optimizer = optimizer
+            parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+            self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+            for place, parameter in enumerate(self.parameters):
+                hooked: Any = parameter
+                self._hooks.append(hooked.register_post_accumulate_grad_hook(self._hook(place)))
+        if optimizer is not self._optimizer:
+            return
+        self.ends.append(now)
+        if self._pass:
+            self.passes.append(self._pass)
+        self._pass, self._first = {}, None
+        if len(self.ends) > self._skipped + self._steps:
+            raise _Enough
+
+    def _hook(self, place: int) -> Callable[[torch.Tensor], None]:
+        def ready(_: torch.Tensor) -> None:
+            now = time.perf_counter()
+            self._first = now if self._first is None else self._first
+            # With several passes for a step the last one counts: after that they could be sent.
+            self._pass[place] = now - self._first
+
+        return ready
+
+    def result(self) -> Watched:
+        """What the steps behind the first few had in common."""
+        passes = self.passes[-self._steps :]
+        if len(self.ends) < self._skipped + 2 or not passes:
+            raise NothingWatchedError(
+                f"the script has ended after {len(self.ends)} steps of an optimiser of PyTorch's, and {self._skipped} "
+                "are skipped: let it make more"
+            )
+        ends = self.ends[self._skipped :]
+        seen = [place for place in range(len(self.parameters)) if any(place in one for one in passes)]
+        return Watched(
+            step=statistics.median(end - begin for begin, end in itertools.pairwise(ends)),
+            sizes=[self.parameters[place].nbytes for place in seen],
+            ready=[statistics.median(one[place] for one in passes if place in one) for place in seen],
+        )
+
+
+def watch(script: str, arguments: list[str], *, skipped: int, steps: int) -> Watched:
+    """Runs a script as the only rank of its group, until its optimiser has made so many steps.
+
+    Args:
+        script: its file.
+        arguments: what it gets on its command line.
+        skipped: steps at its beginning that do not count.
+        steps: those that do.
+
+    Raises:
+        NothingWatchedError: it has made too few.
+    """
+    for name, value in _alone().items():
+        os.environ[name] = value
+    backend.stand_alone()
+    seen = _Watch(skipped, steps)
+    hook = register_optimizer_step_post_hook(seen.stepped)
+    before, sys.argv = sys.argv, [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except _Enough:
+        pass
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
+    finally:
+        hook.remove()
+        sys.argv = before
+    return seen.result()
+
+
+def _alone() -> dict[str, str]:
+    """What torchrun would tell a single process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    return {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
