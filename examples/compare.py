@@ -1,0 +1,151 @@
+"""Runs an example over the fabric and over gloo, in turns, in one lab; needs root, and `tributary` on the PATH.
+
+    python examples/compare.py cnn.py --rate "100 Mbit/s" --rounds 3 --out results -- --epochs 4
+
+It prints a table and writes compare.json and compare.svg (or another picture, with --picture): both loss curves, and how
+long steps took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).parent
+BACKENDS = ("tributary", "gloo")
+COLOURS = {"tributary": "#0072b2", "gloo": "#d55e00"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the table says."""
+
+    script: str
+    topology: str
+    rate: str
+    ranks: int
+    parameters: int
+    milliseconds: dict[str, list[float]]
+    """The median step of each round, by backend."""
+    ratio: float
+    """The fabric's step time by gloo's: the median of the rounds' ratios."""
+    apart: float
+    """How far the loss curves are apart at most, by the largest loss."""
+    accuracies: dict[str, float]
+    """At the end, by backend."""
+
+
+def main() -> None:
+    """Starts a lab, runs the script in it, and shows what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("script", help="a script of this folder, or another one with the options of loop.py")
+    parser.epilog = "What stands behind -- are the script's own options."
+    parser.add_argument("--topology", type=Path, default=HERE.parent / "topologies" / "two-leaves-4.toml")
+    parser.add_argument("--rate", default="100 Mbit/s", help="of all links that have no rate of their own")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each backend [default: %(default)s]")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="a folder [default: %(default)s]")
+    parser.add_argument("--picture", default="compare.svg", help="its name in there: .svg, .png [default: %(default)s]")
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    chosen = parser.parse_args(words[:end])
+    chosen.options = words[end + 1 :]
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    script = Path(chosen.script) if Path(chosen.script).exists() else HERE / chosen.script
+    rounds = run_all(chosen, script)
+    comparison = compare(chosen, script, rounds)
+    (chosen.out / "compare.json").write_text(json.dumps(asdict(comparison), indent=2) + "\n", encoding="utf-8")
+    print(table(comparison))
+    draw(comparison, rounds, chosen.out / chosen.picture)
+    print(f"wrote {chosen.out / 'compare.json'} and {chosen.out / chosen.picture}")
+
+
+def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, list[dict[str, Any]]]:
+    """The curves of all runs, by backend."""
+    rounds: dict[str, list[dict[str, Any]]] = {backend: [] for backend in BACKENDS}
+    name = f"compare{os.getpid()}"
+    binary = os.environ.get("TRIBUTARY_BINARY", "tributary")
+    with tempfile.TemporaryDirectory() as folder:
+        text = chosen.topology.read_text(encoding="utf-8")
+        topology = Path(folder) / chosen.topology.name
+        topology.write_text(re.sub(r"(?m)^rate = .*", f'rate = "{chosen.rate}"', text, count=1), encoding="utf-8")
+        subprocess.run([binary, "lab", "up", topology, "--name", name], check=True, stdout=subprocess.DEVNULL)
+        try:
+            for number in range(chosen.rounds):
+                # Who begins changes: what the machine does besides shall not fall on one of them.
+                for backend in BACKENDS[:: 1 if number % 2 == 0 else -1]:
+                    curve = chosen.out / f"{backend}-{number + 1}.json"
+                    command = [sys.executable, script, "--backend", backend, "--json", curve.resolve(), *chosen.options]
+                    print(f"round {number + 1}, {backend}", flush=True)
+                    subprocess.run([binary, "lab", "run", "--name", name, "--", *command], check=True)
+                    rounds[backend].append(json.loads(curve.read_text(encoding="utf-8")))
+        finally:
+            subprocess.run([binary, "lab", "down", name], check=True, stdout=subprocess.DEVNULL)
+    return rounds
+
+
+def compare(chosen: argparse.Namespace, script: Path, rounds: dict[str, list[dict[str, Any]]]) -> Comparison:
+    """Sets what has been measured against each other."""
+    milliseconds = {backend: [median(run["steps"]) * 1e3 for run in runs] for backend, runs in rounds.items()}
+    ours, gloo = (rounds[backend][0] for backend in BACKENDS)
+    pairs = zip(ours["losses"], gloo["losses"], strict=True)
+    return Comparison(
+        script=script.name,
+        topology=chosen.topology.stem,
+        rate=chosen.rate,
+        ranks=ours["ranks"],
+        parameters=ours["parameters"],
+        milliseconds=milliseconds,
+        ratio=median(a / b for a, b in zip(*(milliseconds[backend] for backend in BACKENDS), strict=True)),
+        apart=max(abs(a - b) for a, b in pairs) / max(gloo["losses"]),
+        accuracies={backend: rounds[backend][0]["accuracies"][-1] for backend in BACKENDS},
+    )
+
+
+def table(found: Comparison) -> str:
+    """The comparison, for people."""
+    lines = [
+        f"{found.script}: {found.parameters:,} parameters, {found.ranks} workers, {found.topology}, {found.rate} a link",
+        f"{'backend':12}{'step (median of each round)':32}accuracy",
+    ]
+    for backend in BACKENDS:
+        steps = ", ".join(f"{step:.1f}" for step in found.milliseconds[backend])
+        lines.append(f"{backend:12}{steps + ' ms':32}{found.accuracies[backend]:.1%}")
+    lines.append(f"a step takes {found.ratio:.2f} of gloo's time; the loss curves are {found.apart:.1e} apart at most")
+    return "\n".join(lines)
+
+
+def draw(found: Comparison, rounds: dict[str, list[dict[str, Any]]], file: Path) -> None:
+    """Both loss curves, and how long steps took."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (losses, steps) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for backend, style in zip(BACKENDS, ("-", "--"), strict=True):
+        curve = rounds[backend][0]["losses"]
+        losses.plot(range(1, len(curve) + 1), curve, style, color=COLOURS[backend], label=backend, linewidth=2)
+    losses.set(title=f"Loss ({found.apart:.0e} apart at most)", xlabel="step", ylabel="cross entropy", ylim=(0, None))
+    losses.legend()
+    values = [[step * 1e3 for run in rounds[backend] for step in run["steps"]] for backend in BACKENDS]
+    boxes = steps.boxplot(values, widths=0.5, showfliers=False, patch_artist=True, medianprops={"color": "black"})
+    steps.set_xticks([1, 2], BACKENDS)
+    for box, backend in zip(boxes["boxes"], BACKENDS, strict=True):
+        box.set_facecolor(COLOURS[backend])
+    steps.set(title=f"Time of a step ({found.ratio:.2f} of gloo's)", ylabel="ms", ylim=(0, None))
+    heading = f"{found.script}: {found.parameters:,} parameters, {found.ranks} workers, {found.rate}"
+    figure.suptitle(heading)
+    figure.savefig(file, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What the examples have in common: their options, and a loop of training as people write it, with its curve kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+WARM_UP = 3
+"""Steps whose time does not count: DDP arranges its buckets anew, and memory is allocated."""
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """The options that all examples have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--backend", default="tributary", help="of torch.distributed [default: %(default)s]")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=32, help="samples of each rank in a step [default: %(default)s]")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where rank 0 writes the curve")
+    return parser
+
+
+def train(
+    chosen: argparse.Namespace,
+    make_model: Callable[[], nn.Module],
+    learn: Dataset[tuple[torch.Tensor, torch.Tensor]],
+    check: Dataset[tuple[torch.Tensor, torch.Tensor]],
+    rate: float,
+) -> None:
+    """Trains on all ranks, as torchrun or `tributary lab run` has started them."""
+    torch.set_num_threads(1)
+    dist.init_process_group(chosen.backend)
+    rank = dist.get_rank()
+    torch.manual_seed(chosen.seed)
+    model = DistributedDataParallel(make_model())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    sampler = DistributedSampler(learn, seed=chosen.seed, drop_last=True)
+    loader = DataLoader(learn, batch_size=chosen.batch, sampler=sampler, drop_last=True)
+
+    losses, steps, accuracies = [], [], []
+    for epoch in range(chosen.epochs):
+        sampler.set_epoch(epoch)
+        model.train()
+        own = []
+        for inputs, targets in loader:
+            began = time.perf_counter()
+            loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps.append(time.perf_counter() - began)
+            own.append(loss.detach())
+        mean = torch.stack(own)
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+        losses += mean.tolist()
+        accuracies.append(accuracy(model, check, chosen.batch))
+        if rank == 0:
+            step = median(steps[WARM_UP:] or steps)
+            print(f"epoch {epoch + 1}: loss {mean.mean():.4f}, accuracy {accuracies[-1]:.1%}, step {step * 1e3:.1f} ms")
+    if rank == 0 and chosen.json:
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        curve = {"backend": chosen.backend, "ranks": dist.get_world_size(), "parameters": parameters}
+        curve |= {"losses": losses, "accuracies": accuracies, "steps": steps[WARM_UP:]}
+        chosen.json.write_text(json.dumps(curve), encoding="utf-8")
+    dist.destroy_process_group()
+
+
+@torch.no_grad()
+def accuracy(
+    model: DistributedDataParallel, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int
+) -> float:
+    """The part that is right of what the model has not learnt from; each rank tries its share."""
+    model.eval()
+    sampler = DistributedSampler(data, shuffle=False)
+    right = total = 0
+    for inputs, targets in DataLoader(data, batch_size=batch, sampler=sampler):
+        right += int((model.module(inputs).argmax(-1) == targets).sum())
+        total += targets.numel()
+    counts = torch.tensor([right, total])
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
