@@ -27,16 +27,23 @@ def binary() -> Path:
     return binary
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run(binary: Path) -> Run:
     """Runs one of the programs on all workers of a lab: the lines that they have said, with their hosts' names."""
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
         pytest.skip("a lab needs root, iproute2 and ethtool")
 
-    def run(program: str, *arguments: str, topology: str = "two-workers", fails: bool = False) -> list[str]:
+    def run(
+        program: str,
+        *arguments: str,
+        topology: str = "two-workers",
+        fails: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> list[str]:
         lab = [binary, "lab", "run", ROOT / "topologies" / f"{topology}.toml", "--name", f"py{os.getpid()}"]
         command = [*lab, "--no-rates", "--", sys.executable, PROGRAMS / program, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        variables = os.environ | (environment or {})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
         said = done.stdout + done.stderr
         assert (done.returncode != 0) == fails, said
         return said.splitlines()

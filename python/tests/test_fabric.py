@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from conftest import Run
 
 
 def test_all_types_are_summed_alone_and_many_at_once(run: Run) -> None:
     assert sorted(run("sums.py")) == ["w0: right", "w1: right"]
-
-
-def test_a_script_for_pytorch_learns_the_same_as_over_gloo(run: Run) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-
-    def result(backend: str) -> dict[str, list[float]]:
-        said = [line.removeprefix("w0: ") for line in run("ddp.py", backend)]
-        return json.loads(next(line for line in said if line.startswith("{")))
-
-    ours, gloo = result("tributary"), result("gloo")
-    assert ours["losses"] == pytest.approx(gloo["losses"], rel=1e-5)
-    assert len(set(ours["digests"])) == 1, "all ranks have the same parameters, bit for bit"
-    assert ours["highest"] == gloo["highest"] == 1
-    assert ours["all"] == [2.0, 2.0, 2.0]
 
 
 def test_what_has_no_sum_is_an_exception_on_every_rank_and_the_training_can_go_on(run: Run) -> None:

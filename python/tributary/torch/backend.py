@@ -73,6 +73,8 @@ def stand_alone() -> None:
 
 def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     """Makes a group's backend, as `torch.distributed` asks for it."""
+    if not _backends:
+        _hide_from_compiler()
     backend = FabricBackend(store, rank, size, timeout)
     _backends.append(backend)
     return backend
@@ -273,6 +275,16 @@ def _tensors(values: Any) -> list[torch.Tensor]:
     if isinstance(values, (list, tuple)):
         return [tensor for value in values for tensor in _tensors(value)]
     return []
+
+
+def _hide_from_compiler() -> None:
+    """A forward pass has collectives in it, for a model's buffers: `torch.compile` is not to trace them.
+
+    Not where the class is made: that is within `import torch`, and this imports the compiler.
+    """
+    disable: Callable[[Any], Any] = torch.compiler.disable
+    for collective in (*BY_GLOO, "allreduce", "barrier"):
+        setattr(FabricBackend, collective, disable(getattr(FabricBackend, collective)))
 
 
 for _collective in BY_GLOO:

@@ -14,7 +14,11 @@ from tributary.job import Reduced
 
 
 class FabricWork(Work):
-    """A collective over the fabric: done when its answer is there and `finish` has put it in its place."""
+    """A collective over the fabric: done when its answer is there and `finish` has put it in its place.
+
+    Of a work that is written in Python PyTorch passes on `wait` and `get_future` only: scripts that get it from
+    `torch.distributed` see a base class whose `is_completed` is never true.
+    """
 
     def __init__(self, answer: Answer[Reduced], tensors: list[torch.Tensor], finish: Callable[[Reduced], None]) -> None:
         super().__init__()
@@ -48,6 +52,8 @@ class FabricWork(Work):
         self._ended.wait()
         if self._error is not None:
             raise self._error
+        # Its callback may come later than the end itself.
+        self._future.wait()
         return True
 
     def get_future(self) -> Future[list[torch.Tensor]]:
@@ -56,11 +62,12 @@ class FabricWork(Work):
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not."""
-        return self._future.done()
+        # Not `_future`: who has waited may be quicker than the callback that ends it.
+        return self._ended.done()
 
     def is_success(self) -> bool:
         """Whether it has ended well."""
-        return self._future.done() and self._error is None
+        return self._ended.done() and self._error is None
 
     def exception(self) -> BaseException | None:
         """What went wrong, if it has."""

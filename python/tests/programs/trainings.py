@@ -1,0 +1,219 @@
+"""Trainings for PyTorch as people write them, one after the other: nothing in them is Tributary's but the name of the
+backend that it is given. Rank 0 says how each went: its losses, and what of the model each rank has at the end.
+
+    trainings.py BACKEND TRAINING...
+"""
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 6
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Linear(32, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
+    )
+
+
+def learn(
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS, kind: torch.dtype = torch.float32
+) -> list[float]:
+    """This rank's losses."""
+    torch.manual_seed(100 + dist.get_rank())
+    losses = []
+    for _ in range(steps):
+        data = torch.randn(16, 32)
+        loss = nn.functional.cross_entropy(model(data.to(kind)).float(), data[:, :4].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def adam(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=0.01)
+
+
+def parallel(model: nn.Module, **options: object) -> DistributedDataParallel:
+    """In several buckets."""
+    return DistributedDataParallel(model, bucket_cap_mb=0.01, **options)
+
+
+def report(name: str, losses: list[float], model: nn.Module) -> None:
+    """The mean of the ranks' losses, and whether their parameters are the same, bit for bit."""
+    mean = torch.tensor(losses)
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    content = b"".join(parameter.detach().float().numpy().tobytes() for parameter in model.parameters())
+    digests: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(digests, hashlib.sha256(content).hexdigest())
+    if dist.get_rank() == 0:
+        same = len(set(digests)) == 1
+        print(json.dumps({"name": name, "losses": mean.tolist(), "same": same}), flush=True)
+
+
+def plain() -> None:
+    model = parallel(network())
+    report("plain", learn(model, adam(model)), model)
+
+
+def unused() -> None:
+    """A part of the model has no gradient, and the gradients are views of the buckets."""
+
+    class Partly(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.idle = network(), nn.Linear(32, 4)
+
+        def forward(self, data: torch.Tensor) -> torch.Tensor:
+            return self.used(data)
+
+    model = parallel(Partly(), find_unused_parameters=True, gradient_as_bucket_view=True)
+    report("unused", learn(model, adam(model)), model)
+
+
+def bf16() -> None:
+    model = parallel(network().bfloat16())
+    report("bf16", learn(model, torch.optim.SGD(model.parameters(), lr=0.1), kind=torch.bfloat16), model)
+
+
+def bf16_hook() -> None:
+    model = parallel(network())
+    model.register_comm_hook(None, bf16_compress_hook)
+    report("bf16_hook", learn(model, adam(model)), model)
+
+
+def own_hook() -> None:
+    size = dist.get_world_size()
+
+    def hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        sum_of_all = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+        return sum_of_all.then(lambda done: done.value()[0] / size)
+
+    model = parallel(network())
+    model.register_comm_hook(None, hook)
+    report("own_hook", learn(model, adam(model)), model)
+
+
+def zero() -> None:
+    model = parallel(network())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)
+    report("zero", learn(model, optimizer), model)
+
+
+def uneven() -> None:
+    """Ranks have more and less data: those that are done help the others on."""
+    model = parallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with model.join():
+        losses = learn(model, optimizer, steps=STEPS - dist.get_rank())
+    report("uneven", losses[: STEPS + 1 - dist.get_world_size()], model)
+
+
+def accumulate() -> None:
+    """Gradients of two batches, summed over the ranks once."""
+    model = parallel(network())
+    optimizer = adam(model)
+    torch.manual_seed(100 + dist.get_rank())
+    losses = []
+    for step in range(2 * STEPS):
+        data = torch.randn(16, 32)
+        last = step % 2 == 1
+        with nullcontext() if last else model.no_sync():
+            loss = nn.functional.cross_entropy(model(data), data[:, :4].argmax(1))
+            loss.backward()
+        if last:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    report("accumulate", losses, model)
+
+
+def sharded() -> None:
+    """Each rank has a part of each parameter."""
+    model = network()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer)
+    fully_shard(model)
+    losses = learn(model, adam(model))
+    for module in model.modules():
+        if hasattr(module, "unshard"):
+            module.unshard()
+    report("sharded", losses, model)
+
+
+def replicated() -> None:
+    """Sharded over half of the ranks, and replicated over the two halves."""
+    mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("replicate", "shard"))
+    model = fully_shard(network(), mesh=mesh)
+    losses = learn(model, adam(model))
+    model.unshard()
+    report("replicated", losses, model)
+
+
+def compiled() -> None:
+    model = torch.compile(DistributedDataParallel(network()))
+    report("compiled", learn(model, adam(model)), model)
+
+
+def groups() -> None:
+    """What is said besides: objects, groups of some ranks, meshes, other operators and types."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    objects: list[object] = [{"rank": 0}] if rank == 0 else [None]
+    dist.broadcast_object_list(objects)
+    assert objects == [{"rank": 0}]
+    highest = torch.tensor([rank], dtype=torch.int64)
+    dist.all_reduce(highest, op=dist.ReduceOp.MAX)
+    assert highest.item() == size - 1
+    pairs = [dist.new_group([first, first + 1]) for first in range(0, size, 2)]
+    of_pair = torch.full((5,), float(rank))
+    dist.all_reduce(of_pair, group=pairs[rank // 2])
+    assert (of_pair == 4 * (rank // 2) + 1).all()
+    mesh = init_device_mesh("cpu", (size,))
+    everyone = torch.ones(3)
+    dist.all_reduce(everyone, group=mesh.get_group())
+    assert (everyone == size).all()
+    parts = torch.arange(2 * size, dtype=torch.float32)
+    mine = torch.empty(2)
+    dist.reduce_scatter_tensor(mine, parts)
+    assert mine.tolist() == [2 * rank * size, (2 * rank + 1) * size]
+    whole = torch.empty(2 * size)
+    dist.all_gather_into_tensor(whole, mine)
+    assert (whole == parts * size).all()
+    work = dist.all_reduce(torch.ones(100), async_op=True)
+    work.wait()
+    assert work.get_future().done()
+    dist.barrier()
+    if rank == 0:
+        print(json.dumps({"name": "groups", "losses": [], "same": True}), flush=True)
+
+
+TRAININGS: list[Callable[[], None]] = [
+    plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, compiled, groups,
+]  # fmt: skip
+
+# The backend says how much went which way.
+logging.basicConfig(format="%(message)s")
+logging.getLogger("tributary").setLevel(logging.INFO)
+torch.set_num_threads(1)
+dist.init_process_group(sys.argv[1])
+for training in TRAININGS:
+    if training.__name__ in sys.argv[2:]:
+        training()
+dist.destroy_process_group()

@@ -1,0 +1,73 @@
+"""Scripts for PyTorch, unchanged, over the fabric and over gloo: whatever one trains with learns the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+
+import pytest
+from conftest import Run
+
+ROUNDED = ["bf16", "bf16_hook"]
+"""Trainings whose gradients are rounded; gloo does that at each addition."""
+TRAININGS = ["plain", "unused", *ROUNDED, "own_hook", "zero", "uneven", "accumulate", "sharded", "replicated", "groups"]
+HAS_COMPILER = shutil.which("g++") is not None
+
+
+@dataclass(frozen=True)
+class Trained:
+    losses: dict[str, list[float]]
+    same: set[str]
+    """Trainings at whose end all ranks have the same parameters, bit for bit."""
+    said: list[str]
+
+
+def train(run: Run, backend: str, trainings: list[str], **options: object) -> Trained:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("trainings.py", backend, *trainings, **options)
+    results = [json.loads(line.removeprefix("w0: ")) for line in said if line.startswith("w0: {")]
+    losses = {result["name"]: result["losses"] for result in results}
+    assert sorted(losses) == sorted(trainings), said
+    return Trained(losses, {result["name"] for result in results if result["same"]}, said)
+
+
+def train_all(run: Run, backend: str) -> Trained:
+    return train(run, backend, TRAININGS + ["compiled"] * HAS_COMPILER, topology="two-leaves-4")
+
+
+@pytest.fixture(scope="module")
+def gloo(run: Run) -> Trained:
+    return train_all(run, "gloo")
+
+
+@pytest.fixture(scope="module")
+def ours(run: Run) -> Trained:
+    return train_all(run, "tributary")
+
+
+def test_all_ways_to_train_learn_the_same_as_over_gloo(ours: Trained, gloo: Trained) -> None:
+    for name in TRAININGS:
+        assert ours.losses[name] == pytest.approx(gloo.losses[name], rel=5e-3 if name in ROUNDED else 1e-5), name
+    assert ours.same >= set(TRAININGS)
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="torch.compile needs g++")
+def test_a_model_that_is_compiled_learns_the_same_as_over_gloo(ours: Trained, gloo: Trained) -> None:
+    assert ours.losses["compiled"] == pytest.approx(gloo.losses["compiled"], rel=1e-5)
+    assert "compiled" in ours.same
+
+
+def test_how_much_went_which_way_is_said_at_the_end(ours: Trained) -> None:
+    for rank in range(4):
+        told = "\n".join(line for line in ours.said if line.startswith(f"w{rank}: "))
+        assert all(
+            words in told for words in ("collectives over the fabric", "fabric: allreduce, ", "gloo: broadcast, ")
+        ), told
+
+
+def test_pytorchs_own_checks_of_collectives_find_nothing(run: Run) -> None:
+    trainings = ["plain", "own_hook", "sharded", "groups"]
+    checked = train(run, "tributary", trainings, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+    assert checked.same == set(trainings)
+    assert any("fabric: allreduce" in line for line in checked.said), checked.said
