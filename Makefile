@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-switch bench-allreduce bench-tools simulate mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -21,17 +21,20 @@ test: tools lint ## everything that CI runs
 
 # With root, their programs run as ranks of labs.
 test-python: python ## lints and tests of the Python package
-	$(PYTHON_ENV)/bin/ruff check -q --config python/pyproject.toml python bench/schedule
-	$(PYTHON_ENV)/bin/ruff format -q --check --config python/pyproject.toml python bench/schedule
+	$(RUFF) check -q $(PYTHON_FILES) && $(RUFF) format -q --check $(PYTHON_FILES)
 	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
-	$(CARGO) build --workspace --locked --bin tributary
+# With the features that the Rust tests have it with: after them, nothing is built here.
+	$(CARGO) test --workspace --locked --no-run --test lab
 	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider
 
 # A Python of our own, with PyTorch (5 GB), which is installed once.
 PYTHON_ENV = $(CURDIR)/target/python
 PYTHON_READY = $(PYTHON_ENV)/.ready
 
-$(PYTHON_READY): python/requirements.txt | tools
+RUFF = $(PYTHON_ENV)/bin/ruff
+PYTHON_FILES = --config python/pyproject.toml python examples bench/schedule
+
+$(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@echo "Installing PyTorch and what else the Python package is tested with: 5 GB, once."
 	python3 -m venv $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/pip install -q --disable-pip-version-check -r $<
@@ -42,6 +45,10 @@ python: $(PYTHON_READY) ## the Python package in target/python, beside PyTorch
 
 wheel: $(PYTHON_READY) ## a wheel of the Python package for Linux, in target/wheels
 	$(PYTHON_ENV)/bin/maturin build --release --locked -m python/Cargo.toml
+
+compare: python ## train an example over the fabric and over gloo, with a plot (root; ARGS="transformer.py --rounds 1")
+	$(CARGO) build --release --quiet --locked -p tributary
+	TRIBUTARY_BINARY=$(CURDIR)/target/release/tributary $(PYTHON_ENV)/bin/python examples/compare.py $(or $(ARGS),cnn.py)
 
 # Without them, or without root, the tests of real interfaces skip and say so.
 tools: ## install what makes the tests' networks, where that is possible

@@ -1,7 +1,7 @@
 """A small convolutional network learns to read handwritten digits (those that scikit-learn brings along).
 
-    tributary lab run topologies/two-leaves-4.toml -- python examples/cnn.py
-    torchrun --nproc-per-node 4 examples/cnn.py --backend gloo
+tributary lab run topologies/two-leaves-4.toml -- python examples/cnn.py
+torchrun --nproc-per-node 4 examples/cnn.py --backend gloo
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python examples/compare.py cnn.py --rate "100 Mbit/s" --rounds 3 --out results -- --epochs 4
 
-It prints a table and writes compare.json and compare.svg (or another picture, with --picture): both loss curves, and how
-long steps took.
+It prints a table and writes compare.json and compare.svg (or another picture, with --picture): both loss curves, and
+how long steps took.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, list[dict[str
     rounds: dict[str, list[dict[str, Any]]] = {backend: [] for backend in BACKENDS}
     name = f"compare{os.getpid()}"
     binary = os.environ.get("TRIBUTARY_BINARY", "tributary")
+    # It says at each connection that a lab's hosts have no names.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with tempfile.TemporaryDirectory() as folder:
         text = chosen.topology.read_text(encoding="utf-8")
         topology = Path(folder) / chosen.topology.name
@@ -113,7 +115,7 @@ def compare(chosen: argparse.Namespace, script: Path, rounds: dict[str, list[dic
 def table(found: Comparison) -> str:
     """The comparison, for people."""
     lines = [
-        f"{found.script}: {found.parameters:,} parameters, {found.ranks} workers, {found.topology}, {found.rate} a link",
+        f"{found.script}: {found.parameters:,} parameters; {found.ranks} workers of {found.topology}, {found.rate}",
         f"{'backend':12}{'step (median of each round)':32}accuracy",
     ]
     for backend in BACKENDS:

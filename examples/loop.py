@@ -76,9 +76,7 @@ def train(
 
 
 @torch.no_grad()
-def accuracy(
-    model: DistributedDataParallel, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int
-) -> float:
+def accuracy(model: DistributedDataParallel, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int) -> float:
     """The part that is right of what the model has not learnt from; each rank tries its share."""
     model.eval()
     sampler = DistributedSampler(data, shuffle=False)

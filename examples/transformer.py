@@ -1,7 +1,7 @@
 """A small transformer learns to write Python, letter by letter, from the source code of NumPy.
 
-    tributary lab run topologies/two-leaves-4.toml -- python examples/transformer.py
-    torchrun --nproc-per-node 4 examples/transformer.py --backend gloo
+tributary lab run topologies/two-leaves-4.toml -- python examples/transformer.py
+torchrun --nproc-per-node 4 examples/transformer.py --backend gloo
 """
 
 from __future__ import annotations

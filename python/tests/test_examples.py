@@ -1,0 +1,33 @@
+"""The examples: they train in a lab, and what they learn does not depend on the backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, ROOT
+
+
+@pytest.mark.usefixtures("run")
+def test_an_example_learns_the_same_over_both_backends_and_the_comparison_is_drawn(
+    binary: Path, tmp_path: Path
+) -> None:
+    if missing := [package for package in ("torch", "sklearn", "matplotlib") if find_spec(package) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    command = [sys.executable, ROOT / "examples" / "compare.py", "cnn.py", "--rounds", "1", "--out", tmp_path]
+    command += ["--topology", ROOT / "topologies" / "two-workers.toml", "--rate", "1 Gbit/s"]
+    command += ["--picture", "compare.png", "--", "--epochs", "1"]
+    variables = os.environ | {"TRIBUTARY_BINARY": str(binary)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False, env=variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "compare.json").read_text())
+    assert found["ranks"] == 2
+    assert found["apart"] < 1e-5
+    assert found["accuracies"]["tributary"] == found["accuracies"]["gloo"] > 0.3
+    assert (tmp_path / "compare.png").stat().st_size > 0
+    assert "of gloo's time" in done.stdout
