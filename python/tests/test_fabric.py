@@ -18,6 +18,8 @@ def test_what_has_no_sum_is_an_exception_on_every_rank_and_the_training_can_go_o
         assert len(told) == 1, said
         assert all(words in told[0] for words in ("SumError", "rank 1", "elements")), told
         assert any(line.startswith(f"{host}: told too: ") for line in said), said
+    told = next(line for line in said if "told of time: " in line)
+    assert all(words in told for words in ("w0: ", "DeadlineError", "of (5,)", "0.05 s")), told
 
 
 def test_a_rank_that_dies_is_named_to_the_others_and_no_sum_without_it_is_taken_for_whole(run: Run) -> None:

@@ -1,5 +1,7 @@
 """A rank whose gradient is not a number: what every rank is told, as it would be in a training."""
 
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 
@@ -19,4 +21,17 @@ except Exception as error:
 after = torch.ones(5)
 dist.all_reduce(after)
 assert (after == dist.get_world_size()).all()
+# Rank 0 is early: the others begin when it has waited in vain.
+over_gloo = dist.new_group()
+if dist.get_rank() > 0:
+    dist.barrier(group=over_gloo)
+early = dist.all_reduce(after, async_op=True)
+if dist.get_rank() == 0:
+    try:
+        early.wait(timedelta(milliseconds=50))
+    except Exception as error:
+        print("told of time:", type(error).__name__, error)
+    dist.barrier(group=over_gloo)
+early.wait()
+assert (after == dist.get_world_size() ** 2).all()
 dist.destroy_process_group()

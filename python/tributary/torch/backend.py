@@ -180,7 +180,7 @@ class FabricBackend(Backend):
                 then()
 
         self.tally.over_fabric(collective, tensor.nbytes)
-        return FabricWork(job.start(tensor, name=name), tensors, finish)
+        return FabricWork(name, job.start(tensor, name=name), tensors, finish)
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future as Answer
+from concurrent.futures import wait
 from datetime import timedelta
 
 import torch
 from torch._C._distributed_c10d import Work
 from torch.futures import Future
 
+from tributary.errors import DeadlineError
 from tributary.job import Reduced
 
 
@@ -20,8 +22,11 @@ class FabricWork(Work):
     `torch.distributed` see a base class whose `is_completed` is never true.
     """
 
-    def __init__(self, answer: Answer[Reduced], tensors: list[torch.Tensor], finish: Callable[[Reduced], None]) -> None:
+    def __init__(
+        self, name: str, answer: Answer[Reduced], tensors: list[torch.Tensor], finish: Callable[[Reduced], None]
+    ) -> None:
         super().__init__()
+        self._name = name
         self._tensors = tensors
         self._error: BaseException | None = None
         self._ended = ended = Future[None]()
@@ -46,9 +51,14 @@ class FabricWork(Work):
         answer.add_done_callback(end)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for its end, and raises what went wrong."""
+        """Waits for its end, and raises what went wrong. Without a timeout it ends with that of the group."""
         seconds = timeout.total_seconds() if timeout else 0
-        self._answer.result(seconds if seconds > 0 else None)
+        wait([self._answer], seconds if seconds > 0 else None)
+        if not self._answer.done():
+            raise DeadlineError(
+                f"{self._name} has not ended in {seconds:g} s, and is still under way: wait again, or look which rank "
+                "has not started it"
+            )
         self._ended.wait()
         if self._error is not None:
             raise self._error
