@@ -25,6 +25,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--backend", default="tributary", help="of torch.distributed [default: %(default)s]")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="samples of each rank in a step [default: %(default)s]")
+    parser.add_argument("--bucket", type=float, default=25, help="MiB of gradients that leave at once [default: 25]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where rank 0 writes the curve")
     return parser
@@ -42,7 +43,7 @@ def train(
     dist.init_process_group(chosen.backend)
     rank = dist.get_rank()
     torch.manual_seed(chosen.seed)
-    model = DistributedDataParallel(make_model())
+    model = DistributedDataParallel(make_model(), bucket_cap_mb=chosen.bucket)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     sampler = DistributedSampler(learn, seed=chosen.seed, drop_last=True)
     loader = DataLoader(learn, batch_size=chosen.batch, sampler=sampler, drop_last=True)
