@@ -27,7 +27,7 @@ pub(super) async fn serve(
     // One that breaks has nobody to tell.
     while let Ok(Some(request)) = requests.message().await {
         // What is behind one that was not started is not started either.
-        if !stream.line.is_broken() {
+        if !stream.line.at(stream.started).is_broken() {
             stream.start(sessions, request, answers).await;
         }
     }
@@ -45,12 +45,13 @@ struct Stream {
 impl Stream {
     async fn start(&mut self, sessions: &Sessions, request: v1::AllReduceRequest, answers: &Answers) {
         let (began, number) = (Instant::now(), self.started);
+        let line = self.line.at(number);
         self.started += 1;
         let numbered = move |answer: v1::AllReduceResponse| {
             let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
         };
-        match self.begin(sessions, request).await {
+        match self.begin(sessions, request, line.clone()).await {
             Ok(ended) => {
                 let answers = answers.clone();
                 tokio::spawn(async move {
@@ -61,7 +62,7 @@ impl Stream {
                 });
             }
             Err(status) => {
-                self.line.break_off();
+                line.break_off();
                 let _ = answers.send(numbered(messages::failed(&status, true))).await;
             }
         }
@@ -72,10 +73,11 @@ impl Stream {
         &mut self,
         sessions: &Sessions,
         request: v1::AllReduceRequest,
+        line: Line,
     ) -> Result<impl Future<Output = (v1::AllReduceResponse, Call)> + Send + 'static + use<>, Status> {
         let session = self.session(sessions, &request.session).await?;
         let under_way = session.account.begin_operation().await?;
-        let ended = session.job()?.start(&session, request, self.line.clone()).await?;
+        let ended = session.job()?.start(&session, request, line).await?;
         Ok(async move { (ended.await, under_way) })
     }
 

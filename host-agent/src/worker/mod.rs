@@ -8,7 +8,7 @@ mod start;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -51,23 +51,40 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Duration>,
     /// The generation whose joiners it synchronises for; 0: none.
     pub(crate) regroup: u32,
-    /// Those that are refused if one before it is.
+    /// Its place: it is refused if one before it is.
     pub(crate) line: Line,
 }
 
-/// All-reduces that are started one behind the other without waiting for what comes of them. If one of them is not
-/// started, none behind it is: they would take its place in the order of the job's operations, and be summed with
-/// others' of another name.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Line(Arc<AtomicBool>);
+/// An all-reduce's place among those that are started one behind the other without waiting for what comes of them. If one
+/// of them is not started, none behind it is: they would take its place in the order of the job's operations, and be summed
+/// with others' of another name. Those before it are, also if the worker gets to them later.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    place: u64,
+    /// The first place whose all-reduce was not started; the last number: none.
+    broken: Arc<AtomicU64>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { place: 0, broken: Arc::new(AtomicU64::new(u64::MAX)) }
+    }
+}
 
 impl Line {
-    pub(crate) fn break_off(&self) {
-        self.0.store(true, Ordering::Release);
+    /// The same line's place of this number.
+    pub(crate) fn at(&self, place: u64) -> Self {
+        Self { place, broken: Arc::clone(&self.broken) }
     }
 
+    /// The all-reduce of this place is not started.
+    pub(crate) fn break_off(&self) {
+        self.broken.fetch_min(self.place, Ordering::AcqRel);
+    }
+
+    /// Whether the all-reduce of this place, or one before it, was not started.
     pub(crate) fn is_broken(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.broken.load(Ordering::Acquire) <= self.place
     }
 }
 
