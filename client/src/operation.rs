@@ -12,7 +12,7 @@ use crate::segment::Segment;
 /// What is to be reduced, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// The tensor, for errors.
+    /// The tensor: the same on all members, which have an error where it is not.
     pub name: &'a str,
     /// How the elements are stored.
     pub element_type: v1::ElementType,

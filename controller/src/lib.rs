@@ -20,6 +20,7 @@ mod fallback;
 mod forwarding;
 mod hosts;
 mod ids;
+mod inquiry;
 mod jobs;
 mod journal;
 mod liveness;

@@ -13,11 +13,13 @@ use tokio_stream::Stream;
 use tributary_api::v1;
 use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::Rank;
 
 use crate::book::{Book, CreateError, Reload};
 use crate::error::SwitchError;
 use crate::fallback;
-use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, Terms};
+use crate::inquiry::{Inquiries, Told};
+use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, State, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
 use crate::orphans::Orphans;
@@ -38,6 +40,8 @@ pub(crate) struct Manager {
     packet_ins: broadcast::Sender<PacketIn>,
     /// Jobs that members came back to, and that nobody knows.
     orphans: Orphans,
+    /// Wrong sums that members are telling of.
+    inquiries: Inquiries,
     runtime: Handle,
 }
 
@@ -71,8 +75,9 @@ impl Manager {
     ) -> Arc<Self> {
         let (book, runtime) = (Mutex::new(book), Handle::current());
         let topology = RwLock::new(topology);
-        let orphans = Orphans::default();
-        let manager = Arc::new(Self { topology, journal, book, switches, packet_ins, orphans, runtime });
+        let (orphans, inquiries) = (Orphans::default(), Inquiries::default());
+        let manager =
+            Arc::new(Self { topology, journal, book, switches, packet_ins, orphans, inquiries, runtime });
         for (key, switch) in &manager.switches {
             manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
         }
@@ -301,6 +306,41 @@ impl Manager {
         };
         self.fail(key, &format!("host {host:?} {what}"));
         Ok(())
+    }
+
+    /// A worker tells what it gave to an all-reduce whose sum is wrong: the job fails once its other workers have told
+    /// it, too, or some time after the first has. What comes of comparing that will be in the channel.
+    pub(crate) fn inquire(
+        self: &Arc<Self>,
+        name: &str,
+        token: &[u8],
+        host: &str,
+        told: Told,
+    ) -> Result<watch::Receiver<Option<String>>, JobError> {
+        let (key, rank, members) = {
+            let book = self.book();
+            let key = book.jobs.authorize(name, token)?;
+            let job = book.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+            if let State::Failed(reason) = job.state() {
+                // Nobody is a member any more, and whoever has the token may know.
+                return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
+            }
+            let rank = job.rank_of(host)?;
+            let workers = job.record.generation().plan.workers.iter();
+            (key, rank, workers.map(|worker| (Rank::new(worker.rank), worker.name.clone())).collect())
+        };
+        let (is_first, verdict) = self.inquiries.note(key, members, rank, told);
+        if is_first {
+            self.runtime.spawn(Arc::clone(self).conclude(key));
+        }
+        Ok(verdict)
+    }
+
+    /// Waits for what the members tell, and fails the job for it.
+    async fn conclude(self: Arc<Self>, key: JobKey) {
+        let verdict = self.inquiries.verdict(key).await;
+        self.fail(key, &verdict);
+        self.inquiries.close(key, verdict);
     }
 
     /// The stream of a member has broken.

@@ -17,6 +17,7 @@ use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
 use crate::clock;
 use crate::explain;
+use crate::inquiry::{Told, await_verdict};
 use crate::jobs::{JobError, Joining, Place, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
@@ -111,10 +112,16 @@ impl Controller for Service {
         request: Request<v1::ReportFaultRequest>,
     ) -> Result<Response<v1::ReportFaultResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let request = request.into_inner();
-        let what = format!("reported a fault: {}", request.description);
-        self.manager.give_up(&request.job, &request.token, &request.host, &what).map_err(job_status)?;
-        Ok(Response::new(v1::ReportFaultResponse {}))
+        let v1::ReportFaultRequest { job, token, host, description, given } = request.into_inner();
+        let Some(given) = given else {
+            let what = format!("reported a fault: {description}");
+            self.manager.give_up(&job, &token, &host, &what).map_err(job_status)?;
+            return Ok(Response::new(v1::ReportFaultResponse::default()));
+        };
+        let told = Told::new(given, description);
+        let verdict = self.manager.inquire(&job, &token, &host, told).map_err(job_status)?;
+        let verdict = await_verdict(verdict).await;
+        Ok(Response::new(v1::ReportFaultResponse { verdict }))
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {

@@ -80,7 +80,8 @@ async fn a_host_acts_for_itself_and_operators_create_jobs() {
     let leave = v1::LeaveRequest { job, host, token: token.clone(), reason: String::new(), role: 0 };
     denied(refusal(ps.leave(leave.clone()).await), &["host \"w0\""]);
     let v1::LeaveRequest { job, host, token, .. } = leave;
-    let report = v1::ReportFaultRequest { job, host, token: token.clone(), description: String::new() };
+    let report =
+        v1::ReportFaultRequest { job, host, token: token.clone(), description: String::new(), given: None };
     denied(refusal(ps.report_fault(report).await), &["host \"w0\""]);
     let running = &list(&mut ps).await[0];
     assert_eq!((running.state(), running.creator.as_str()), (v1::JobState::Running, "alice"));

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Client, Member, PLAIN, create, end, eventually, job, join_all, list, refusal, start};
-use tonic::Code;
+use tonic::{Code, Status};
 use tributary_api::{Downlink, Role, v1};
 use tributary_controller::RunningController;
 use tributary_topology::Topology;
@@ -151,6 +151,7 @@ async fn a_fault_fails_the_job_and_a_leave_does_not() {
         token: token.to_vec(),
         host: host.into(),
         description: "check mismatch in slice 7".into(),
+        given: None,
     };
     assert_eq!(refusal(client.report_fault(report("first", b"guess", "w0")).await).0, Code::PermissionDenied);
     assert_eq!(refusal(client.report_fault(report("first", &token, "w9")).await).0, Code::NotFound);
@@ -169,6 +170,30 @@ async fn a_fault_fails_the_job_and_a_leave_does_not() {
     let listed = list(&mut client).await;
     assert_eq!((listed[1].state(), listed[1].generation), (v1::JobState::Running, 2));
     assert_eq!(listed[1].last_change, "w1 is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_give_different_things_are_all_told_who_gave_what() {
+    let (_controller, client) = plain().await;
+    let (token, mut members) = running(&mut client.clone(), job("digits")).await;
+    let report = async |host: &str, tensor: &str| {
+        let tensor = tensor.to_owned();
+        let given = v1::GivenOperation { first_seq: 1, tensor, elements: 10, element_type: "f32".into() };
+        let (job, token, host) = ("digits".into(), token.clone(), host.to_owned());
+        let (description, given) = ("a wrong sum".into(), Some(given));
+        let request = v1::ReportFaultRequest { job, token, host, description, given };
+        Ok::<_, Status>(client.clone().report_fault(request).await?.into_inner().verdict)
+    };
+    assert_eq!(report("ps", "bias").await.unwrap_err().code(), Code::NotFound, "it gives nothing");
+    let (first, second) = tokio::join!(report("w0", "bias"), report("w1", "weight"));
+    let verdict = first.unwrap();
+    assert_eq!(second.unwrap(), verdict);
+    let words = "rank 0 (w0) gave \"bias\" with 10 elements of f32; rank 1 (w1) gave \"weight\" with 10";
+    assert!(verdict.contains(words), "{verdict}");
+    for member in &mut members {
+        assert_eq!(member.failed().await, verdict);
+    }
+    assert_eq!(report("w1", "another").await.unwrap(), verdict, "what is found later does not matter");
 }
 
 #[tokio::test(flavor = "multi_thread")]

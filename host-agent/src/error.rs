@@ -50,6 +50,14 @@ pub enum AgentError {
     /// The all-reduce has failed, on every member alike unless the error says otherwise.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// The members' sum must not be believed, and the job has failed for it.
+    #[error("all-reduce of \"{tensor}\": {verdict}")]
+    Disputed {
+        /// The tensor's name.
+        tensor: String,
+        /// What has come of comparing what the members gave, as the controller says it to all of them.
+        verdict: String,
+    },
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
@@ -57,14 +65,16 @@ pub enum AgentError {
     #[error("it was not started, since an all-reduce before it was refused")]
     LineBroken,
     /// The all-reduce has taken longer than its caller has time. The job goes on.
-    #[error("{error}; it was given {limit:?}; {wait}")]
+    #[error("{error}; it was given {limit:?}; {wait}{}", not_waiting(.absent))]
     Deadline {
         /// How long it was given.
         limit: Duration,
         /// What it waited for at last.
         wait: Wait,
         /// What is missing: a [`CollectiveError::Abandoned`].
-        error: CollectiveError,
+        error: Box<CollectiveError>,
+        /// Members that do not wait for a result, as their agents have told last: they may not have begun it.
+        absent: Vec<String>,
     },
     /// Nothing was reduced: members have joined, for whom this caller has not synchronised.
     #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
@@ -92,6 +102,15 @@ pub enum AgentError {
         /// Why.
         reason: String,
     },
+}
+
+fn not_waiting(members: &[String]) -> String {
+    match members.join(", ") {
+        none if none.is_empty() => none,
+        members => format!(
+            "; not waiting for a result when its agent told last: {members}: look at what its process does instead"
+        ),
+    }
 }
 
 impl From<WireError> for AgentError {

@@ -187,7 +187,7 @@ fn assert_notices(meddle: Meddle) {
         let Err(AgentError::Collective(CollectiveError::WrongSum { tensor, .. })) = outcome else {
             panic!("{outcome:?}");
         };
-        assert_eq!(tensor, "w1");
+        assert_eq!(tensor.name, "w1");
     }
 }
 

@@ -31,7 +31,7 @@ use tributary_host_agent::{
 };
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
-use tributary_ps::client::{Client, ClientOptions};
+use tributary_ps::client::{Client, ClientOptions, operation_name};
 use tributary_ps::server::{
     GroupEvent, GroupEvents, GroupFabric, GroupRequest, JobSettings, JobSpec, ParameterServer, PolicyKind,
     Reduction, Sum, View,
@@ -99,7 +99,7 @@ async fn read(
     let reader = Arc::new(reader);
     while let Some(round) = expected.recv().await {
         let zeros = GradientData::F32(vec![0.0; PARAMETERS]);
-        let operation = AllReduce { name: "the sum".into(), data: zeros, weight: 0 };
+        let operation = AllReduce { name: operation_name(round), data: zeros, weight: 0 };
         let agent = Arc::clone(&reader);
         let reduced =
             tokio::task::spawn_blocking(move || agent.all_reduce(operation)).await.unwrap().unwrap();

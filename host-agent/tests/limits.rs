@@ -342,7 +342,8 @@ async fn a_tensors_name_has_a_length() {
     let refusal = first.reduce_as(segment, 16, &"x".repeat(1025)).await;
     refused(refusal, Code::InvalidArgument, "1025 bytes");
     let longest = "x".repeat(1024);
-    let (a, b) = tokio::join!(first.reduce_as(segment, 16, &longest), second.reduce(segment, 16));
+    let (a, b) =
+        tokio::join!(first.reduce_as(segment, 16, &longest), second.reduce_as(segment, 16, &longest));
     a.unwrap();
     b.unwrap();
 }

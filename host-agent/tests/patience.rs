@@ -44,14 +44,32 @@ async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     let error = give_up(&mut first).await;
-    for words in ["\"w1\"", "5 of its 5 slices have no result", "it was given 50ms", "no result of slice 1,"]
-    {
+    let absent = "not waiting for a result when its agent told last: rank 1 (w1): look";
+    let words =
+        ["\"w1\"", "5 of its 5 slices have no result", "it was given 50ms", "no result of slice 1,", absent];
+    for words in words {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
     // For the others it ends, and the next one is everybody's again.
-    sum(&mut second, 1.0).await.unwrap();
+    let operation = Operation { name: "w1", ..Operation::whole::<f32>() };
+    reduce(&mut second, &mut [1.0; 1000], operation).await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0));
     assert_eq!((a.unwrap(), b.unwrap()), (3.0, 3.0));
+}
+
+#[tokio::test]
+async fn members_that_give_different_things_are_told_what_the_controller_makes_of_it() {
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    // Equal tensors, in another order.
+    let [weight, bias] = ["weight", "bias"].map(|name| Operation { name, ..Operation::whole::<f32>() });
+    let (mut a, mut b) = ([1.0; 10], [1.0; 10]);
+    let (a, b) = tokio::join!(reduce(&mut first, &mut a, weight), reduce(&mut second, &mut b, bias));
+    for (outcome, words) in [(a, "w0 gave weight, 10 of f32 at 1"), (b, "w1 gave bias, 10 of f32 at 1")] {
+        let error = outcome.unwrap_err();
+        assert_eq!(code(&error), Code::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+    }
 }
 
 #[tokio::test]

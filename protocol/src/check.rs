@@ -26,6 +26,7 @@ const MEANING: u32 = 1;
 const RANK: u32 = 2;
 const SEQ: u32 = 3;
 const LOT: u32 = 4;
+const NAME: u32 = 5;
 
 /// Spreads every bit of `word` over the result. Each step can be undone, so no two words collide.
 fn mix(word: u32) -> u32 {
@@ -48,6 +49,14 @@ fn seq_hash(seq: Seq) -> u32 {
     hash(SEQ, &[seq.0]) | 1
 }
 
+/// Stands for a tensor's name.
+pub(crate) fn name_hash(name: &str) -> u32 {
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    // The length tells names apart that differ in zeros at the end only.
+    let length = hash(NAME, &[name.len() as u32]);
+    name.as_bytes().chunks(4).map(word).fold(length, |state, word| mix(state.wrapping_mul(GOLDEN) ^ word))
+}
+
 /// Any number, but another one for each rank, slice and attempt.
 pub(crate) fn lot(rank: Rank, seq: Seq, attempt: u32) -> u32 {
     hash(LOT, &[rank.get().into(), seq.0, attempt])
@@ -63,6 +72,8 @@ pub(crate) struct Meaning {
     /// Where its operation began. It names the operation: a count of operations would not do, since one
     /// who joins later does not know it.
     pub(crate) operation: Seq,
+    /// [Hash](name_hash) of the tensor's name: members that reduce equal tensors in another order are noticed.
+    pub(crate) name: u32,
     /// Elements in the whole operation.
     pub(crate) len: u64,
     /// Number of the element type.
@@ -80,7 +91,11 @@ impl Meaning {
         };
         let (len_low, len_high) = (self.len as u32, (self.len >> 32) as u32);
         let (bound, weight) = self.scale;
-        hash(MEANING, &[operator, self.operation.0, len_low, len_high, self.element_type, bound, weight])
+        let name = self.name;
+        hash(
+            MEANING,
+            &[operator, self.operation.0, name, len_low, len_high, self.element_type, bound, weight],
+        )
     }
 
     /// One member's check over its `values`.
@@ -131,6 +146,7 @@ mod tests {
         seq: Seq(77),
         operator: Operator::Sum,
         operation: Seq(70),
+        name: 9,
         len: 1000,
         element_type: 1,
         scale: (5, 3),
@@ -165,6 +181,7 @@ mod tests {
         let others = [
             Meaning { seq: Seq(78), ..MEANING },
             Meaning { operation: Seq(71), ..MEANING },
+            Meaning { name: name_hash("layer 2"), ..MEANING },
             Meaning { len: 1001, ..MEANING },
             Meaning { len: 1000 + (1 << 32), ..MEANING },
             Meaning { element_type: 2, ..MEANING },
@@ -179,6 +196,13 @@ mod tests {
         let (mut values, check) = summed([MEANING; 3], [0, 1, 2]);
         values[1] ^= 4;
         assert_ne!(check, expected(values), "an addition that went wrong");
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let names = ["", "\0", "a", "a\0", "b", "layer 1", "layer 2", "1 layer", "layer 10"];
+        let hashes: std::collections::BTreeSet<_> = names.iter().map(|name| name_hash(name)).collect();
+        assert_eq!(hashes.len(), names.len());
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fmt;
 use thiserror::Error;
 use tributary_wire::{Rank, Seq};
 
+use crate::numbers::Tensor;
+
 /// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or [`Server::expect`](crate::Server::expect)
 /// refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -98,13 +100,16 @@ pub enum CollectiveError {
     },
     /// The network's sum is not the members' sum, and asking again did not mend it.
     #[error(
-        "all-reduce of \"{tensor}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
+        "all-reduce of \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
          {contributors} expected, {contributors_got} got; check: {check:#010x} expected, {check_got:#010x} \
-         got; a switch's addition or a member's operation differs"
+         got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
+        .tensor.name, .tensor.len, .tensor.element_type
     )]
     WrongSum {
-        /// The tensor's name.
-        tensor: String,
+        /// What this member gave.
+        tensor: Tensor,
+        /// The first slice of the all-reduce, which tells it from the job's others on all members.
+        operation: Seq,
         /// The slice.
         seq: Seq,
         /// Which of the comparisons failed.

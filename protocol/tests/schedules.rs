@@ -189,9 +189,10 @@ fn a_switch_that_loses_weight_is_noticed() {
 
 #[test]
 fn members_that_run_different_operations_notice() {
-    let changes: [fn(&mut AllReduce); 2] = [
+    let changes: [fn(&mut AllReduce); 3] = [
         |operation| operation.data = GradientData::F32(vec![0.5; 301]),
         |operation| operation.data = GradientData::BF16(vec![bf16::ONE; 300]),
+        |operation| operation.name = "conv2.weight".to_owned(),
     ];
     for change in changes {
         let mut inputs = floats(4, 300);

@@ -142,7 +142,7 @@ pub struct AllReduceRequest {
     /// What this member's contribution is multiplied by.
     #[prost(uint32, tag = "6")]
     pub weight: u32,
-    /// The tensor, for errors: up to 1,024 bytes.
+    /// The tensor: up to 1,024 bytes, and the same on all members.
     #[prost(string, tag = "7")]
     pub name: ::prost::alloc::string::String,
     /// How long it may take, from when those before it have ended, well or not, until it fails; 0: as long as the job lives.

@@ -581,9 +581,31 @@ pub struct ReportFaultRequest {
     /// What was seen, in a few words.
     #[prost(string, tag = "4")]
     pub description: ::prost::alloc::string::String,
+    /// What the member gave to the all-reduce whose sum is wrong, if it is one's.
+    #[prost(message, optional, tag = "5")]
+    pub given: ::core::option::Option<GivenOperation>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportFaultResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportFaultResponse {
+    /// Why the job has failed, where the fault was an all-reduce's: who gave what.
+    #[prost(string, tag = "1")]
+    pub verdict: ::prost::alloc::string::String,
+}
+/// What a member gave to an all-reduce.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GivenOperation {
+    /// The all-reduce's first slice: that of the same all-reduce of other members has the same.
+    #[prost(uint32, tag = "1")]
+    pub first_seq: u32,
+    /// The tensor's name.
+    #[prost(string, tag = "2")]
+    pub tensor: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub elements: u64,
+    /// "f32", "f16", "bf16" or "i32".
+    #[prost(string, tag = "4")]
+    pub element_type: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaveRequest {
     #[prost(string, tag = "1")]
@@ -1660,7 +1682,8 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("tributary.controller.v1.Controller", "Answer"));
             self.inner.unary(req, path, codec).await
         }
-        /// A member saw something that must not be believed ("check mismatch"): the job fails.
+        /// A member saw something that must not be believed ("check mismatch"): the job fails. Where that is an all-reduce's sum,
+        /// the other members see it, too: the call returns when all of them have told what they gave, or a second after the first.
         pub async fn report_fault(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportFaultRequest>,
@@ -2053,7 +2076,8 @@ pub mod controller_server {
             &self,
             request: tonic::Request<super::AnswerRequest>,
         ) -> std::result::Result<tonic::Response<super::AnswerResponse>, tonic::Status>;
-        /// A member saw something that must not be believed ("check mismatch"): the job fails.
+        /// A member saw something that must not be believed ("check mismatch"): the job fails. Where that is an all-reduce's sum,
+        /// the other members see it, too: the call returns when all of them have told what they gave, or a second after the first.
         async fn report_fault(
             &self,
             request: tonic::Request<super::ReportFaultRequest>,

@@ -332,6 +332,15 @@ impl Job {
         if places.is_empty() { Err(self.not_a_member(host)) } else { Ok(places) }
     }
 
+    /// `host` is one of the job's workers: its rank.
+    pub(crate) fn rank_of(&self, host: &str) -> Result<Rank, JobError> {
+        let worker = |place| match place {
+            Place::Worker(rank) => Some(rank),
+            Place::Server(_) => None,
+        };
+        self.places_of(host)?.into_iter().find_map(worker).ok_or_else(|| self.not_a_member(host))
+    }
+
     fn not_a_member(&self, host: &str) -> JobError {
         JobError::NotAMember {
             job: self.record.name.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tonic::Status;
 use tributary_protocol::{AllReduce, ElementType, GradientData, Tensor};
-use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError};
+use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, operation_name};
 
 use super::account::Account;
 use super::course::Part;
@@ -113,7 +113,7 @@ fn operation(round: u64, length: usize, contribution: &Contribution) -> Result<A
             0
         }
     };
-    Ok(AllReduce { name: format!("gradient of round {round}"), data: GradientData::F32(data), weight })
+    Ok(AllReduce { name: operation_name(round), data: GradientData::F32(data), weight })
 }
 
 fn words(status: &Status) -> FabricError {

@@ -78,20 +78,44 @@ impl Running {
                 Err(_) => End::Failed,
             };
             running.course().end(Instant::now(), part, end);
-            if let Err(error) = &reduction {
-                running.report_wrong_sum(error).await;
+            match reduction {
+                Ok(reduction) => Ok(reduction),
+                Err(error) => Err(running.explain(error).await),
             }
-            reduction
         }
     }
 
-    /// If an all-reduce failed for a sum that must not be believed, tells the controller.
-    async fn report_wrong_sum(&self, error: &AgentError) {
-        if !matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })) {
-            return;
+    /// The error with what the controller knows of the other members.
+    async fn explain(&self, error: AgentError) -> AgentError {
+        match error {
+            AgentError::Deadline { limit, wait, error, .. } => {
+                AgentError::Deadline { limit, wait, error, absent: self.speaker.not_waiting().await }
+            }
+            error => self.dispute(error).await,
         }
-        if let Err(error) = self.speaker.clone().report_fault(&error.to_string()).await {
-            tracing::warn!(job = self.job, %error, "cannot report a fault");
+    }
+
+    /// If the error is a sum that must not be believed, tells the controller what was given here, which compares it with
+    /// what the other members gave, and fails the job.
+    async fn dispute(&self, error: AgentError) -> AgentError {
+        let AgentError::Collective(CollectiveError::WrongSum { tensor, operation, .. }) = &error else {
+            return error;
+        };
+        let given = v1::GivenOperation {
+            first_seq: operation.0,
+            tensor: tensor.name.clone(),
+            elements: tensor.len as u64,
+            element_type: tensor.element_type.to_string(),
+        };
+        match self.speaker.report_wrong_sum(&error.to_string(), given).await {
+            Ok(verdict) if !verdict.is_empty() => {
+                AgentError::Disputed { tensor: tensor.name.clone(), verdict }
+            }
+            Ok(_) => error,
+            Err(problem) => {
+                tracing::warn!(job = self.job, %problem, "cannot report a fault");
+                error
+            }
         }
     }
 

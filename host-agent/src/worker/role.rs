@@ -271,7 +271,8 @@ impl WorkerRole {
             (Some(limit), CollectiveError::Abandoned { .. }) => {
                 // Only the oldest one can have had its time.
                 let since = self.oldest.map_or(now, |(_, since)| since);
-                AgentError::Deadline { limit, wait: self.wait(now, since), error }
+                let (wait, error) = (self.wait(now, since), Box::new(error));
+                AgentError::Deadline { limit, wait, error, absent: Vec::new() }
             }
             _ => error.into(),
         };

@@ -308,10 +308,15 @@ impl Controller for Service {
         &self,
         request: Request<v1::ReportFaultRequest>,
     ) -> Result<Response<v1::ReportFaultResponse>, Status> {
-        let v1::ReportFaultRequest { token, host, description, .. } = request.into_inner();
+        let v1::ReportFaultRequest { token, host, description, given, .. } = request.into_inner();
         check_token(&token)?;
+        if let Some(v1::GivenOperation { first_seq, tensor, elements, element_type }) = given {
+            let verdict = format!("{host} gave {tensor}, {elements} of {element_type} at {first_seq}");
+            self.state().hear(format!("{host} reports: {description}"));
+            return Ok(Response::new(v1::ReportFaultResponse { verdict }));
+        }
         self.state().lose(&host, format!("{host} reports: {description}"));
-        Ok(Response::new(v1::ReportFaultResponse {}))
+        Ok(Response::new(v1::ReportFaultResponse::default()))
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
@@ -376,7 +381,14 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let waiting_for = self.state().waiting_for.clone();
-        let job = v1::Job { name: "star".into(), waiting_for, ..v1::Job::default() };
+        // Of none anything is known but that it does not wait.
+        let members = ["w0", "w1"].map(|host| v1::JobMember {
+            host: host.into(),
+            role: v1::MemberRole::Worker.into(),
+            joined: true,
+            progress: Some(v1::JobProgress::default()),
+        });
+        let job = v1::Job { name: "star".into(), waiting_for, members: members.into(), ..v1::Job::default() };
         Ok(Response::new(v1::ListJobsResponse { jobs: vec![job] }))
     }
 

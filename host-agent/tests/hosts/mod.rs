@@ -72,7 +72,10 @@ pub(crate) async fn reduce(
     let mut segment = job.segment(size_of_val(values)).await?;
     segment.elements_mut::<f32>()?.copy_from_slice(values);
     let reduced = job.all_reduce(&mut segment, operation).await;
-    values.copy_from_slice(segment.elements::<f32>()?);
+    // Where the connection broke the agent may still be writing.
+    if !segment.is_in_use() {
+        values.copy_from_slice(segment.elements::<f32>()?);
+    }
     // A job that is over takes nothing back.
     let _ = job.release(segment).await;
     reduced
@@ -81,6 +84,7 @@ pub(crate) async fn reduce(
 pub(crate) fn code(error: &ClientError) -> Code {
     match error {
         ClientError::Refused { code, .. } => *code,
+        ClientError::AgentLost { .. } => Code::Unavailable,
         other => panic!("{other}"),
     }
 }

@@ -155,7 +155,7 @@ impl Process {
     ) -> BTreeMap<u64, Result<v1::AllReduceResponse, Status>> {
         let request = |(offset, count): &(u64, u64)| v1::AllReduceRequest {
             offset: *offset,
-            ..self.reduction(segment, *count, "one of many")
+            ..self.reduction(segment, *count, "unnamed")
         };
         let requests: Vec<_> = stretches.iter().map(request).collect();
         all(self.client.clone(), requests).await.unwrap()

@@ -1,6 +1,7 @@
 //! The caller's side of an all-reduce: what goes in and what comes out.
 
 use std::collections::TryReserveError;
+use std::fmt;
 use std::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
@@ -16,7 +17,8 @@ use super::vectors;
 /// type, and starts its operations in the same order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
-    /// Name of the tensor (or of the packed tensors), for errors. Need not be the same on all members.
+    /// Name of the tensor (or of the packed tensors): the same on all members. It is part of the check, so that members
+    /// which reduce equal tensors in another order have an error, and no sum of different things.
     pub name: String,
     /// What this member contributes.
     pub data: GradientData,
@@ -28,7 +30,7 @@ pub struct AllReduce {
 /// What one operation reduces: as much of it as is known without any data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name (or that of the packed tensors), for errors. Need not be the same everywhere.
+    /// Its name (or that of the packed tensors): the same everywhere.
     pub name: String,
     /// What its elements are.
     pub element_type: ElementType,
@@ -149,6 +151,17 @@ pub enum ElementType {
     BF16 = 3,
     /// Integers.
     I32 = 4,
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::I32 => "i32",
+        })
+    }
 }
 
 /// How the values of one SUM slice travel.

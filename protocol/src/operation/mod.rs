@@ -11,7 +11,7 @@ use std::ops::Range;
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Operator, Seq, Tally, ValuesView};
 
-use crate::check::Meaning;
+use crate::check::{Meaning, name_hash};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor, filled};
@@ -84,6 +84,8 @@ pub(crate) struct Operation<C> {
     pub(crate) layout: Layout,
     first_seq: Seq,
     tensor: Tensor,
+    /// Hash of the tensor's name.
+    name: u32,
     /// What is contributed here; `()` where sums are only read.
     pub(crate) own: C,
     /// What the members' weights add up to at least: the weight of what is contributed here.
@@ -107,11 +109,13 @@ impl<C> Operation<C> {
     fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C, room: Room) -> Self {
         let layout = Layout { first, len: tensor.len };
         let Room { bounds, agreements, sums, tallies } = room;
+        let name = name_hash(&tensor.name);
         Self {
             id,
             layout,
             first_seq,
             tensor,
+            name,
             own,
             least_weight: 0,
             bounds,
@@ -180,6 +184,7 @@ impl<C> Operation<C> {
             seq: self.first_seq.plus((position - self.layout.first) as u32),
             operator,
             operation: self.first_seq,
+            name: self.name,
             len: self.tensor.len as u64,
             element_type: self.tensor.element_type as u32,
             scale,
@@ -278,7 +283,8 @@ impl<C> Operation<C> {
         }
         self.failed = true;
         self.tell().then(|| CollectiveError::WrongSum {
-            tensor: self.tensor.name.clone(),
+            tensor: self.tensor.clone(),
+            operation: self.first_seq,
             seq: self.meaning(position).seq,
             reason: mismatch.reason,
             contributors: mismatch.contributors,

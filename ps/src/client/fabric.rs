@@ -8,6 +8,12 @@ use std::sync::Arc;
 /// Why a host cannot take part, for people.
 pub type FabricError = Box<dyn Error + Send + Sync>;
 
+/// What every member of a fabric job calls the operation of a round, and the server that reads its sums, too: the name is
+/// part of the check.
+pub fn operation_name(round: u64) -> String {
+    format!("gradient of round {round}")
+}
+
 /// A host's access to a fabric that aggregates gradients on their way to the server.
 #[tonic::async_trait]
 pub trait Fabric: fmt::Debug + Send + Sync {

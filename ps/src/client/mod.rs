@@ -34,7 +34,7 @@ use tonic::Status;
 use tributary_codec::{EncodeError, Kind};
 use tributary_transport::{ConnectError, Remote};
 
-pub use fabric::{Contribution, Contributor, Fabric, FabricError};
+pub use fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
 
 use crate::policy::Worker;
 use link::Link;

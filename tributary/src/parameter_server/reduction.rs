@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tributary_api::{JobConfig, v1};
 use tributary_host_agent::{JobMember, ServerAgent, Servers, serve_job};
 use tributary_protocol::{ElementType, Reduced, Sums, Tensor};
+use tributary_ps::client::operation_name;
 use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 
 use crate::member::Member;
@@ -111,7 +112,7 @@ impl Wanted {
                 round = expected.recv() => {
                     let Some(round) = round else { return Ok(()) };
                     ensure!(rounds.next() == Some(round), "round {round} was expected out of turn");
-                    let sums = agent.sums(self.tensor())?;
+                    let sums = agent.sums(self.tensor(round))?;
                     awaited.push_back(async move { sum(round, sums.await?) });
                 }
                 Some(sum) = awaited.next() => (self.events)(GroupEvent::Sum(sum?)),
@@ -119,10 +120,9 @@ impl Wanted {
         }
     }
 
-    /// What each round aggregates.
-    fn tensor(&self) -> Tensor {
-        let GroupRequest { job, length, .. } = &self.request;
-        Tensor { name: format!("gradient of {job}"), element_type: ElementType::F32, len: *length }
+    /// What a round aggregates, as its contributors call it.
+    fn tensor(&self, round: u64) -> Tensor {
+        Tensor { name: operation_name(round), element_type: ElementType::F32, len: self.request.length }
     }
 
     async fn end(&self, token: Vec<u8>) -> Result<()> {

@@ -10,6 +10,7 @@ use tributary_controller::{Controller, ControllerConfig, PipelineSource, Quotas,
 use tributary_host_agent::{AgentError, Cable, JobEvent, JobMember, Membership, WorkerAgent};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, GradientData, Reduced, Sums, Timers};
+use tributary_ps::client::operation_name;
 use tributary_ps::server::{GroupEvent, Sum};
 use tributary_topology::Topology;
 use tributary_transport::Remote;
@@ -109,13 +110,13 @@ async fn reason(heard: &mut UnboundedReceiver<GroupEvent>) -> String {
 }
 
 /// One round of every worker, each with its own weight.
-async fn round(members: &[(Membership, Arc<WorkerAgent>)], weights: [u32; 2]) -> Reduced {
+async fn round(number: u64, members: &[(Membership, Arc<WorkerAgent>)], weights: [u32; 2]) -> Reduced {
     let mut reducing = JoinSet::new();
     for (rank, ((_, agent), weight)) in members.iter().zip(weights).enumerate() {
         let values = (0..LENGTH).map(|at| (at * (rank + 3)) as f32 * 0.01 - 7.0).collect();
         let (agent, data) = (Arc::clone(agent), GradientData::F32(values));
-        reducing
-            .spawn_blocking(move || agent.all_reduce(AllReduce { name: "g".into(), data, weight }).unwrap());
+        let operation = AllReduce { name: operation_name(number), data, weight };
+        reducing.spawn_blocking(move || agent.all_reduce(operation).unwrap());
     }
     let reduced = reducing.join_all().await;
     assert_eq!(reduced[0], reduced[1]);
@@ -133,7 +134,9 @@ async fn a_group_gets_the_sums_of_its_rounds_and_its_job_ends_with_it() {
     for (number, weights) in [[256, 100], [0, 17]].into_iter().enumerate() {
         let number = number as u64;
         reduction.expect(number);
-        let Reduced { sums: Sums::F32(values), .. } = round(&members, weights).await else { panic!() };
+        let Reduced { sums: Sums::F32(values), .. } = round(number, &members, weights).await else {
+            panic!()
+        };
         let sum = Sum { round: number, weight: weights.iter().sum(), contributors: 2, values };
         assert_eq!(heard.recv().await, Some(GroupEvent::Sum(sum)));
     }

@@ -1,0 +1,268 @@
+//! Wrong sums, and who gave what to them.
+//!
+//! A member whose all-reduce has a wrong sum knows what it gave, and not what others did. Each of them tells that here; all
+//! are told what comes of comparing it, so that every process learns which rank differs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+use tributary_api::v1;
+use tributary_wire::{Rank, Seq};
+
+use crate::jobs::JobKey;
+
+/// How long the members have to tell what they gave once the first one has: all of them get the same wrong sum, within
+/// some round trips.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// So many different things, and of those who gave the same so many ranks, are named.
+const NAMED: usize = 8;
+/// Characters of a tensor's name that are said.
+const NAME_LENGTH: usize = 200;
+
+/// What a member tells of an all-reduce whose sum is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The all-reduce's first slice.
+    operation: Seq,
+    given: Given,
+    /// In what way it is wrong.
+    seen: String,
+}
+
+/// What a member gave.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Given {
+    tensor: String,
+    elements: u64,
+    element_type: String,
+}
+
+impl Told {
+    pub(crate) fn new(given: v1::GivenOperation, seen: String) -> Self {
+        let v1::GivenOperation { first_seq, tensor, elements, element_type } = given;
+        let tensor = tensor.chars().take(NAME_LENGTH).collect();
+        Self { operation: Seq(first_seq), given: Given { tensor, elements, element_type }, seen }
+    }
+}
+
+impl std::fmt::Display for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tensor, elements, element_type } = self;
+        write!(f, "{tensor:?} with {elements} elements of {element_type}")
+    }
+}
+
+/// What is being found out, by job.
+#[derive(Debug, Default)]
+pub(crate) struct Inquiries(Mutex<BTreeMap<JobKey, Inquiry>>);
+
+#[derive(Debug)]
+struct Inquiry {
+    comparison: Comparison,
+    /// All have told.
+    complete: Arc<Notify>,
+    verdict: watch::Sender<Option<String>>,
+}
+
+impl Inquiries {
+    /// Takes note of what a member tells; whether it is the first one, and where the verdict will be.
+    pub(crate) fn note(
+        &self,
+        job: JobKey,
+        members: BTreeMap<Rank, String>,
+        rank: Rank,
+        told: Told,
+    ) -> (bool, watch::Receiver<Option<String>>) {
+        let mut inquiries = self.lock();
+        let is_first = !inquiries.contains_key(&job);
+        let inquiry = inquiries.entry(job).or_insert_with(|| Inquiry {
+            comparison: Comparison { members, told: BTreeMap::new() },
+            complete: Arc::default(),
+            verdict: watch::Sender::new(None),
+        });
+        inquiry.comparison.note(rank, told);
+        if inquiry.comparison.is_complete() {
+            inquiry.complete.notify_one();
+        }
+        (is_first, inquiry.verdict.subscribe())
+    }
+
+    /// What comes of it, once all have told, or have had the time to.
+    pub(crate) async fn verdict(&self, job: JobKey) -> String {
+        let complete = self.lock().get(&job).map(|inquiry| Arc::clone(&inquiry.complete));
+        if let Some(complete) = complete {
+            // Who has not told by then is said.
+            let _ = timeout(PATIENCE, complete.notified()).await;
+        }
+        self.lock().get(&job).map(|inquiry| inquiry.comparison.to_string()).unwrap_or_default()
+    }
+
+    /// The job has failed: all who have told are told why.
+    pub(crate) fn close(&self, job: JobKey, verdict: String) {
+        if let Some(inquiry) = self.lock().remove(&job) {
+            inquiry.verdict.send_replace(Some(verdict));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Inquiry>> {
+        // Each change is one call that leaves it sound.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the verdict; there is none where the controller is shut down.
+pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) -> String {
+    let told = verdict.wait_for(Option::is_some).await;
+    told.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
+}
+
+/// What the members of a job gave to its first all-reduce that has a wrong sum.
+#[derive(Debug)]
+struct Comparison {
+    /// All workers, with their hosts.
+    members: BTreeMap<Rank, String>,
+    told: BTreeMap<Rank, Told>,
+}
+
+impl Comparison {
+    /// Where one differs, those behind it do, too: the first one of each member counts.
+    fn note(&mut self, rank: Rank, told: Told) {
+        match self.told.get(&rank) {
+            Some(known) if !known.operation.is_newer_than(told.operation) => {}
+            _ => drop(self.told.insert(rank, told)),
+        }
+    }
+
+    fn first(&self) -> Option<Seq> {
+        let operations = self.told.values().map(|told| told.operation);
+        operations.reduce(|first, one| if first.is_newer_than(one) { one } else { first })
+    }
+
+    /// Whether all have told of the same all-reduce.
+    fn is_complete(&self) -> bool {
+        let first = self.first();
+        let has_told = |rank| self.told.get(rank).map(|told| told.operation) == first;
+        self.members.keys().all(has_told)
+    }
+
+    /// Who gave what; those first who are with the fewest.
+    fn groups(&self) -> Vec<(&Given, Vec<Rank>)> {
+        let first = self.first();
+        let mut groups: BTreeMap<&Given, Vec<Rank>> = BTreeMap::new();
+        for (rank, told) in self.told.iter().filter(|(_, told)| Some(told.operation) == first) {
+            groups.entry(&told.given).or_default().push(*rank);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, ranks)| (ranks.len(), ranks.first().copied()));
+        groups
+    }
+
+    /// `rank 1 (w1)`, `ranks 0 (w0), 2 (w2) and 5 others`.
+    fn names(&self, ranks: &[Rank]) -> String {
+        let host = |rank| self.members.get(rank).map_or("?", String::as_str);
+        let named: Vec<_> = ranks.iter().take(NAMED).map(|rank| format!("{rank} ({})", host(rank))).collect();
+        let others = match ranks.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            others => format!(" and {others} others"),
+        };
+        format!("rank{} {}{others}", if ranks.len() == 1 { "" } else { "s" }, named.join(", "))
+    }
+
+    /// Those who have not told of this all-reduce.
+    fn silent(&self, groups: &[(&Given, Vec<Rank>)]) -> Vec<Rank> {
+        let has_told = |rank: &Rank| groups.iter().any(|(_, ranks)| ranks.contains(rank));
+        self.members.keys().copied().filter(|rank| !has_told(rank)).collect()
+    }
+}
+
+impl std::fmt::Display for Comparison {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let groups = self.groups();
+        let gave = |(given, ranks): &(&Given, Vec<Rank>)| format!("{} gave {given}", self.names(ranks));
+        let mut given: Vec<_> = groups.iter().take(NAMED).map(gave).collect();
+        let silent = self.silent(&groups);
+        if !silent.is_empty() {
+            given.push(format!("{} did not tell what they gave", self.names(&silent)));
+        }
+        let given = given.join("; ");
+        if groups.len() > 1 {
+            return write!(
+                f,
+                "the ranks gave different things to the same all-reduce: {given}. All of them have to start the same \
+                 all-reduces in the same order, with the same names, sizes and types: correct that in the program, and \
+                 start all ranks again"
+            );
+        }
+        let seen = self.told.values().next().map_or("", |told| told.seen.as_str());
+        write!(
+            f,
+            "its sum is wrong, and not because they differ: {given}. A switch adds up wrongly, or packets are damaged on \
+             their way: look for it with `tributary doctor`, and start all ranks again. What was seen: {seen}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 3] = ["w0", "w1", "w2"];
+
+    fn told(operation: u32, tensor: &str, elements: u64, element_type: &str) -> Told {
+        let (tensor, element_type) = (tensor.to_owned(), element_type.to_owned());
+        let given = v1::GivenOperation { first_seq: operation, tensor, elements, element_type };
+        Told::new(given, "the check does not fit".to_owned())
+    }
+
+    fn comparison(all: impl IntoIterator<Item = (u16, Told)>) -> Comparison {
+        let members = (0..).map(Rank::new).zip(NAMES.map(str::to_owned)).collect();
+        let mut comparison = Comparison { members, told: BTreeMap::new() };
+        all.into_iter().for_each(|(rank, told)| comparison.note(Rank::new(rank), told));
+        comparison
+    }
+
+    #[test]
+    fn the_rank_that_differs_is_named_first() {
+        let of_each =
+            [(0, told(1, "a", 10, "f32")), (1, told(1, "a", 9, "f32")), (2, told(1, "a", 10, "f32"))];
+        let comparison = comparison(of_each);
+        assert!(comparison.is_complete());
+        let verdict = comparison.to_string();
+        let who = "rank 1 (w1) gave \"a\" with 9 elements of f32; \
+                   ranks 0 (w0), 2 (w2) gave \"a\" with 10 elements of f32. ";
+        assert!(verdict.contains(who), "{verdict}");
+    }
+
+    #[test]
+    fn the_first_all_reduce_that_differs_counts_whatever_is_told_first() {
+        let last = u32::MAX;
+        let of_each = [
+            (0, told(2, "later", 1, "f32")),
+            (0, told(last, "a", 1, "f32")),
+            (1, told(last, "b", 1, "f32")),
+            (1, told(7, "later", 1, "f32")),
+        ];
+        let mut comparison = comparison(of_each);
+        assert!(!comparison.is_complete());
+        let verdict = comparison.to_string();
+        assert!(verdict.contains("rank 0 (w0) gave \"a\"") && !verdict.contains("later"), "{verdict}");
+        assert!(verdict.contains("rank 2 (w2) did not tell"), "{verdict}");
+        comparison.note(Rank::new(2), told(3, "later", 1, "f32"));
+        assert!(!comparison.is_complete(), "it has told of another one");
+        comparison.note(Rank::new(2), told(last, "a", 1, "bf16"));
+        assert!(comparison.is_complete());
+    }
+
+    #[test]
+    fn members_that_gave_the_same_are_not_to_blame() {
+        let verdict = comparison([0, 1, 2].map(|rank| (rank, told(1, "a", 10, "i32")))).to_string();
+        for words in
+            ["ranks 0 (w0), 1 (w1), 2 (w2) gave \"a\"", "A switch adds up wrongly", "the check does not fit"]
+        {
+            assert!(verdict.contains(words), "{verdict}");
+        }
+    }
+}
