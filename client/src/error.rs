@@ -21,7 +21,18 @@ pub enum ClientError {
         /// What went wrong.
         reason: String,
     },
-    /// The agent refused a request, or the connection to it broke.
+    /// The connection to the agent broke.
+    #[error(
+        "{what}: the connection to this host's agent broke ({cause}): has `tributary agent` died, or was it stopped? Look \
+         at its log, start it again, and start the job's processes again"
+    )]
+    AgentLost {
+        /// What there will be no answer to.
+        what: String,
+        /// What went wrong.
+        cause: String,
+    },
+    /// The agent refused a request.
     #[error("{message}")]
     Refused {
         /// The kind of refusal.
@@ -117,11 +128,16 @@ pub enum ClientError {
 impl ClientError {
     #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
     pub(crate) fn refused(status: tonic::Status) -> Self {
-        let message = match innermost(&status) {
-            Some(cause) => format!("the connection to the agent broke: {cause}"),
-            None => status.message().into(),
-        };
-        Self::Refused { code: status.code(), message }
+        match innermost(&status) {
+            Some(cause) => Self::AgentLost { what: "a request".into(), cause },
+            None => Self::Refused { code: status.code(), message: status.message().into() },
+        }
+    }
+
+    /// The stream of all-reduces has ended before this one of `who` had an answer.
+    pub(crate) fn lost(who: &str, tensor: &str, status: &tonic::Status) -> Self {
+        let cause = innermost(status).unwrap_or_else(|| status.message().into());
+        Self::AgentLost { what: format!("all-reduce of \"{tensor}\", {who}"), cause }
     }
 }
 

@@ -60,7 +60,8 @@ impl Job {
         }
         let runtime = Handle::current();
         let membership = Arc::new(Membership::new(generation, ranks, shards, regroup.map(Regroup::from)));
-        let line = Mutex::new(Line::open(&runtime, client.clone(), Arc::clone(&membership)));
+        let who = who(rank, &host);
+        let line = Mutex::new(Line::open(&runtime, client.clone(), Arc::clone(&membership), who));
         let sign_of_life = runtime.spawn(listen(events, options.observer.clone())).abort_handle();
         let session = Session { client, id: session };
         Ok(Self(Arc::new(Inner { session, options, rank, host, membership, runtime, line, sign_of_life })))
@@ -139,7 +140,7 @@ impl Job {
         operation: &Operation<'_>,
         regroup_generation: u32,
     ) -> Result<Reduction, ClientError> {
-        let Inner { session, options, runtime, membership, line, .. } = &*self.0;
+        let Inner { session, options, runtime, membership, line, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
         // Each change is one call that leaves it sound.
@@ -149,7 +150,8 @@ impl Job {
                 Ok(answer) => return Ok(Reduction(answer)),
                 Err(again) => asked = again,
             }
-            *line = Line::open(runtime, session.client.clone(), Arc::clone(membership));
+            let who = who(*rank, host);
+            *line = Line::open(runtime, session.client.clone(), Arc::clone(membership), who);
         }
     }
 
@@ -208,6 +210,11 @@ impl Job {
         client.clone().close_job(request).await.map_err(ClientError::refused)?;
         Ok(())
     }
+}
+
+/// This member, for errors.
+fn who(rank: u32, host: &str) -> String {
+    format!("rank {rank} ({host})")
 }
 
 /// Tells what is being waited for, as long as the job lasts. What there is to say about its end, answers say.

@@ -26,6 +26,8 @@ pub(crate) type Answer = Result<Reduced, ClientError>;
 #[derive(Debug)]
 pub(crate) struct Line {
     state: Mutex<State>,
+    /// This member, for errors.
+    who: String,
     membership: Arc<Membership>,
 }
 
@@ -41,6 +43,7 @@ struct State {
 #[derive(Debug)]
 struct UnderWay {
     loan: Loan,
+    tensor: String,
     /// Whom to tell, if anybody waits.
     reply: oneshot::Sender<Answer>,
 }
@@ -53,7 +56,8 @@ impl UnderWay {
     }
 
     /// The agent may still be writing to the segment.
-    fn lose(self, error: ClientError) {
+    fn lose(self, who: &str, status: &Status) {
+        let error = ClientError::lost(who, &self.tensor, status);
         self.loan.keep();
         let _ = self.reply.send(Err(error));
     }
@@ -65,10 +69,11 @@ impl Line {
         runtime: &Handle,
         client: AgentClient<Channel>,
         membership: Arc<Membership>,
+        who: String,
     ) -> Arc<Self> {
         let (sender, requests) = mpsc::unbounded_channel();
         let state = State { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
-        let line = Arc::new(Self { state: Mutex::new(state), membership });
+        let line = Arc::new(Self { state: Mutex::new(state), who, membership });
         runtime.spawn(Arc::clone(&line).follow(client, requests));
         line
     }
@@ -81,13 +86,14 @@ impl Line {
     ) -> Result<oneshot::Receiver<Answer>, (v1::AllReduceRequest, Loan)> {
         let mut state = self.state();
         let Some(requests) = &state.requests else { return Err((request, loan)) };
+        let tensor = request.name.clone();
         if let Err(mpsc::error::SendError(request)) = requests.send(request) {
             return Err((request, loan));
         }
         let (reply, answer) = oneshot::channel();
         let number = state.asked;
         state.asked += 1;
-        state.under_way.insert(number, UnderWay { loan, reply });
+        state.under_way.insert(number, UnderWay { loan, tensor, reply });
         Ok(answer)
     }
 
@@ -119,7 +125,7 @@ impl Line {
         let mut state = self.state();
         state.requests = None;
         for under_way in std::mem::take(&mut state.under_way).into_values() {
-            under_way.lose(ClientError::refused(broken.clone()));
+            under_way.lose(&self.who, &broken);
         }
     }
 
