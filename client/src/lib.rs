@@ -103,5 +103,5 @@ pub use reduction::Reduction;
 pub use regroup::{Detached, Regroup};
 pub use schedule::{Decision, Gradient, Profile, ProfileNumber, Schedule, Set};
 pub use segment::Segment;
-pub use training::{Step, Training, TrainingOptions};
+pub use training::{PendingStep, Step, Training, TrainingOptions, Values};
 pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};

@@ -30,7 +30,7 @@ impl Drop for Unanswered {
 }
 
 /// What jobs and trainings have in common: a session of the agent, which has segments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) client: AgentClient<Channel>,
     pub(crate) id: Vec<u8>,

@@ -1,3 +1,5 @@
+use std::ops::Range;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tonic::Streaming;
@@ -70,8 +72,12 @@ impl Training {
     ///
     /// # Errors
     /// [`ClientError::SharedMemory`] when there is not as much, [`ClientError::Refused`].
-    pub async fn segment(&mut self, bytes: usize) -> Result<Segment, ClientError> {
-        self.session.open_segment(bytes).await
+    pub fn segment(
+        &self,
+        bytes: usize,
+    ) -> impl Future<Output = Result<Segment, ClientError>> + Send + 'static + use<> {
+        let session = self.session.clone();
+        async move { session.open_segment(bytes).await }
     }
 
     /// Joins the job, and waits until its training has started. All f32 values in `parameters` are what the model
@@ -81,13 +87,24 @@ impl Training {
     /// [`ClientError::Refused`], with the agent's or the server's reason. A call that is broken off (its future
     /// dropped) leaves the segment unusable.
     pub async fn begin(&mut self, parameters: &mut Segment) -> Result<Step, ClientError> {
+        self.start_begin(all_of(parameters))?.await
+    }
+
+    /// As [`begin`](Self::begin), of values in a segment: the future is the first step, and borrows nothing.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`]. The future's are those of [`begin`](Self::begin).
+    pub fn start_begin(&self, (segment, elements): Values<'_>) -> Result<PendingStep, ClientError> {
         let request = v1::BeginTrainingRequest {
             session: self.session.id.clone(),
-            parameters: Some(values(parameters)),
+            parameters: Some(values(segment, &elements)),
         };
-        let lent = [Unanswered::new(parameters.lend()?)];
-        let answer = self.session.client.begin_training(request).await;
-        Ok(session::answer(answer, lent)?.into())
+        let lent = [Unanswered::new(segment.lend()?)];
+        let mut client = self.session.client.clone();
+        Ok(Box::pin(async move {
+            let answer = client.begin_training(request).await;
+            Ok(session::answer(answer, lent)?.into())
+        }))
     }
 
     /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next
@@ -100,20 +117,47 @@ impl Training {
         gradient: &mut Segment,
         parameters: &mut Segment,
     ) -> Result<Step, ClientError> {
+        self.start_push(all_of(gradient), all_of(parameters))?.await
+    }
+
+    /// As [`push`](Self::push), of values in two segments: the future is the next step, and borrows nothing.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`]. The future's are those of [`push`](Self::push).
+    pub fn start_push(
+        &self,
+        (gradient, given): Values<'_>,
+        (parameters, taken): Values<'_>,
+    ) -> Result<PendingStep, ClientError> {
         let request = v1::PushGradientRequest {
             session: self.session.id.clone(),
-            gradient: Some(values(gradient)),
-            parameters: Some(values(parameters)),
+            gradient: Some(values(gradient, &given)),
+            parameters: Some(values(parameters, &taken)),
         };
-        let lent = [gradient.lend()?, parameters.lend()?].map(Unanswered::new);
-        let answer = self.session.client.push_gradient(request).await;
-        Ok(session::answer(answer, lent)?.into())
+        // Where the second one is in use the first one is not lent.
+        let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
+        let mut client = self.session.client.clone();
+        Ok(Box::pin(async move {
+            let answer = client.push_gradient(request).await;
+            Ok(session::answer(answer, lent)?.into())
+        }))
     }
 }
 
-/// All that are in a segment.
-fn values(segment: &Segment) -> v1::Values {
-    v1::Values { segment: segment.id, offset: 0, count: (segment.len() / size_of::<f32>()) as u64 }
+/// f32 values of a segment: which of them, counted from its beginning.
+pub type Values<'a> = (&'a mut Segment, Range<usize>);
+
+/// A step that is under way.
+pub type PendingStep = Pin<Box<dyn Future<Output = Result<Step, ClientError>> + Send>>;
+
+fn all_of(segment: &mut Segment) -> Values<'_> {
+    let all = 0..segment.len() / size_of::<f32>();
+    (segment, all)
+}
+
+fn values(segment: &Segment, elements: &Range<usize>) -> v1::Values {
+    let offset = (elements.start as u64).saturating_mul(size_of::<f32>() as u64);
+    v1::Values { segment: segment.id, offset, count: elements.len() as u64 }
 }
 
 impl From<v1::Step> for Step {

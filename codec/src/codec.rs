@@ -1,6 +1,7 @@
 //! What a codec is.
 
 use crate::error::EncodeError;
+use crate::feedback::Residual;
 use crate::kind::Kind;
 use crate::shared::Sketch;
 
@@ -36,5 +37,10 @@ pub trait Codec: Send {
     /// [`EncodeError::EmptySketch`].
     fn agree(&mut self, _sum: &Sketch) -> Result<(), EncodeError> {
         Ok(())
+    }
+
+    /// What error feedback owes to the model, which belongs into a worker's checkpoint; `None`: this codec has none.
+    fn residual(&mut self) -> Option<&mut Residual> {
+        None
     }
 }

@@ -24,6 +24,16 @@ pub struct Residual {
 }
 
 impl Residual {
+    /// One that owes this.
+    pub fn new(owed: Vec<f32>) -> Self {
+        Self { owed }
+    }
+
+    /// What is owed, a value for each of the gradient's; none before the first one.
+    pub fn owed(&self) -> &[f32] {
+        &self.owed
+    }
+
     /// What to send: the gradient, and what is owed. Nothing is, to the first gradient or one of another model.
     pub fn added_to(&self, gradient: &[f32]) -> Vec<f32> {
         if self.owed.len() != gradient.len() {
@@ -71,6 +81,10 @@ impl<C: Codec> Codec for ErrorFeedback<C> {
     fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {
         self.codec.agree(sum)
     }
+
+    fn residual(&mut self) -> Option<&mut Residual> {
+        Some(&mut self.residual)
+    }
 }
 
 impl Codec for Box<dyn Codec> {
@@ -88,5 +102,9 @@ impl Codec for Box<dyn Codec> {
 
     fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {
         (**self).agree(sum)
+    }
+
+    fn residual(&mut self) -> Option<&mut Residual> {
+        (**self).residual()
     }
 }
