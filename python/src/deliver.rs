@@ -1,4 +1,4 @@
-//! Hands what has come of all-reduces to Python, from a thread of its own: the interpreter's lock may be long in coming, and
+//! Hands what has come of all-reduces and steps to Python, from a thread of its own: the interpreter's lock may be long in coming, and
 //! the client's own thread has to go on.
 
 use std::sync::OnceLock;
@@ -7,15 +7,23 @@ use std::thread;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tributary_client::{ClientError, Reduced};
+use tributary_client::{ClientError, Reduced, Step};
 
 use crate::error::exception;
 
-/// What has come of one all-reduce, and who is to know.
+/// What has come of one all-reduce or step, and who is to know.
 pub(crate) struct Delivery {
-    /// Called with the runs as tuples `(elements, weight, contributors)` and `None`, or with `None` and an exception.
+    /// Called with the outcome and `None`, or with `None` and an exception.
     pub(crate) done: Py<PyAny>,
-    pub(crate) outcome: Result<Reduced, ClientError>,
+    pub(crate) outcome: Result<Outcome, ClientError>,
+}
+
+/// What has come of something.
+pub(crate) enum Outcome {
+    /// Runs, for Python tuples `(elements, weight, contributors)`.
+    Reduced(Reduced),
+    /// A step, for Python a tuple of its fields.
+    Step(Step),
 }
 
 /// Where deliveries are handed in.
@@ -44,9 +52,12 @@ fn run(deliveries: &Receiver<Delivery>) {
     }
 }
 
-fn deliver(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Reduced, ClientError>) {
+fn deliver(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientError>) {
     let called = match outcome {
-        Ok(Reduced { runs, .. }) => {
+        Ok(Outcome::Step(Step { iteration, updates, released_by, in_group })) => {
+            done.call1(py, ((iteration, updates, released_by, in_group), py.None()))
+        }
+        Ok(Outcome::Reduced(Reduced { runs, .. })) => {
             let runs: Vec<_> =
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();
             done.call1(py, (runs, py.None()))

@@ -11,11 +11,21 @@ const MODULE: &str = "tributary.errors";
 
 /// The exception that says what the error says.
 pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
-    let made = PyModule::import(py, MODULE).and_then(|module| {
-        let message = error.to_string();
-        let of_class = module.getattr(class(error))?;
-        of_class.call((message,), Some(&details(py, error)?))
-    });
+    match details(py, error) {
+        Ok(details) => raise(py, class(error), &error.to_string(), &details),
+        Err(problem) => problem,
+    }
+}
+
+/// What encoding or decoding says.
+pub(crate) fn codec_error(py: Python<'_>, error: &impl ToString) -> PyErr {
+    raise(py, "CodecError", &error.to_string(), &PyDict::new(py))
+}
+
+/// An exception of a class of `tributary.errors`.
+fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) -> PyErr {
+    let made =
+        PyModule::import(py, MODULE).and_then(|module| module.getattr(class)?.call((error,), Some(details)));
     match made {
         Ok(made) => PyErr::from_value(made),
         // A package whose parts do not fit one another: the error itself matters more.
@@ -25,13 +35,15 @@ pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
 
 fn class(error: &ClientError) -> &'static str {
     match error {
-        ClientError::NoAgent { .. } => "AgentUnreachableError",
+        ClientError::NoAgent { .. } | ClientError::AgentLost { .. } => "AgentUnreachableError",
         ClientError::Refused { code: Code::DeadlineExceeded, .. } => "DeadlineError",
         ClientError::Refused { code: Code::FailedPrecondition, .. } => "SumError",
         ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
             "PermissionDeniedError"
         }
-        ClientError::JobFailed(_) | ClientError::JobEnded => "JobOverError",
+        ClientError::Refused { code: Code::Aborted, .. }
+        | ClientError::JobFailed(_)
+        | ClientError::JobEnded => "JobOverError",
         ClientError::Regroup(_) => "RegroupError",
         ClientError::Detached(_) => "DetachedError",
         _ => "TributaryError",

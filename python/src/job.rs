@@ -10,7 +10,7 @@ use tributary_client::{
     Agent, ClientError, Decision, ElementType, Gradient, JoinOptions, Operation, Profile, ProfileNumber, Set,
 };
 
-use crate::deliver::{Delivery, deliveries};
+use crate::deliver::{Delivery, Outcome, deliveries};
 use crate::error::exception;
 use crate::runtime::{runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
@@ -110,7 +110,7 @@ impl Job {
         let started = job.start(&mut segment.lock(), &operation);
         let reduction = started.map_err(|error| exception(py, &error))?;
         runtime.spawn(async move {
-            let outcome = reduction.await;
+            let outcome = reduction.await.map(Outcome::Reduced);
             // Without its thread the interpreter is on its way out.
             let _ = deliveries.send(Delivery { done, outcome });
         });

@@ -8,11 +8,15 @@ A process takes part in a job through the agent of its host, and sums arrays or 
     with tributary.join() as job:
         gradient = np.ones(1 << 20, dtype=np.float32)
         job.all_reduce(gradient)
+
+Or it trains with a parameter server: `train`. `Codec` encodes gradients as that does.
 """
 
 from tributary._native import __version__
+from tributary.codecs import Code, Codec, decode
 from tributary.errors import (
     AgentUnreachableError,
+    CodecError,
     DeadlineError,
     DetachedError,
     JobOverError,
@@ -21,21 +25,31 @@ from tributary.errors import (
     SumError,
     TributaryError,
 )
-from tributary.job import Job, Reduced, Reduction, Run, join
+from tributary.job import Job, Reduced, Reduction, Run, join, read_token
+from tributary.training import PendingStep, Step, Training, train
 
 __all__ = [
     "AgentUnreachableError",
+    "Code",
+    "Codec",
+    "CodecError",
     "DeadlineError",
     "DetachedError",
     "Job",
     "JobOverError",
+    "PendingStep",
     "PermissionDeniedError",
     "Reduced",
     "Reduction",
     "RegroupError",
     "Run",
+    "Step",
     "SumError",
+    "Training",
     "TributaryError",
     "__version__",
+    "decode",
     "join",
+    "read_token",
+    "train",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AgentUnreachableError",
+    "CodecError",
     "DeadlineError",
     "DetachedError",
     "JobOverError",
@@ -30,8 +31,12 @@ class JobOverError(TributaryError):
     """The job has ended, or has failed before its end."""
 
 
+class CodecError(TributaryError, ValueError):
+    """A gradient cannot be encoded, or a code not be decoded."""
+
+
 class SumError(TributaryError):
-    """The members' values have no sum (NaN, overflow), or it could not be verified."""
+    """The members' values have no sum (NaN, overflow, members that give different things), or it is a wrong one."""
 
 
 class DeadlineError(TributaryError, TimeoutError):

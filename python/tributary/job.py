@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tributary import _native
-from tributary.memory import Memory, MemoryPool
+from tributary.memory import Memory, MemoryPool, SharesMemory
 from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
-from tributary.values import NUMPY_TYPES, Elements, Values
-
-if TYPE_CHECKING:
-    import torch
+from tributary.values import Elements, Values
 
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
 
@@ -57,7 +51,7 @@ class Reduction(Future[Reduced]):
         return False
 
 
-class Job:
+class Job(SharesMemory):
     """A process's part in a job. Threads may share it; it is made by `join`."""
 
     def __init__(self, native: _native.Job) -> None:
@@ -96,7 +90,7 @@ class Job:
 
         Args:
             values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
-            name: the tensor, for errors.
+            name: the tensor, the same on all members: they have an error where it is not.
             weight: what this member's values are multiplied by; 0: it has nothing to give.
             deadline: seconds that it may take, from when those before it have ended.
 
@@ -136,12 +130,12 @@ class Job:
         if elements.count == 0:
             reduction.set_result(Reduced(()))
             return reduction
-        memory, offset, is_copied = self._place(elements)
+        memory, offset, is_copied = self._pool.place(elements.data)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
             try:
                 if runs is not None:
-                    _store(elements, memory if is_copied else None)
+                    store(elements, memory if is_copied else None)
             except Exception as problem:
                 error = problem
             if is_copied:
@@ -159,7 +153,7 @@ class Job:
                 elements.count,
                 name=name,
                 weight=weight,
-                deadline=_duration(deadline),
+                deadline=duration(deadline),
                 step_goes_on=step_goes_on,
                 done=done,
             )
@@ -168,37 +162,6 @@ class Job:
                 self._pool.give_back(memory)
             raise
         return reduction
-
-    def _place(self, elements: Elements) -> tuple[Memory, int, bool]:
-        """Where the agent finds the elements: memory, offset in bytes, and whether it is a copy of them."""
-        found = self._pool.find(elements.data)
-        if found is not None:
-            return *found, False
-        memory = self._pool.borrow(elements.data.nbytes)
-        np.copyto(memory.view()[: elements.data.nbytes], elements.data)
-        return memory, 0, True
-
-    def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-        """An array of zeros in memory that is shared with the agent: its sums need not be copied.
-
-        Raises:
-            TypeError: a type that cannot be reduced.
-        """
-        kind = np.dtype(dtype)
-        if kind not in NUMPY_TYPES:
-            raise TypeError(f"cannot reduce elements of {kind}: float32, float16 and int32 can be")
-        count = int(np.prod(shape))
-        memory = self._pool.make(count * kind.itemsize)
-        return np.frombuffer(memory, dtype=kind, count=count).reshape(shape)
-
-    def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """A tensor of zeros in memory that is shared with the agent: its sums need not be copied."""
-        import torch
-
-        kind = dtype or torch.float32
-        count = int(np.prod(shape))
-        memory = self._pool.make(count * kind.itemsize)
-        return torch.frombuffer(memory, dtype=kind, count=count).reshape(shape)
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members are here.
@@ -232,7 +195,7 @@ class Job:
             sizes=profile.sizes,
             ready=profile.ready,
             start_up=profile.start_up,
-            deadline=_duration(deadline),
+            deadline=duration(deadline),
         )
         if thrown_out:
             return ThrownOut(thrown_out)
@@ -284,15 +247,29 @@ def join(
     name = job or os.environ.get("TRIBUTARY_JOB")
     if not name:
         raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
-    socket = socket or os.environ.get("TRIBUTARY_SOCKET", DEFAULT_SOCKET)
     secret = token if token is not None else _token()
-    return Job(_native.Job.join(os.fspath(socket), name, secret, elastic, _duration(deadline)))
+    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline)))
+
+
+def socket_of(agent: str | os.PathLike[str] | None) -> str:
+    """The socket of this host's agent: this one, or what the environment says."""
+    return os.fspath(agent or os.environ.get("TRIBUTARY_SOCKET", DEFAULT_SOCKET))
 
 
 def _token() -> bytes:
     file = os.environ.get("TRIBUTARY_TOKEN_FILE")
     if not file:
         raise ValueError("no token: give the job's token, or set TRIBUTARY_TOKEN_FILE")
+    return read_token(file)
+
+
+def read_token(file: str | os.PathLike[str]) -> bytes:
+    """The token in a file, as `tributary jobs create` wrote it.
+
+    Raises:
+        ValueError: there is none in it.
+        OSError: it cannot be read.
+    """
     text = Path(file).read_text(encoding="ascii").strip()
     try:
         return bytes.fromhex(text)
@@ -300,15 +277,16 @@ def _token() -> bytes:
         raise ValueError(f"{file}: not a token, which is written in hexadecimal digits") from error
 
 
-def _store(elements: Elements, borrowed: Memory | None) -> None:
-    """Puts the result in its place."""
+def store(elements: Elements, borrowed: Memory | None) -> None:
+    """Puts a result in its place."""
     if borrowed is not None:
         np.copyto(elements.data, borrowed.view()[: elements.data.nbytes])
     if elements.store is not None:
         elements.store()
 
 
-def _duration(seconds: float | timedelta | None) -> timedelta | None:
+def duration(seconds: float | timedelta | None) -> timedelta | None:
+    """A time that may be given as seconds."""
     if seconds is None or isinstance(seconds, timedelta):
         return seconds
     return timedelta(seconds=seconds)

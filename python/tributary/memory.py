@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import mmap
 from collections import defaultdict
+from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
+from tributary.values import NUMPY_TYPES
+
 if TYPE_CHECKING:
-    from tributary._native import Job, Segment
+    import torch
+
+    from tributary._native import Segment
 
 SMALLEST = 4096
 """Bytes of the smallest piece of memory that is made for values which are copied."""
@@ -37,18 +42,25 @@ class Memory(mmap.mmap):
         return np.frombuffer(self, dtype=np.uint8)
 
 
-class MemoryPool:
-    """A job's shared memory: that in which the user's own values are, and that which others are copied to."""
+class Session(Protocol):
+    """What has shared memory: a job or a training."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def segment(self, size: int) -> Segment:
+        """Makes some."""
+
+
+class MemoryPool:
+    """A session's shared memory: that in which the user's own values are, and that which others are copied to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._lock = Lock()
         self._own: WeakSet[Memory] = WeakSet()
         self._free: defaultdict[int, list[Memory]] = defaultdict(list)
 
     def make(self, size: int) -> Memory:
         """Makes memory for the user's own values."""
-        memory = Memory(self._job.segment(max(size, 1)))
+        memory = Memory(self._session.segment(max(size, 1)))
         with self._lock:
             self._own.add(memory)
         return memory
@@ -66,6 +78,15 @@ class MemoryPool:
                     return None if memory.segment.in_use else (memory, offset)
         return None
 
+    def place(self, data: npt.NDArray[np.uint8]) -> tuple[Memory, int, bool]:
+        """Where the agent finds these bytes: memory, offset, and whether it is a copy of them, to be given back."""
+        found = self.find(data)
+        if found is not None:
+            return *found, False
+        memory = self.borrow(data.nbytes)
+        np.copyto(memory.view()[: data.nbytes], data)
+        return memory, 0, True
+
     def borrow(self, size: int) -> Memory:
         """Takes memory of at least this size, to be given back."""
         room = max(SMALLEST, 1 << (size - 1).bit_length())
@@ -73,10 +94,38 @@ class MemoryPool:
             free = self._free[room]
             if free:
                 return free.pop()
-        return Memory(self._job.segment(room))
+        return Memory(self._session.segment(room))
 
     def give_back(self, memory: Memory) -> None:
         """Takes back what was borrowed, unless the agent may still write to it."""
         if not memory.segment.in_use:
             with self._lock:
                 self._free[len(memory)].append(memory)
+
+
+class SharesMemory:
+    """What makes arrays and tensors in memory that is shared with the agent."""
+
+    _pool: MemoryPool
+
+    def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        """An array of zeros in memory that is shared with the agent: its values need not be copied.
+
+        Raises:
+            TypeError: a type that cannot be reduced.
+        """
+        kind = np.dtype(dtype)
+        if kind not in NUMPY_TYPES:
+            raise TypeError(f"cannot reduce elements of {kind}: float32, float16 and int32 can be")
+        count = int(np.prod(shape))
+        memory = self._pool.make(count * kind.itemsize)
+        return np.frombuffer(memory, dtype=kind, count=count).reshape(shape)
+
+    def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A tensor of zeros in memory that is shared with the agent: its values need not be copied."""
+        import torch
+
+        kind = dtype or torch.float32
+        count = int(np.prod(shape))
+        memory = self._pool.make(count * kind.itemsize)
+        return torch.frombuffer(memory, dtype=kind, count=count).reshape(shape)

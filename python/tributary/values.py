@@ -32,8 +32,8 @@ class Elements:
     """Puts the copy where the values are; `None`: there is none."""
 
     @staticmethod
-    def of(values: Values) -> Elements:
-        """The elements of these values.
+    def of(values: Values, *, takes_result: bool = True) -> Elements:
+        """The elements of these values, whose place a result takes unless told otherwise.
 
         Raises:
             TypeError: they have a type that cannot be reduced.
@@ -43,15 +43,33 @@ class Elements:
         if torch is not None and isinstance(values, torch.Tensor):
             return _of_tensor(values)
         if isinstance(values, np.ndarray):
-            return _of_array(values)
+            return _of_array(values, takes_result)
         raise TypeError(f"cannot reduce a {type(values).__name__}: give a NumPy array or a PyTorch tensor")
 
 
-def _of_array(array: npt.NDArray[Any]) -> Elements:
+def floats_of(values: Values) -> npt.NDArray[np.float32]:
+    """Values as float32, one behind the other: the values' own memory where they are that.
+
+    Raises:
+        TypeError: they are no floats.
+    """
+    elements = Elements.of(values, takes_result=False)
+    match elements.type:
+        case "f32":
+            return elements.data.view(np.float32)
+        case "f16":
+            return elements.data.view(np.float16).astype(np.float32)
+        case "bf16":
+            # The upper halves of float32.
+            return (elements.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    raise TypeError("cannot encode integers: float32, float16 and bfloat16 can be")
+
+
+def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
     name = NUMPY_TYPES.get(array.dtype)
     if name is None:
         raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16 and int32 can be")
-    if not array.flags.writeable:
+    if takes_result and not array.flags.writeable:
         raise ValueError("the array is read-only, and the result takes its place: give a copy of it")
     whole = np.ascontiguousarray(array)
     data = whole.reshape(-1).view(np.uint8)

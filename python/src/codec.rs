@@ -1,0 +1,105 @@
+//! Codecs, by their names. Values come as buffers of f32, and bytes go back.
+#![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tributary_codec::{Kind, Residual, Sketch};
+
+use crate::error::codec_error;
+
+/// One worker's encoder.
+#[pyclass(frozen, module = "tributary._native")]
+pub(crate) struct Codec {
+    kind: Kind,
+    codec: Mutex<Box<dyn tributary_codec::Codec>>,
+}
+
+impl Codec {
+    fn lock(&self) -> MutexGuard<'_, Box<dyn tributary_codec::Codec>> {
+        // One that has panicked while it encoded is no worse than before: it owes what it owed.
+        self.codec.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Codec {
+    #[new]
+    fn new(name: &str, seed: u64) -> PyResult<Self> {
+        let kind: Kind = name.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+        Ok(Self { kind, codec: Mutex::new(kind.codec(seed)) })
+    }
+
+    /// Which codec this is.
+    #[getter]
+    fn name(&self) -> String {
+        self.kind.to_string()
+    }
+
+    /// What error feedback owes, as f32; `None`: nothing, or there is no error feedback.
+    #[getter]
+    fn owed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let owed = py.detach(|| self.lock().residual().map(|residual| residual.owed().to_vec()))?;
+        (!owed.is_empty()).then(|| bytes(py, owed.iter().map(|value| value.to_ne_bytes())))
+    }
+
+    /// Error feedback owes this from now on.
+    fn owe(&self, py: Python<'_>, values: PyBuffer<f32>) -> PyResult<()> {
+        let values = values.to_vec(py)?;
+        let is_taken = py.detach(|| match self.lock().residual() {
+            Some(residual) => {
+                *residual = Residual::new(values);
+                true
+            }
+            None => false,
+        });
+        match is_taken {
+            true => Ok(()),
+            false => Err(codec_error(py, &format!("{} has no error feedback, and owes nothing", self.kind))),
+        }
+    }
+
+    /// The code of a gradient.
+    fn encode<'py>(&self, py: Python<'py>, gradient: PyBuffer<f32>) -> PyResult<Bound<'py, PyBytes>> {
+        let gradient = gradient.to_vec(py)?;
+        let code = py.detach(|| self.lock().encode(&gradient));
+        Ok(PyBytes::new(py, &code.map_err(|error| codec_error(py, &error))?))
+    }
+
+    /// What workers have to add up before they can encode, as i32; `None`: nothing.
+    fn propose<'py>(
+        &self,
+        py: Python<'py>,
+        gradient: PyBuffer<f32>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let gradient = gradient.to_vec(py)?;
+        let sketch = py.detach(|| self.lock().propose(&gradient)).map_err(|error| codec_error(py, &error))?;
+        Ok(sketch.map(|sketch| bytes(py, sketch.lanes().iter().map(|lane| lane.to_ne_bytes()))))
+    }
+
+    /// Takes the sum of what all workers have proposed.
+    fn agree(&self, py: Python<'_>, total: PyBuffer<i32>) -> PyResult<()> {
+        let lanes = total.to_vec(py)?;
+        let agreed = py.detach(|| Sketch::from_lanes(lanes).and_then(|sum| self.lock().agree(&sum)));
+        agreed.map_err(|error| codec_error(py, &error))
+    }
+}
+
+/// Writes the values of a code that holds as many of them as there is room for.
+#[pyfunction]
+pub(crate) fn decode(py: Python<'_>, code: &[u8], out: PyBuffer<f32>) -> PyResult<()> {
+    let mut values = vec![0.0; out.item_count()];
+    py.detach(|| tributary_codec::decode_into(code, &mut values)).map_err(|error| codec_error(py, &error))?;
+    if out.readonly() {
+        return Err(PyBufferError::new_err("the array is read-only: give one that can be written to"));
+    }
+    out.copy_from_slice(py, &values)
+}
+
+fn bytes<'py, const N: usize>(py: Python<'py>, words: impl Iterator<Item = [u8; N]>) -> Bound<'py, PyBytes> {
+    let bytes: Vec<u8> = words.flatten().collect();
+    PyBytes::new(py, &bytes)
+}

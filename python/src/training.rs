@@ -1,0 +1,119 @@
+//! A process's part in a parameter server's job.
+#![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tributary_client::{Agent, ClientError, PendingStep, TrainingOptions};
+
+use crate::deliver::{Delivery, Outcome, deliveries};
+use crate::error::exception;
+use crate::runtime::{runtime, wait};
+use crate::segment::Segment;
+
+/// f32 values: their segment, the first one, and how many.
+type Place<'py> = (Bound<'py, Segment>, usize, usize);
+
+/// A process's part in a parameter server's job. When the last reference to it goes, the worker has left.
+#[pyclass(frozen, module = "tributary._native")]
+#[derive(Debug)]
+pub(crate) struct Training(Mutex<Option<tributary_client::Training>>);
+
+impl Training {
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&tributary_client::Training) -> Result<T, ClientError>,
+    ) -> PyResult<T> {
+        let training = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let acted = training.as_ref().ok_or(ClientError::JobEnded).and_then(act);
+        acted.map_err(|error| exception(py, &error))
+    }
+}
+
+#[pymethods]
+impl Training {
+    /// Opens a training through the agent behind `socket`; it joins the job when it begins.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "Python names them")]
+    fn open(
+        py: Python<'_>,
+        socket: PathBuf,
+        job: String,
+        token: Vec<u8>,
+        worker: u16,
+        servers: Vec<String>,
+        codec: String,
+        patience: Option<Duration>,
+    ) -> PyResult<Self> {
+        let options = TrainingOptions { servers, job, token, worker, codec, patience };
+        let opening = async move { Agent::connect(&socket).await?.train(options).await };
+        let opened = wait(py, opening)?.map_err(|error| exception(py, &error))?;
+        Ok(Self(Mutex::new(Some(opened))))
+    }
+
+    /// This host, as the topology names it.
+    #[getter]
+    fn host(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |training| Ok(training.host().to_owned()))
+    }
+
+    /// Makes memory that is shared with the agent.
+    fn segment(&self, py: Python<'_>, size: usize) -> PyResult<Segment> {
+        let making = self.with(py, |training| Ok(training.segment(size)))?;
+        wait(py, making)?.map(Segment::new).map_err(|error| exception(py, &error))
+    }
+
+    /// Joins the job with these parameters. `done` is called with `(step, None)` or `(None, exception)` once the first
+    /// step is there, by a thread of this module.
+    fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
+        let (segment, first, count) = parameters;
+        let elements = first..end(first, count)?;
+        let step = self.with(py, |training| training.start_begin((&mut segment.get().lock(), elements)))?;
+        deliver(step, done)
+    }
+
+    /// Hands in a gradient; the next step's parameters go where they are to. The two are in different segments. `done` is
+    /// called as of `begin`.
+    fn push(
+        &self,
+        py: Python<'_>,
+        gradient: Place<'_>,
+        parameters: Place<'_>,
+        done: Py<PyAny>,
+    ) -> PyResult<()> {
+        if gradient.0.is(&parameters.0) {
+            return Err(PyValueError::new_err("gradient and parameters are in one segment: use two"));
+        }
+        let (given, taken) =
+            (gradient.1..end(gradient.1, gradient.2)?, parameters.1..end(parameters.1, parameters.2)?);
+        let step = self.with(py, |training| {
+            let (mut gradient, mut parameters) = (gradient.0.get().lock(), parameters.0.get().lock());
+            training.start_push((&mut gradient, given), (&mut parameters, taken))
+        })?;
+        deliver(step, done)
+    }
+
+    /// Leaves the job.
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+fn end(first: usize, count: usize) -> PyResult<usize> {
+    first.checked_add(count).ok_or_else(|| PyValueError::new_err("values beyond all memory"))
+}
+
+/// Says what comes of a step.
+fn deliver(step: PendingStep, done: Py<PyAny>) -> PyResult<()> {
+    let (runtime, deliveries) = (runtime()?, deliveries()?);
+    runtime.spawn(async move {
+        let outcome = step.await.map(Outcome::Step);
+        // Without its thread the interpreter is on its way out.
+        let _ = deliveries.send(Delivery { done, outcome });
+    });
+    Ok(())
+}

@@ -1,0 +1,18 @@
+"""The last rank does something else for too long: what the others are told when the group's timeout is over."""
+
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("tributary", timeout=timedelta(seconds=20))
+dist.all_reduce(torch.ones(1000))
+# Of float64 it goes by gloo, which waits for the others in vain.
+is_odd = dist.get_rank() == dist.get_world_size() - 1
+values = torch.ones(1000, dtype=torch.float64 if is_odd else torch.float32)
+try:
+    dist.all_reduce(values)
+except Exception as error:
+    print("told:", type(error).__name__, error, flush=True)
+os._exit(0)

@@ -1,0 +1,75 @@
+"""Ranks that do not do what the others do: each learns who that is, and what."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Run
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def told(said: list[str], host: str, how: str = "told") -> list[str]:
+    prefix = f"{host}: {how}: "
+    return [line.removeprefix(prefix) for line in said if line.startswith(prefix)]
+
+
+@pytest.mark.parametrize(
+    ("what", "odd", "others"),
+    [
+        ("size", "with 999 elements of f32", "with 1000 elements of f32"),
+        ("type", "with 1000 elements of bf16", "with 1000 elements of f32"),
+        ("call", '"all-reduce 2 of (1,)" with 1 elements of i32', '"barrier 2" with 1 elements of i32'),
+        ("order", '"bias" with 50 elements of f32', '"weight" with 50 elements of f32'),
+        ("ddp", "with 7 elements of f32", "with 110 elements of f32"),
+    ],
+)
+def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, others: str) -> None:
+    said = run("differs.py", what)
+    for host in ("w0", "w1"):
+        (message,) = told(said, host)
+        # A future's own exception is PyTorch's, around ours.
+        assert message.replace("SumError: ", "SumError ").partition("SumError ")[2].startswith("all-reduce of "), said
+        gave = [part for part in message.split("; ") if " gave " in part]
+        assert "rank 1 (w1) gave" in gave[1], said
+        assert odd in gave[1], said
+        assert "rank 0 (w0) gave" in gave[0], said
+        assert others in gave[0], said
+        assert "same order, with the same names, sizes and types" in message, said
+        if what != "order":
+            (later,) = told(said, host, "told later")
+            assert later.startswith("JobOverError"), said
+            assert odd in later, said
+
+
+def test_of_several_ranks_the_one_that_differs_is_named_first(run: Run) -> None:
+    said = run("differs.py", "size", topology="plain-middle-4")
+    for host in ("w0", "w1", "w2", "w3"):
+        (message,) = told(said, host)
+        assert "rank 3 (w3) gave" in message.split(";")[0], said
+        assert "ranks 0 (w0), 1 (w1), 2 (w2) gave" in message.split(";")[1], said
+
+
+def test_an_agent_that_dies_is_an_exception_on_every_rank(run: Run) -> None:
+    said = run("agent_dies.py")
+    own = told(said, "w1")
+    assert len(own) == 3, said
+    words = ("AgentUnreachableError", "all-reduce of", "rank 1 (w1)", "connection to this host's agent broke")
+    assert all(word in line for line in own for word in words), said
+    others = told(said, "w0")
+    assert others, said
+    assert all(words in line for line in others for words in ("SumError", "all-reduce", "rank 1 has left")), said
+
+
+def test_a_rank_that_has_ended_its_part_is_named_to_those_who_go_on(run: Run) -> None:
+    # Its host is still a member, on which another process may go on.
+    (message,) = told(run("goes.py"), "w0")
+    words = ("DeadlineError", "second", "not waiting for a result", "rank 1 (w1)")
+    assert all(word in message for word in words), message
+
+
+def test_a_rank_that_does_something_else_is_named_when_the_time_is_over(run: Run) -> None:
+    said = run("late.py")
+    (message,) = told(said, "w0")
+    words = ("DeadlineError", "all-reduce 2", "not waiting for a result", "rank 1 (w1)")
+    assert all(word in message for word in words), said
+    assert len(told(said, "w1")) == 1, said
