@@ -1,6 +1,8 @@
 //! A host's side of the controller's API.
 
 mod event;
+#[cfg(feature = "daemon")]
+mod processes;
 mod speaker;
 mod stream;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_api::{schedule, v1};
 
 use super::JobMember;
 use crate::backoff::Backoff;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A member's voice at the controller.
 #[derive(Debug, Clone)]
 pub struct Speaker {
-    client: ControllerClient<Channel>,
+    pub(super) client: ControllerClient<Channel>,
     pub(super) member: JobMember,
 }
 
@@ -38,51 +38,6 @@ impl Speaker {
         let request = v1::ReportFaultRequest { job, token, host, description, given: None };
         let reported = in_time(self.client.report_fault(request)).await;
         reported.map(drop).map_err(JoinError::refused("take a report"))
-    }
-
-    /// Tells the controller that the sum of an all-reduce, to which this member gave that, must not be believed; the job
-    /// fails for that. Its verdict says which members gave what.
-    ///
-    /// # Errors
-    /// [`JoinError::Refused`].
-    pub(crate) async fn report_wrong_sum(
-        &self,
-        description: &str,
-        given: v1::GivenOperation,
-    ) -> Result<String, JoinError> {
-        let JobMember { job, token, host, .. } = self.member.clone();
-        let description = description.into();
-        let request = v1::ReportFaultRequest { job, token, host, description, given: Some(given) };
-        let reported = in_time(self.client.clone().report_fault(request)).await;
-        let verdict = reported.map(|response| response.into_inner().verdict);
-        verdict.map_err(JoinError::refused("take a report"))
-    }
-
-    /// What the job waits for, as far as the controller knows; nothing if it does not answer.
-    pub async fn waiting_for(&self) -> Vec<String> {
-        self.job().await.map(|job| job.waiting_for).unwrap_or_default()
-    }
-
-    /// The other workers whose processes do not wait for a result, as far as the controller knows; none if it does not
-    /// answer.
-    pub(crate) async fn not_waiting(&self) -> Vec<String> {
-        let members = self.job().await.map(|job| job.members).unwrap_or_default();
-        let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
-        let idle = |member: &v1::JobMember| {
-            member.host != self.member.host
-                && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
-        };
-        // They are listed by rank, all of them.
-        let idle = workers.enumerate().filter(|(_, member)| idle(member));
-        idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect()
-    }
-
-    async fn job(&self) -> Option<v1::Job> {
-        let mut client = self.client.clone();
-        let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
-        let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();
-        // Names are given again: the last of that name is the one that can be alive.
-        jobs.into_iter().rfind(|job| job.name == self.member.job)
     }
 
     /// Answers what was asked about `generation`, as often as it takes until the controller has the answer. That it does
@@ -113,22 +68,6 @@ impl Speaker {
         }
     }
 
-    /// Hands in a profile of the process here; the controller waits for the others' for a moment.
-    ///
-    /// # Errors
-    /// As the controller has it.
-    pub(crate) async fn hand_in_profile(
-        &self,
-        number: schedule::ProfileNumber,
-        profile: schedule::Profile,
-    ) -> Result<v1::HandInProfileResponse, Status> {
-        let JobMember { job, token, host, .. } = self.member.clone();
-        let request =
-            v1::HandInProfileRequest { job, token, host, number: Some(number), profile: Some(profile) };
-        let handed_in = in_time(self.client.clone().hand_in_profile(request)).await;
-        handed_in.map(tonic::Response::into_inner)
-    }
-
     pub(super) async fn leave(mut self, reason: &str) -> Result<(), JoinError> {
         let JobMember { job, token, host, role, .. } = self.member;
         let role = v1::MemberRole::from(role).into();
@@ -143,7 +82,7 @@ fn is_final(code: Code) -> bool {
     matches!(code, Code::Aborted) || super::stream::is_final(code)
 }
 
-async fn in_time<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+pub(super) async fn in_time<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     let late = || Status::deadline_exceeded(format!("it does not answer within {PATIENCE:?}"));
     timeout(PATIENCE, call).await.unwrap_or_else(|_| Err(late()))
 }

@@ -73,6 +73,7 @@ impl Default for Line {
 
 impl Line {
     /// The same line's place of this number.
+    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes start several at once"))]
     pub(crate) fn at(&self, place: u64) -> Self {
         Self { place, broken: Arc::clone(&self.broken) }
     }

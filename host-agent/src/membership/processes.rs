@@ -1,0 +1,71 @@
+//! What a member says and asks for its training process.
+
+use tonic::{Response, Status};
+use tributary_api::{schedule, v1};
+
+use super::speaker::in_time;
+use super::{JobMember, Speaker};
+use crate::error::JoinError;
+
+impl Speaker {
+    /// Tells the controller that the sum of an all-reduce, to which this member gave that, must not be believed; the job
+    /// fails for that. Its verdict says which members gave what.
+    ///
+    /// # Errors
+    /// [`JoinError::Refused`].
+    pub(crate) async fn report_wrong_sum(
+        &self,
+        description: &str,
+        given: v1::GivenOperation,
+    ) -> Result<String, JoinError> {
+        let JobMember { job, token, host, .. } = self.member.clone();
+        let description = description.into();
+        let request = v1::ReportFaultRequest { job, token, host, description, given: Some(given) };
+        let reported = in_time(self.client.clone().report_fault(request)).await;
+        let verdict = reported.map(|response| response.into_inner().verdict);
+        verdict.map_err(JoinError::refused("take a report"))
+    }
+
+    /// What the job waits for, as far as the controller knows; nothing if it does not answer.
+    pub async fn waiting_for(&self) -> Vec<String> {
+        self.job().await.map(|job| job.waiting_for).unwrap_or_default()
+    }
+
+    /// The other workers whose processes do not wait for a result, as far as the controller knows; none if it does not
+    /// answer.
+    pub(crate) async fn not_waiting(&self) -> Vec<String> {
+        let members = self.job().await.map(|job| job.members).unwrap_or_default();
+        let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
+        let idle = |member: &v1::JobMember| {
+            member.host != self.member.host
+                && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
+        };
+        // They are listed by rank, all of them.
+        let idle = workers.enumerate().filter(|(_, member)| idle(member));
+        idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect()
+    }
+
+    /// Hands in a profile of the process here; the controller waits for the others' for a moment.
+    ///
+    /// # Errors
+    /// As the controller has it.
+    pub(crate) async fn hand_in_profile(
+        &self,
+        number: schedule::ProfileNumber,
+        profile: schedule::Profile,
+    ) -> Result<v1::HandInProfileResponse, Status> {
+        let JobMember { job, token, host, .. } = self.member.clone();
+        let request =
+            v1::HandInProfileRequest { job, token, host, number: Some(number), profile: Some(profile) };
+        let handed_in = in_time(self.client.clone().hand_in_profile(request)).await;
+        handed_in.map(Response::into_inner)
+    }
+
+    async fn job(&self) -> Option<v1::Job> {
+        let mut client = self.client.clone();
+        let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
+        let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();
+        // Names are given again: the last of that name is the one that can be alive.
+        jobs.into_iter().rfind(|job| job.name == self.member.job)
+    }
+}
