@@ -21,7 +21,8 @@ test: tools lint ## everything that CI runs
 
 # With root, their programs run as ranks of labs.
 test-python: python ## lints and tests of the Python package
-	$(RUFF) check -q $(PYTHON_FILES) && $(RUFF) format -q --check $(PYTHON_FILES)
+	$(RUFF) check -q python && $(RUFF) format -q --check python
+	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
 	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
 # With the features that the Rust tests have it with: after them, nothing is built here.
 	$(CARGO) test --workspace --locked --no-run --test lab
@@ -32,7 +33,8 @@ PYTHON_ENV = $(CURDIR)/target/python
 PYTHON_READY = $(PYTHON_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
-PYTHON_FILES = --config python/pyproject.toml python examples bench/schedule
+# Python that is not in the package.
+OTHER_PYTHON = --config python/pyproject.toml examples bench/schedule
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@echo "Installing PyTorch and what else the Python package is tested with: 5 GB, once."
