@@ -197,6 +197,13 @@ impl std::fmt::Display for Comparison {
             );
         }
         let seen = self.told.values().next().map_or("", |told| told.seen.as_str());
+        if !silent.is_empty() {
+            return write!(
+                f,
+                "its sum is wrong: {given}. Those may be at another all-reduce, after one that was given up or failed \
+                 there. Start all ranks again. What was seen: {seen}"
+            );
+        }
         write!(
             f,
             "its sum is wrong, and not because they differ: {given}. A switch adds up wrongly, or packets are damaged on \
@@ -254,6 +261,16 @@ mod tests {
         assert!(!comparison.is_complete(), "it has told of another one");
         comparison.note(Rank::new(2), told(last, "a", 1, "bf16"));
         assert!(comparison.is_complete());
+    }
+
+    #[test]
+    fn whoever_says_nothing_may_be_elsewhere() {
+        let verdict = comparison([(0, told(2, "a", 10, "f32"))]).to_string();
+        assert!(
+            verdict.contains("ranks 1 (w1), 2 (w2) did not tell what they gave. Those may be"),
+            "{verdict}"
+        );
+        assert!(!verdict.contains("switch"), "{verdict}");
     }
 
     #[test]

@@ -60,13 +60,19 @@ async fn ask(
                 Some(Heard::ThrownOut(reason)) => return Ok(Outcome::ThrownOut(reason)),
                 Some(Heard::Awaited(awaited)) => {
                     let ranks: Vec<_> = awaited.ranks.iter().map(u32::to_string).collect();
-                    *missing = format!("rank {} has handed in none", ranks.join(", "));
+                    *missing = format!(
+                        "rank {} has handed in none: look whether it still trains, and start all ranks again",
+                        ranks.join(", ")
+                    );
                     backoff.reset();
                 }
                 None => return Err(Status::internal("the controller's answer makes no sense")),
             },
             Err(status) if may_pass(status.code()) => {
-                *missing = format!("the controller does not answer: {}", status.message());
+                *missing = format!(
+                    "the controller does not answer ({}): look at it, and start all ranks again",
+                    status.message()
+                );
                 backoff.wait().await;
             }
             Err(status) => return Err(status),
