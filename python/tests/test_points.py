@@ -20,5 +20,9 @@ def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run)
         assert result["seldom"] == pytest.approx(1.5)
         assert len(result["versions"]) > 1, "late sets lead to another schedule"
         assert result["gap"] > 0.15, "which is that of the slowest rank"
+        assert result["same"], "the average, also where the memory is another one"
+        words = ["others than when", "others than when", "parameter weight is of torch.complex64"]
+        for refused, part in zip(result["refused"], [*words, "rank 1: 2 trained parameters, 9 elements"], strict=True):
+            assert part in refused
     assert results[0]["versions"] == results[1]["versions"]
     assert any("sets are late: profiling" in line for line in said)

@@ -90,6 +90,28 @@ def main() -> None:
             break
     result["versions"] = sorted(set(versions))
     result["gap"] = (ours.schedule.sets[1].at - ours.schedule.sets[0].at) / 1e9
+
+    # Memory that is another one is found, and parameters that are others are refused.
+    ours.module.seconds = 0.0
+    ours.zero_grad()
+    ours.module.half().float()
+    ours(torch.full((1, 16), 1.0 + dist.get_rank()), seldom=True).sum().backward()
+    gradient = ours.module.seldom.grad.clone()
+    dist.all_reduce(gradient, op=dist.ReduceOp.AVG)
+    result["same"] = torch.equal(gradient, ours.module.seldom.grad)
+    refused = []
+    for change in (lambda: ours.module.seldom.requires_grad_(False), lambda: ours.module.double()):
+        change()
+        try:
+            ours(torch.ones(1, 16))
+        except RuntimeError as error:
+            refused.append(str(error))
+    for model in (torch.nn.Linear(2, 2, dtype=torch.complex64), torch.nn.Linear(2, 2 + dist.get_rank())):
+        try:
+            TimePoints(model)
+        except ValueError as error:
+            refused.append(str(error))
+    result["refused"] = refused
     print(json.dumps(result), flush=True)
     dist.destroy_process_group()
 

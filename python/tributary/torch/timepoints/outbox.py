@@ -14,7 +14,8 @@ from tributary.schedule import SetOfGradients
 MAX_SHARED = 128
 """Sets whose gradients are in memory that is shared with the agent: it keeps a file for each. Others are copied."""
 
-Parameters = Sequence[torch.nn.Parameter]
+Parameters = Sequence[tuple[str, torch.nn.Parameter]]
+"""Those that are trained, with their names, in the model's order."""
 
 
 class Bundle:
@@ -22,8 +23,8 @@ class Bundle:
 
     def __init__(self, job: Job | None, parameters: Parameters, places: Sequence[int], extra: int) -> None:
         self.places = list(places)
-        first = parameters[self.places[0]]
-        count = sum(parameters[place].numel() for place in self.places)
+        first = parameters[self.places[0]][1]
+        count = sum(parameters[place][1].numel() for place in self.places)
         if job is not None and first.device.type == "cpu":
             self.flat = job.empty_tensor(count + extra, dtype=first.dtype)
         else:
@@ -31,8 +32,9 @@ class Bundle:
         self.views: dict[int, torch.Tensor] = {}
         begin = 0
         for place in self.places:
-            end = begin + parameters[place].numel()
-            self.views[place] = self.flat[begin:end].view(parameters[place].shape)
+            parameter = parameters[place][1]
+            end = begin + parameter.numel()
+            self.views[place] = self.flat[begin:end].view(parameter.shape)
             begin = end
         self.extra = self.flat[count:]
         """What is behind the gradients."""
@@ -55,7 +57,8 @@ class OutgoingSet:
         self._group = group
         by_type: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
         for place in gradients.places:
-            by_type[parameters[place].dtype, parameters[place].device].append(place)
+            parameter = parameters[place][1]
+            by_type[parameter.dtype, parameter.device].append(place)
         kinds = list(by_type.values())
         self._bundles = [
             Bundle(job, parameters, places, extra=int(has_flag and places is kinds[-1])) for places in kinds
@@ -75,14 +78,17 @@ class OutgoingSet:
 
         Raises:
             RuntimeError: it was there already.
+            TypeError: it is sparse.
         """
+        (name, parameter), view = self._parameters[place], self._views[place]
         if place not in self._missing:
             raise RuntimeError(
-                f"parameter {place} got a gradient twice in one backward pass: TimePoints takes one pass for each "
+                f"parameter {name} got a gradient twice in one backward pass: TimePoints takes one pass for each "
                 "forward call outside of `no_sync`, and no checkpoints that run a part of it again"
             )
+        if parameter.grad is not None and parameter.grad.layout != torch.strided:
+            raise TypeError(f"parameter {name} has a sparse gradient: give its layer sparse=False")
         self._missing.remove(place)
-        parameter, view = self._parameters[place], self._views[place]
         if parameter.grad is not None and parameter.grad.data_ptr() != view.data_ptr():
             view.copy_(parameter.grad)
         parameter.grad = view
@@ -91,7 +97,7 @@ class OutgoingSet:
     def fill_up(self) -> None:
         """The pass is over: whatever got no gradient in it contributes zeros, so that all ranks send the same."""
         for place in list(self._missing):
-            if self._parameters[place].grad is None:
+            if self._parameters[place][1].grad is None:
                 self._views[place].zero_()
             self.put(place)
 

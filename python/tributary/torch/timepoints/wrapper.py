@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import statistics
 import time
@@ -44,7 +45,8 @@ class TimePoints(torch.nn.Module):
         deadline: seconds that the ranks may take to hand in their profiles.
 
     Raises:
-        ValueError: no parameter of the model is trained, or the group's backend is another one.
+        ValueError: no parameter of the model is trained, or one is complex; the ranks' models are not the same; the
+            group's backend is another one; or an argument makes no sense.
     """
 
     def __init__(
@@ -57,39 +59,50 @@ class TimePoints(torch.nn.Module):
         deadline: float | timedelta | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(iterations, int) or iterations < 1:
+            raise ValueError(f"{iterations} iterations: a profile is made of a whole number of them, one at least")
+        if not 0 <= late_share <= 1:
+            raise ValueError(f"a late share of {late_share}: it is from 0 to 1")
         self.module = module
-        self._names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-        self._parameters_in_order = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        if not self._parameters_in_order:
+        self._trained = _trained(module)
+        for name, parameter in self._trained:
+            if not parameter.is_floating_point():
+                raise ValueError(
+                    f"parameter {name} is of {parameter.dtype}: TimePoints averages floating-point numbers"
+                )
+        if not self._trained:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        self._kinds = [(id(one), one.shape, one.dtype) for _, one in self._trained]
         self._group = group
         self._job = backend_of(group).job
         self._iterations = iterations
         self._late_share = late_share
         self._deadline = deadline
-        self._recorder = Recorder(len(self._parameters_in_order))
+        self._recorder = Recorder(len(self._trained))
         self._profiles = 0
         self._profiling = True
         self._in_pass = False
         self._synchronises = True
         self._lateness: deque[bool] = deque(maxlen=WATCHED)
         self._begin_together()
-        self._follow(Schedule.of_one_set(len(self._parameters_in_order)))
-        for place, parameter in enumerate(self._parameters_in_order):
-            hooked: Any = parameter
-            hooked.register_post_accumulate_grad_hook(self._hook(place))
+        self._follow(Schedule.of_one_set(len(self._trained)))
+        self._hooks: list[Any] = []
+        self._places: list[int] = []
+        self._follow_parameters()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's.
 
         Raises:
-            RuntimeError: the last backward pass has ended in the middle.
+            RuntimeError: the last backward pass has ended in the middle, or the model has other parameters now.
         """
         if self._in_pass:
             raise RuntimeError(
                 "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
                 "all ranks again"
             )
+        if torch.is_grad_enabled():
+            self._follow_parameters()
         return self.module(*args, **kwargs)
 
     @contextmanager
@@ -115,16 +128,42 @@ class TimePoints(torch.nn.Module):
         """The schedule, for people."""
         lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
         for number, gradients in enumerate(self._schedule.sets, 1):
-            names = [self._names[place] for place in gradients.places]
-            size = sum(self._parameters_in_order[place].nbytes for place in gradients.places)
+            names = [self._trained[place][0] for place in gradients.places]
+            size = sum(self._trained[place][1].nbytes for place in gradients.places)
             lines.append(
                 f"  {number}: {gradients.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
                 f"{names[0]} to {names[-1]}"
             )
         return "\n".join(lines)
 
+    def _follow_parameters(self) -> None:
+        """Where a parameter's memory is another one (after `model.half().float()`), PyTorch has forgotten its hook.
+
+        Raises:
+            RuntimeError: the model has other parameters, of which the other ranks know nothing.
+        """
+        trained = _trained(self.module)
+        if [(id(one), one.shape, one.dtype) for _, one in trained] != self._kinds:
+            raise RuntimeError(
+                "the model's trained parameters are others than when TimePoints was made, or of another type: make it "
+                "anew, on all ranks"
+            )
+        places = [parameter.data_ptr() for _, parameter in trained]
+        if places == self._places:
+            return
+        self._places = places
+        for hook in self._hooks:
+            hook.remove()
+        hooked: list[Any] = [parameter for _, parameter in trained]
+        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(place)) for place, one in enumerate(hooked)]
+
     def _begin_together(self) -> None:
-        """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes."""
+        """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes.
+
+        Raises:
+            ValueError: the ranks' models are not the same.
+        """
+        self._compare()
         with torch.no_grad():
             for tensor in [*self.module.parameters(), *self.module.buffers()]:
                 dist.broadcast(tensor, src=0, group=self._group)
@@ -138,9 +177,27 @@ class TimePoints(torch.nn.Module):
             took.append(time.perf_counter_ns() - began)
         self._start_up = int(statistics.median(took))
 
+    def _compare(self) -> None:
+        """Whether all ranks have the same model: what is not would be waited for until the time is over."""
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        kinds = repr(
+            [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors] + [one for one, _ in self._trained]
+        )
+        digest = int.from_bytes(hashlib.sha256(kinds.encode()).digest()[:7])
+        own = torch.tensor([len(self._trained), sum(tensor.numel() for tensor in tensors), digest])
+        all_ranks = [torch.empty_like(own) for _ in range(dist.get_world_size(self._group))]
+        dist.all_gather(all_ranks, own, group=self._group)
+        models = [tuple(one.tolist()) for one in all_ranks]
+        if len(set(models)) > 1:
+            said = "; ".join(
+                f"rank {rank}: {trained} trained parameters, {elements} elements in all"
+                for rank, (trained, elements, _) in enumerate(models)
+            )
+            raise ValueError(f"the ranks' models are not the same ({said}): make the same one on all ranks")
+
     def _follow(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        last, parameters = len(schedule.sets) - 1, self._parameters_in_order
+        last, parameters = len(schedule.sets) - 1, self._trained
         self._sets = [
             OutgoingSet(
                 self._job if number < MAX_SHARED else None, parameters, gradients, self._group, has_flag=number == last
@@ -201,7 +258,7 @@ class TimePoints(torch.nn.Module):
     def _decide(self) -> None:
         """Hands in the profile; either goes by the schedule that follows from it, or profiles again."""
         self._profiles += 1
-        sizes = [parameter.nbytes for parameter in self._parameters_in_order]
+        sizes = [parameter.nbytes for _, parameter in self._trained]
         profile = Profile(sizes, self._recorder.take_medians(), self._start_up)
         decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._deadline)
         if isinstance(decided, ThrownOut):
@@ -210,3 +267,8 @@ class TimePoints(torch.nn.Module):
         self._profiling = False
         self._follow(decided)
         logger.info("rank %s: %s", self._job.rank, self.describe())
+
+
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """The parameters that are trained, with their names, in the model's order."""
+    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
