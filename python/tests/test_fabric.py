@@ -10,6 +10,11 @@ def test_all_types_are_summed_alone_and_many_at_once(run: Run) -> None:
     assert sorted(run("sums.py")) == ["w0: right", "w1: right"]
 
 
+def test_threads_and_very_many_at_once_are_summed(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert [line for line in sorted(run("many.py")) if line.endswith("right")] == ["w0: right", "w1: right"]
+
+
 def test_what_has_no_sum_is_an_exception_on_every_rank_and_the_training_can_go_on(run: Run) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     said = run("fails.py")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 
 import numpy as np
@@ -17,6 +19,8 @@ from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
 from tributary.values import Elements, Values
 
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
+LONGEST_NAME = 1024
+"""Bytes of the longest name of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Job(SharesMemory):
     def __init__(self, native: _native.Job) -> None:
         self._native = native
         self._pool = MemoryPool(native)
+        self._order = Lock()
+        """Held where the place of an all-reduce among all others is fixed."""
 
     @property
     def rank(self) -> int:
@@ -103,7 +109,7 @@ class Job(SharesMemory):
         self,
         values: Values,
         *,
-        name: str = "unnamed",
+        name: str | Callable[[], str] = "unnamed",
         weight: int = 1,
         deadline: float | timedelta | None = None,
         step_goes_on: bool = False,
@@ -115,7 +121,7 @@ class Job(SharesMemory):
 
         Args:
             values: as of `all_reduce`.
-            name: as of `all_reduce`.
+            name: as of `all_reduce`; or what gives it, which is called in the order in which all-reduces are started.
             weight: as of `all_reduce`.
             deadline: as of `all_reduce`.
             step_goes_on: another all-reduce of the same step of training follows.
@@ -133,6 +139,7 @@ class Job(SharesMemory):
         memory, offset, is_copied = self._pool.place(elements.data)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
+            self._pool.this_thread_gives_back()
             try:
                 if runs is not None:
                     store(elements, memory if is_copied else None)
@@ -146,17 +153,18 @@ class Job(SharesMemory):
                 reduction.set_result(Reduced(tuple(Run(*run) for run in runs)))
 
         try:
-            self._native.start(
-                memory.segment,
-                elements.type,
-                offset // (elements.data.nbytes // elements.count),
-                elements.count,
-                name=name,
-                weight=weight,
-                deadline=duration(deadline),
-                step_goes_on=step_goes_on,
-                done=done,
-            )
+            with self._order:
+                self._native.start(
+                    memory.segment,
+                    elements.type,
+                    offset // (elements.data.nbytes // elements.count),
+                    elements.count,
+                    name=_checked(name if isinstance(name, str) else name()),
+                    weight=weight,
+                    deadline=duration(deadline),
+                    step_goes_on=step_goes_on,
+                    done=done,
+                )
         except BaseException:
             if is_copied:
                 self._pool.give_back(memory)
@@ -285,8 +293,30 @@ def store(elements: Elements, borrowed: Memory | None) -> None:
         elements.store()
 
 
+def _checked(name: str) -> str:
+    """A tensor's name, if it is not too long.
+
+    Raises:
+        ValueError: it is.
+    """
+    size = len(name.encode())
+    if size > LONGEST_NAME:
+        raise ValueError(f"a tensor's name of {size} bytes: {LONGEST_NAME} are the most")
+    return name
+
+
 def duration(seconds: float | timedelta | None) -> timedelta | None:
-    """A time that may be given as seconds."""
-    if seconds is None or isinstance(seconds, timedelta):
-        return seconds
-    return timedelta(seconds=seconds)
+    """A time that may be given as seconds.
+
+    Raises:
+        ValueError: it is not above 0, or is longer than anybody waits.
+    """
+    if seconds is None:
+        return None
+    try:
+        time = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"a deadline of {seconds} s: give seconds above 0") from error
+    if time <= timedelta(0):
+        raise ValueError(f"a deadline of {time.total_seconds():g} s: give seconds above 0")
+    return time

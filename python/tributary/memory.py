@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections import defaultdict
 from collections.abc import Sequence
-from threading import Lock
+from threading import Condition, Lock, local
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
     from tributary._native import Segment
 
+MOST = 64
+"""Pieces of memory that values are copied to at the same time: an agent has room for some hundreds in all."""
 SMALLEST = 4096
 """Bytes of the smallest piece of memory that is made for values which are copied."""
+
+
+_thread = local()
 
 
 class Memory(mmap.mmap):
@@ -57,6 +62,8 @@ class MemoryPool:
         self._lock = Lock()
         self._own: WeakSet[Memory] = WeakSet()
         self._free: defaultdict[int, list[Memory]] = defaultdict(list)
+        self._borrowed = 0
+        self._given_back = Condition(self._lock)
 
     def make(self, size: int) -> Memory:
         """Makes memory for the user's own values."""
@@ -88,19 +95,45 @@ class MemoryPool:
         return memory, 0, True
 
     def borrow(self, size: int) -> Memory:
-        """Takes memory of at least this size, to be given back."""
+        """Takes memory of at least this size, to be given back.
+
+        While much of it is in use this waits for some, but not in the thread that gives it back: a callback there may
+        start the next all-reduce.
+        """
         room = max(SMALLEST, 1 << (size - 1).bit_length())
         with self._lock:
+            while self._borrowed >= MOST and not hasattr(_thread, "gives_back"):
+                self._given_back.wait()
+            self._borrowed += 1
             free = self._free[room]
             if free:
                 return free.pop()
-        return Memory(self._session.segment(room))
+            # Others' sizes make room.
+            idle = [others for others in self._free.values() if others]
+            if idle and self._borrowed + sum(map(len, idle)) > MOST:
+                idle[0].pop()
+        try:
+            return Memory(self._session.segment(room))
+        except BaseException:
+            self._end_borrowing()
+            raise
+
+    @staticmethod
+    def this_thread_gives_back() -> None:
+        """To be called by the thread that hands out results."""
+        _thread.gives_back = True
 
     def give_back(self, memory: Memory) -> None:
         """Takes back what was borrowed, unless the agent may still write to it."""
         if not memory.segment.in_use:
             with self._lock:
                 self._free[len(memory)].append(memory)
+        self._end_borrowing()
+
+    def _end_borrowing(self) -> None:
+        with self._lock:
+            self._borrowed -= 1
+            self._given_back.notify()
 
 
 class SharesMemory:

@@ -95,8 +95,9 @@ def _of_tensor(tensor: torch.Tensor) -> Elements:
     whole = tensor
     if tensor.device.type != "cpu":
         whole = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
-    elif not tensor.is_contiguous():
-        whole = tensor.contiguous()
+    elif tensor.is_neg() or not tensor.is_contiguous():
+        # The memory of a negated view has the values before that.
+        whole = tensor.resolve_neg().contiguous()
     data = whole.reshape(-1).view(torch.uint8).numpy()
 
     def store() -> None:

@@ -1,6 +1,7 @@
 """The last rank gives something else than the others: what every rank is told.
 
-The argument says in what: `size`, `type`, `call`, `order`, or `ddp`, whose others are in `DistributedDataParallel`.
+The argument says in what: `size`, `type`, `operator`, `call`, `order`, or `ddp`, whose others are in a
+`DistributedDataParallel`.
 """
 
 import os
@@ -20,6 +21,8 @@ def differ(what: str, is_odd: bool) -> None:
         case "type":
             kind = torch.bfloat16 if is_odd else torch.float32
             dist.all_reduce(torch.ones(1000, dtype=kind), async_op=True).get_future().wait()
+        case "operator":
+            dist.all_reduce(torch.ones(1000), op=dist.ReduceOp.AVG if is_odd else dist.ReduceOp.SUM)
         case "call":
             # As many slices of the same elements, and yet something else.
             if is_odd:

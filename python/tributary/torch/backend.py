@@ -141,13 +141,14 @@ class FabricBackend(Backend):
             by_gloo: Work = self._gloo.allreduce(tensors, opts)
             return by_gloo
         tensor, size = tensors[0], self.size()
-        averages = _operator(opts) == ReduceOp.AVG
 
         def average() -> None:
             tensor.div_(size)
 
-        name = f"all-reduce {self._next()} of {tuple(tensor.shape)}"
-        return self._over_fabric(self._job, "allreduce", name, tensors, average if averages else None)
+        then = average if _operator(opts) == ReduceOp.AVG else None
+        # The operator is in the name, which is compared: the network itself only sums.
+        what = f"all-reduce {{}} of {tuple(tensor.shape)}, {_operator(opts).name}"
+        return self._over_fabric(self._job, "allreduce", what, tensors, then)
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
@@ -156,23 +157,30 @@ class FabricBackend(Backend):
             by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
             return by_gloo
         nothing = torch.zeros(1, dtype=torch.int32)
-        return self._over_fabric(self._job, "barrier", f"barrier {self._next()}", [nothing])
-
-    def _next(self) -> int:
-        """Counts what goes over the fabric, for names that are the same on all ranks."""
-        self._sequence += 1
-        return self._sequence
+        return self._over_fabric(self._job, "barrier", "barrier {}", [nothing])
 
     def _over_fabric(
         self,
         job: Job,
         collective: str,
-        name: str,
+        what: str,
         tensors: list[torch.Tensor],
         then: Callable[[], None] | None = None,
     ) -> Work:
-        """Starts to sum one tensor over all ranks; `then` is done once that is whole."""
+        """Starts to sum one tensor over all ranks; `then` is done once that is whole.
+
+        What goes over the fabric is counted, for names that are the same on all ranks: `what` has a place for it.
+        """
         (tensor,) = tensors
+        name = what
+
+        def count() -> str:
+            nonlocal name
+            self._sequence += 1
+            name = what.format(self._sequence)
+            return name
+
+        answer = job.start(tensor, name=count)
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
@@ -180,7 +188,7 @@ class FabricBackend(Backend):
                 then()
 
         self.tally.over_fabric(collective, tensor.nbytes)
-        return FabricWork(name, job.start(tensor, name=name), tensors, finish)
+        return FabricWork(name, answer, tensors, finish)
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""
