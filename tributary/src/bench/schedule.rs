@@ -65,7 +65,7 @@ pub(in crate::bench) struct ScheduleArgs {
     sizes: Vec<u64>,
 
     /// Computing before each burst, milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 20)]
+    #[arg(long, value_name = "MS", default_value_t = 10)]
     compute: u64,
 
     /// What rank 0 is held up by in the first profile, milliseconds; 0: nothing
