@@ -22,16 +22,15 @@ class Bundle:
     """Gradients of one type that leave together: views of one flat tensor, which is averaged over all ranks."""
 
     def __init__(self, job: Job | None, parameters: Parameters, places: Sequence[int], extra: int) -> None:
-        self.places = list(places)
-        first = parameters[self.places[0]][1]
-        count = sum(parameters[place][1].numel() for place in self.places)
+        first = parameters[places[0]][1]
+        count = sum(parameters[place][1].numel() for place in places)
         if job is not None and first.device.type == "cpu":
             self.flat = job.empty_tensor(count + extra, dtype=first.dtype)
         else:
             self.flat = torch.empty(count + extra, dtype=first.dtype, device=first.device)
         self.views: dict[int, torch.Tensor] = {}
         begin = 0
-        for place in self.places:
+        for place in places:
             parameter = parameters[place][1]
             end = begin + parameter.numel()
             self.views[place] = self.flat[begin:end].view(parameter.shape)

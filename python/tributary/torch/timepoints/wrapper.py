@@ -72,7 +72,7 @@ class TimePoints(torch.nn.Module):
                 )
         if not self._trained:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
-        self._kinds = [(id(one), one.shape, one.dtype) for _, one in self._trained]
+        self._kinds = _kinds(self._trained)
         self._group = group
         self._job = backend_of(group).job
         self._iterations = iterations
@@ -143,7 +143,7 @@ class TimePoints(torch.nn.Module):
             RuntimeError: the model has other parameters, of which the other ranks know nothing.
         """
         trained = _trained(self.module)
-        if [(id(one), one.shape, one.dtype) for _, one in trained] != self._kinds:
+        if _kinds(trained) != self._kinds:
             raise RuntimeError(
                 "the model's trained parameters are others than when TimePoints was made, or of another type: make it "
                 "anew, on all ranks"
@@ -163,9 +163,10 @@ class TimePoints(torch.nn.Module):
         Raises:
             ValueError: the ranks' models are not the same.
         """
-        self._compare()
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        self._compare(tensors)
         with torch.no_grad():
-            for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            for tensor in tensors:
                 dist.broadcast(tensor, src=0, group=self._group)
         run = torch.tensor([secrets.randbits(63)])
         dist.broadcast(run, src=0, group=self._group)
@@ -177,9 +178,8 @@ class TimePoints(torch.nn.Module):
             took.append(time.perf_counter_ns() - began)
         self._start_up = int(statistics.median(took))
 
-    def _compare(self) -> None:
+    def _compare(self, tensors: list[torch.Tensor]) -> None:
         """Whether all ranks have the same model: what is not would be waited for until the time is over."""
-        tensors = [*self.module.parameters(), *self.module.buffers()]
         kinds = repr(
             [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors] + [one for one, _ in self._trained]
         )
@@ -272,3 +272,8 @@ class TimePoints(torch.nn.Module):
 def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     """The parameters that are trained, with their names, in the model's order."""
     return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+
+
+def _kinds(trained: list[tuple[str, torch.nn.Parameter]]) -> list[tuple[int, torch.Size, torch.dtype]]:
+    """What tells parameters from others in their places."""
+    return [(id(parameter), parameter.shape, parameter.dtype) for _, parameter in trained]
