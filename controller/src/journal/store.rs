@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io;
 use std::mem;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +22,9 @@ use crate::jobs::JobKey;
 const FILE: &str = "jobs.redb";
 /// Where it is made, before it gets its name: so what has the name is a whole journal, or was one.
 const NEW_FILE: &str = "jobs.redb.new";
+
+/// Its owner may read and write the file, and nobody else.
+const OWNER_ONLY: u32 = 0o600;
 
 const JOBS: TableDefinition<'_, JobKey, &[u8]> = TableDefinition::new("jobs");
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");
@@ -69,6 +74,9 @@ impl Store {
             tracing::info!(file = %path.display(), "a new, empty journal of jobs");
         } else if std::fs::metadata(&path).map_err(to_folder)?.len() == 0 {
             return Err(JournalError::Damaged { file: path, reason: "it is empty".to_owned() });
+        } else {
+            // Earlier versions let everyone read it.
+            std::fs::set_permissions(&path, Permissions::from_mode(OWNER_ONLY)).map_err(to_folder)?;
         }
         let place = Place::of(&path).map_err(to_folder)?;
         let opened = path.clone();
@@ -243,7 +251,7 @@ fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     let folder = file.parent().unwrap_or(Path::new("."));
     let to_folder =
         |reason: io::Error| JournalError::Folder { folder: folder.to_owned(), reason: reason.to_string() };
-    std::fs::create_dir_all(folder).map_err(to_folder)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(to_folder)?;
     let new = folder.join(NEW_FILE);
     // What was not finished earlier has nothing that is not here.
     match std::fs::remove_file(&new) {
@@ -254,7 +262,10 @@ fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)
 }
 
+/// Jobs' tokens are in it: only its owner may read it, from the first byte on.
 fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
+    let private = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(file);
+    private.map_err(|error| cannot_write(file, &error))?;
     let database = Database::create(file).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => JournalError::InUse { file: file.to_owned() },
         error => cannot_write(file, &error),

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
 use redb::backends::InMemoryBackend;
@@ -190,6 +192,19 @@ async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone()
     assert!(journal.problem().is_none());
     drop(journal);
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
+}
+
+#[test]
+fn only_its_owner_may_read_the_tokens_in_a_journal() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("state");
+    let file = Store::in_folder(&folder).unwrap().file().to_owned();
+    assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+    // As an earlier version left it.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    Store::in_folder(&folder).unwrap();
+    assert_eq!(mode(&file), 0o600);
 }
 
 #[tokio::test]
