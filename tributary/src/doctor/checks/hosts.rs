@@ -16,11 +16,11 @@ const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
 const IN_THE_WAY: [&str; 2] = ["tso", "tx"];
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
-    snapshot.hosts.iter().flat_map(of_host).collect()
+    snapshot.hosts.iter().flat_map(|host| of_host(snapshot, host)).collect()
 }
 
-fn of_host(host: &v1::Host) -> Vec<Finding> {
-    let daemon = turned_away(host).or_else(|| absent(host)).or_else(|| doubled(host));
+fn of_host(snapshot: &Snapshot, host: &v1::Host) -> Vec<Finding> {
+    let daemon = turned_away(host).or_else(|| absent(snapshot, host)).or_else(|| doubled(host));
     // Of two daemons each tells of the same interface.
     let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
     let of_interface =
@@ -43,7 +43,7 @@ fn turned_away(host: &v1::Host) -> Option<Finding> {
 }
 
 /// A host that is to train and has no agent. One that is to serve needs a daemon only while a job wants it.
-fn absent(host: &v1::Host) -> Option<Finding> {
+fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     let works = host.daemons.iter().any(|daemon| daemon.works);
     if works || host.role() != v1::MemberRole::Worker {
         return None;
@@ -53,12 +53,20 @@ fn absent(host: &v1::Host) -> Option<Finding> {
          it: look at its --controller, and at the management network",
         host.name
     );
-    Some(Finding::warning(
-        Code::HostAbsent,
-        place(host),
-        "it is a worker, and nothing is heard of its agent",
-        fix,
-    ))
+    let is_of = |job: &&v1::Job| {
+        job.state() == v1::JobState::Running && job.members.iter().any(|member| member.host == host.name)
+    };
+    let is_missed = snapshot.jobs.iter().find(is_of);
+    Some(match is_missed {
+        Some(job) => {
+            let what = format!("it is a worker of job {}, and nothing is heard of its agent", job.name);
+            Finding::problem(Code::HostAbsent, place(host), what, fix)
+        }
+        None => {
+            let what = "it is a worker, and nothing is heard of its agent";
+            Finding::warning(Code::HostAbsent, place(host), what, fix)
+        }
+    })
 }
 
 /// The controller tells of two only when both have something to say.
@@ -117,6 +125,7 @@ fn offloads(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Findi
 mod tests {
     use super::super::testing::healthy;
     use super::*;
+    use crate::doctor::finding::Severity;
 
     /// What is found when the first host is changed.
     fn found(change: impl FnOnce(&mut v1::Host)) -> Vec<Finding> {
@@ -137,6 +146,10 @@ mod tests {
     fn a_worker_without_an_agent_is_absent_and_one_that_was_turned_away_has_a_reason() {
         let gone = found(|host| host.daemons.clear());
         assert_eq!((codes(&gone), gone[0].place.as_str()), (vec![Code::HostAbsent], "host w0"));
+        assert_eq!(gone[0].severity, Severity::Problem, "it is in a job that runs");
+        let mut idle = healthy();
+        (idle.hosts[0].daemons, idle.jobs) = (Vec::new(), Vec::new());
+        assert_eq!(check(&idle)[0].severity, Severity::Warning);
         let server = found(|host| {
             host.daemons.clear();
             host.role = v1::MemberRole::Server.into();
