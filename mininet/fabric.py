@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,8 +27,7 @@ JOB = "mininet"
 # Where the ranks of a program meet, as torchrun has it.
 MASTER_PORT = 29500
 # How long the controller may take to see that what was mended or started again is alive.
-REVIVAL_SECONDS = 10.0
-REVIVAL_LOOK_SECONDS = 0.1
+REVIVAL_SECONDS = "10"
 
 
 class Fabric:
@@ -158,22 +156,10 @@ class Fabric:
             raise Problem(errors.strip().removeprefix("error: "))
         return said
 
-    def _ask_until_alive(self, *arguments: str) -> None:
-        """Asks again while a part of the fabric is dead: frames pass a mended link before the controller knows."""
-        deadline = time.monotonic() + REVIVAL_SECONDS
-        while True:
-            try:
-                self.ask(*arguments)
-                return
-            except Problem as problem:
-                if "dead at the moment" not in str(problem) or time.monotonic() > deadline:
-                    raise
-            time.sleep(REVIVAL_LOOK_SECONDS)
-
     def _create_job(self) -> None:
         # It is for the members of one job only, and never overwritten.
         self.token.unlink(missing_ok=True)
-        self._ask_until_alive("jobs", "create", JOB, "--token-out", str(self.token))
+        self.ask("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
         server = self.topology.server
         arguments = [*self._member_arguments(server), "--job", JOB, "--token-file", str(self.token)]
         if self._server is not None:

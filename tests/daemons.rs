@@ -135,7 +135,10 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
         command
     };
     assert!(create("first", &[]).output().unwrap().status.success());
-    assert_refused(&create("now", &["--no-wait"]).output().unwrap(), &["no switch has slots", "leaf: 4096"]);
+    assert_refused(
+        &create("now", &["--wait", "0"]).output().unwrap(),
+        &["no switch has slots", "leaf: 4096"],
+    );
     let mut second = Daemon::spawn(create("second", &[]));
     second.wait_for_line(
         "job second waits for slots (leaf: 4096 slots needed in one block; 0 of 4096 are free",
@@ -181,7 +184,7 @@ fn what_cannot_work_is_refused_clearly() {
     let jobs = network.command(CONTROLLER, &["jobs", "list"]).args(network.controller()).output().unwrap();
     let text = String::from_utf8(jobs.stdout).unwrap();
     assert!(text.contains("switch leaf has been away for"), "{text}");
-    let create = ["jobs", "create", "early", "--token-out", &network.token("early")];
+    let create = ["jobs", "create", "early", "--wait", "0", "--token-out", &network.token("early")];
     let create = network.command(CONTROLLER, &create).args(network.controller()).output().unwrap();
     assert_refused(&create, &["cannot reach", "dead at the moment: switch leaf"]);
     let _switches = network.start_switches();

@@ -72,7 +72,7 @@ impl Controller for Service {
         let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
-        let asking = Asking { creator, waits: request.wait_for_slots };
+        let asking = Asking { creator, waits: request.wait };
         let (tell, created) = oneshot::channel();
         // In a task of its own: a caller that hangs up must not leave a job half created, nor one whose token nobody has.
         tokio::spawn(async move {

@@ -4,7 +4,7 @@
 mod common;
 mod switches;
 
-use common::{Member, create, end, job, join_all, list, refusal, shipped, start};
+use common::{Member, create, end, is_away, job, join_all, list, refusal, shipped, start};
 use switches::{Switches, eventually};
 use tonic::Code;
 use tributary_api::v1;
@@ -175,11 +175,7 @@ async fn a_job_without_a_switch_is_unavailable_and_its_slots_come_back_with_it()
     let mut switches = Switches::start(&topology).await;
     let (_controller, mut client) = start(topology, switches.addresses()).await;
     switches.stop("leaf").await;
-    let is_away = async || {
-        let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
-        listed.switches[0].state() == v1::SwitchState::Away
-    };
-    eventually(is_away).await;
+    is_away(&client, "leaf").await;
     let big = |name: &str| v1::CreateJobRequest { window: 4096, ..job(name) };
     let (code, text) = refusal(create(&mut client, big("first")).await);
     assert_eq!(code, Code::Unavailable, "{text}");

@@ -1,4 +1,4 @@
-//! Jobs that wait for slots: through the API, on an embedded switch.
+//! Jobs that wait for slots, or for a switch: through the API, on an embedded switch.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod common;
@@ -6,7 +6,9 @@ mod switches;
 
 use std::path::Path;
 
-use common::{Client, config, connect, create, end, eventually, job, join_all, list, refusal, shipped};
+use common::{
+    Client, config, connect, create, end, eventually, is_away, job, join_all, list, refusal, shipped,
+};
 use switches::Switches;
 use tonic::Code;
 use tributary_api::v1;
@@ -26,7 +28,7 @@ async fn start(switches: &Switches, state: Option<&Path>, quotas: Quotas) -> (Ru
 
 /// A job that takes all slots of a switch.
 fn big(name: &str) -> v1::CreateJobRequest {
-    v1::CreateJobRequest { window: 4096, wait_for_slots: true, ..job(name) }
+    v1::CreateJobRequest { window: 4096, wait: true, ..job(name) }
 }
 
 /// Waits until a job is in this state.
@@ -62,6 +64,24 @@ async fn a_job_that_waits_starts_when_another_has_ended() {
     let (third, _) = create(&mut client, big("third")).await.unwrap();
     end(&mut client, "third", &third).await.unwrap();
     is(&client, "third", v1::JobState::Ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_behind_a_dead_switch_starts_when_it_is_back() {
+    let mut switches = Switches::start(&shipped("two-workers.toml")).await;
+    let (_controller, mut client) = start(&switches, None, Quotas::default()).await;
+    switches.stop("leaf").await;
+    is_away(&client, "leaf").await;
+    let early = v1::CreateJobRequest { wait: true, ..job("early") };
+    assert!(client.create_job(early).await.unwrap().into_inner().queued);
+    let jobs = list(&mut client).await;
+    let waits = &jobs.last().unwrap().waiting_for;
+    assert_eq!(waits[0], "what is dead at the moment: switch leaf", "{jobs:?}");
+    switches.restart("leaf").await;
+    is(&client, "early", v1::JobState::Created).await;
+    // What no switch that comes back can help is refused as ever.
+    let stranger = v1::CreateJobRequest { wait: true, server: "w9".into(), ..job("stranger") };
+    assert_eq!(refusal(create(&mut client, stranger).await).0, Code::InvalidArgument);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,9 +27,10 @@ pub struct CreateJobRequest {
     /// How long it may wait for its members to join; 0: the controller's default.
     #[prost(uint64, tag = "9")]
     pub join_deadline_milliseconds: u64,
-    /// Where there are no slots for it now, it waits for them, as long as it may wait for its members, and is not refused.
+    /// Where there are no slots for it now, or what leads to its members is dead, it waits, as long as it may wait for its
+    /// members, and is not refused.
     #[prost(bool, tag = "12")]
-    pub wait_for_slots: bool,
+    pub wait: bool,
     /// What is done about processes that become much slower than the others.
     #[prost(enumeration = "Degraded", tag = "10")]
     pub degraded: i32,

@@ -1,4 +1,4 @@
-//! Jobs that wait for slots, and what each creator may have.
+//! Jobs that wait for slots, or for what is dead to come back; and what each creator may have.
 //!
 //! Jobs get slots in the order in which they were asked for: one that waits keeps those behind it off the switches that it
 //! wants, so that many small jobs do not starve a large one. One that only its creator's quota holds up keeps nobody.
@@ -43,10 +43,10 @@ impl Book {
         let reserved = self.reserved.clone();
         let (means, waits) = match self.take_means(name, &asking.creator, request, &reserved) {
             Ok(means) => (means, None),
-            Err(error) if asking.waits && is_a_matter_of_time(&error) => {
-                (self.no_means(request)?, Some(waits_for(&error)))
-            }
-            Err(error) => return Err(error),
+            Err(error) => match self.waits_for(&error, request).filter(|_| asking.waits) {
+                Some(waits) => (self.no_means(request)?, Some(waits)),
+                None => return Err(error),
+            },
         };
         let Some(job) = self.next_id() else {
             self.give_back(&means.switches, means.job_index, waits.is_none());
@@ -123,8 +123,9 @@ impl Book {
                 }
                 Err(error) => {
                     reserved.extend(self.wanted(&creator, &request, &reserved));
+                    let waits = self.waits_for(&error, &request).unwrap_or_else(|| error.to_string());
                     if let Some(job) = self.jobs.get_mut(key) {
-                        job.enqueue(waits_for(&error));
+                        job.enqueue(waits);
                     }
                 }
             }
@@ -189,13 +190,36 @@ impl Book {
         Ok(Means { plan, fallbacks, switches, job_index })
     }
 
+    /// What a job waits for that was not given what it needs; `None` where time does not help.
+    fn waits_for(&self, error: &CreateError, request: &JobRequest) -> Option<String> {
+        match error {
+            CreateError::NoSlots { switches, .. } => Some(format!("slots ({})", switches.join("; "))),
+            CreateError::TooManyJobs(most) => {
+                Some(format!("one of the {most} jobs that switches count for to end"))
+            }
+            CreateError::Plan(_) => {
+                let losses = self.health.losses(&self.topology)?;
+                planner::plan(&self.topology, &self.sound_fabric(), request).ok()?;
+                Some(format!("what is dead at the moment: {losses}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The fabric as it would be if all of it were alive and free.
+    fn sound_fabric(&self) -> FabricState {
+        let (dead_nodes, dead_links) = Default::default();
+        FabricState { dead_nodes, dead_links, ..self.fabric(Doubt::Dead, |_| u32::MAX) }
+    }
+
     /// What a job has while it waits: how it would be with all the slots that it wants.
     fn no_means(&self, request: &JobRequest) -> Result<Means, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
             return Err(CreateError::QueueFull(most));
         }
-        let plan = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request)?;
+        let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request);
+        let plan = ideal.or_else(|_| planner::plan(&self.topology, &self.sound_fabric(), request))?;
         Ok(Means { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
@@ -270,20 +294,6 @@ impl Book {
 
 fn aggregates(plan: &Plan) -> bool {
     plan.switches.iter().any(|role| role.aggregate)
-}
-
-/// Whether waiting helps: something that other jobs have comes free when they end.
-fn is_a_matter_of_time(error: &CreateError) -> bool {
-    matches!(error, CreateError::NoSlots { .. } | CreateError::TooManyJobs(_))
-}
-
-/// What a job waits for that was not given what it needs.
-fn waits_for(error: &CreateError) -> String {
-    match error {
-        CreateError::NoSlots { switches, .. } => format!("slots ({})", switches.join("; ")),
-        CreateError::TooManyJobs(most) => format!("one of the {most} jobs that switches count for to end"),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

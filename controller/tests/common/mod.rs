@@ -186,6 +186,16 @@ pub async fn list(client: &mut Client) -> Vec<v1::Job> {
     client.list_jobs(v1::ListJobsRequest {}).await.unwrap().into_inner().jobs
 }
 
+/// Waits until the controller has lost a switch.
+pub async fn is_away(client: &Client, switch: &str) {
+    let away = async || {
+        let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
+        let is_it = |one: &v1::Switch| one.name == switch && one.state() == v1::SwitchState::Away;
+        listed.switches.iter().any(is_it)
+    };
+    eventually(away).await;
+}
+
 /// The code and the message of a refusal.
 pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.err().unwrap();

@@ -8,18 +8,13 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use tokio::time::sleep;
-use tonic::transport::Channel;
 use tributary_api::v1;
-use tributary_api::v1::controller_client::ControllerClient;
 
 use super::list::plan_json;
+use super::queue;
 use crate::files::{self, Readers};
 use crate::remote::{ControllerArgs, connect, refused};
 use tributary_cli::options::{Aggregation, Downlink, share, window};
-
-/// Between two looks at whether a job has got its slots.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -73,9 +68,10 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
 
-    /// Fail where there are no slots for the job now, instead of waiting until others have ended
-    #[arg(long)]
-    no_wait: bool,
+    /// How long to wait for slots, or for a part of the fabric that is dead; 0: not at all
+    /// [default: as long as for the members]
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
 
     /// Replace the token file if it is there: the job that it was of can then be ended by operators only
     #[arg(long)]
@@ -119,7 +115,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
         rigid: args.rigid,
         join_deadline_milliseconds: args.join_deadline.unwrap_or_default().saturating_mul(1000),
-        wait_for_slots: !args.no_wait,
+        wait: args.wait != Some(0),
         degraded: v1::Degraded::from(args.degraded).into(),
         theta: args.theta,
     };
@@ -131,46 +127,23 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
     }
     let plan = match created.queued {
-        true => wait_for_slots(&mut client, args, remote.address()).await?,
+        true => {
+            let (address, token) = (remote.address(), args.token_out.display());
+            // Who asks it again finds the job where it was, if the controller has a folder for it.
+            let left = |status| {
+                refused(status).context(format!(
+                    "the controller at {address} has gone while job {} waits. Its token is in {token}; a controller with a \
+                     --state folder still has the job in its queue when it is back: `tributary jobs list` shows it",
+                    args.name
+                ))
+            };
+            let job = (args.name.as_str(), created.token.as_slice());
+            queue::wait(&mut client, job, args.wait.map(Duration::from_secs), left).await?
+        }
         false => created.plan,
     };
     print(args, &plan.unwrap_or_default(), json);
     Ok(())
-}
-
-/// Waits until a job has got its slots, says meanwhile what it waits for, and gives back its plan. Who does not want to
-/// wait any longer interrupts this; the job goes on waiting.
-async fn wait_for_slots(
-    client: &mut ControllerClient<Channel>,
-    args: &CreateArgs,
-    address: &str,
-) -> Result<Option<v1::PlanSummary>> {
-    let (name, mut said) = (&args.name, String::new());
-    // Who asks it again finds the job where it was, if the controller has a folder for it.
-    let left = |status| {
-        let token = args.token_out.display();
-        refused(status).context(format!(
-            "the controller at {address} has gone while job {name} waits for slots. Its token is in {token}; a controller with a \
-             --state folder still has the job in its queue when it is back: `tributary jobs list` shows it"
-        ))
-    };
-    loop {
-        let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(left)?.into_inner().jobs;
-        // Names are given again: the last of that name is the one that can be alive.
-        let job = jobs.into_iter().rfind(|job| job.name == *name);
-        let job = job.with_context(|| format!("job {name} is gone"))?;
-        match job.state() {
-            v1::JobState::Queued => {}
-            v1::JobState::Failed => bail!("job {name} has failed: {}", job.reason),
-            _ => return Ok(job.plan),
-        }
-        let waits = job.waiting_for.first().cloned().unwrap_or_default();
-        if waits != said {
-            eprintln!("job {name} waits for {waits}");
-            said = waits;
-        }
-        sleep(LOOK_INTERVAL).await;
-    }
 }
 
 /// Writes a job's token to a file that is readable for this user alone.

@@ -4,6 +4,7 @@ mod create;
 mod end;
 mod explain;
 mod list;
+pub(crate) mod queue;
 mod schedule;
 
 use anyhow::Result;

@@ -13,12 +13,14 @@ use tributary_lab::{CONTROLLER, Lab};
 use tributary_transport::Remote;
 
 use super::record::Record;
-use crate::jobs::write_token;
+use crate::jobs::{queue, write_token};
 use crate::remote::{self, read_token, refused};
 use tributary_cli::options::{Aggregation, Downlink};
 
 /// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long what is dead has to come back: frames pass a cable that was mended before the controller knows of it.
+const REVIVAL: Duration = Duration::from_secs(10);
 
 /// How the lab's job is planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,12 +47,18 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         gradient_bytes: 0,
         rigid: false,
         join_deadline_milliseconds: 0,
-        wait_for_slots: false,
+        wait: true,
         degraded: if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Off }.into(),
         theta,
     };
-    let created = ask(lab, record, async |mut client| client.create_job(request).await.map_err(refused))?;
-    write_token(&record.token_file, &created.into_inner().token)
+    let created = ask(lab, record, async |mut client| {
+        let created = client.create_job(request).await.map_err(refused)?.into_inner();
+        if created.queued {
+            queue::wait(&mut client, (&record.job, &created.token), Some(REVIVAL), refused).await?;
+        }
+        Ok(created)
+    })?;
+    write_token(&record.token_file, &created.token)
         .with_context(|| format!("cannot write the token to {}", record.token_file.display()))
 }
 

@@ -34,11 +34,11 @@ fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
 fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     let time = seconds(job.age_milliseconds);
     if job.state() == v1::JobState::Queued {
-        let slots = job.waiting_for.first().map_or("slots", String::as_str);
-        let what = format!("has waited for {time} for {slots}");
-        let fix = "end a job that has slots there (`tributary jobs list`), let its creator have more \
-                   (slots-per-creator), or create it anew with a smaller --window; it starts by itself when slots come \
-                   free";
+        let means = job.waiting_for.first().map_or("slots", String::as_str);
+        let what = format!("has waited for {time} for {means}");
+        let fix = "bring back what is dead; where slots are missing, end a job that has some there (`tributary jobs \
+                   list`), let its creator have more (slots-per-creator), or create it anew with a smaller --window; it \
+                   starts by itself when it has what it needs";
         return vec![Finding::warning(Code::JobWaits, place(job), what, fix)];
     }
     let missing: Vec<_> = job.members.iter().filter(|member| !member.joined).collect();
