@@ -201,7 +201,7 @@ async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
     let limits = Limits { calls: 4, session_memory: MIB / 2, ..usual() };
     let hosts = Hosts::limited(&limits).await;
     let [first, second] = hosts.join_both().await;
-    let reduce = async |job: Job| {
+    let reduce = async |job: &Job| {
         let mut segments = Vec::new();
         for _ in 0..40 {
             segments.push(job.segment(64 << 10).await.unwrap());
@@ -219,7 +219,8 @@ async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
             assert!(segment.elements::<f32>().unwrap().iter().all(|sum| *sum == 2.0 * number as f32));
         }
     };
-    tokio::join!(reduce(first), reduce(second));
+    // Who has all results does not leave while the other one waits for its last.
+    tokio::join!(reduce(&first), reduce(&second));
 }
 
 #[tokio::test]
