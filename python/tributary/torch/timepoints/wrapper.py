@@ -16,9 +16,10 @@ import torch
 import torch.distributed as dist
 
 from tributary.schedule import Profile, Schedule, ThrownOut
+from tributary.torch import gradients
 from tributary.torch.backend import backend_of
+from tributary.torch.outbox import MAX_SHARED, OutgoingSet
 from tributary.torch.tally import logger
-from tributary.torch.timepoints.outbox import MAX_SHARED, OutgoingSet
 from tributary.torch.timepoints.recorder import Recorder
 
 WATCHED = 100
@@ -63,18 +64,18 @@ class TimePoints(torch.nn.Module):
             raise ValueError(f"{iterations} iterations: a profile is made of a whole number of them, one at least")
         if not 0 <= late_share <= 1:
             raise ValueError(f"a late share of {late_share}: it is from 0 to 1")
-        self.module = module
-        self._trained = _trained(module)
-        for name, parameter in self._trained:
+        if not gradients.trained(module):
+            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        for name, parameter in gradients.trained(module):
             if not parameter.is_floating_point():
                 raise ValueError(
                     f"parameter {name} is of {parameter.dtype}: TimePoints averages floating-point numbers"
                 )
-        if not self._trained:
-            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
-        self._kinds = _kinds(self._trained)
+        self.module = module
         self._group = group
         self._job = backend_of(group).job
+        self._gradients = gradients.Gradients(module, self._ready)
+        self._trained = self._gradients.parameters
         self._iterations = iterations
         self._late_share = late_share
         self._deadline = deadline
@@ -86,9 +87,6 @@ class TimePoints(torch.nn.Module):
         self._lateness: deque[bool] = deque(maxlen=WATCHED)
         self._begin_together()
         self._follow(Schedule.of_one_set(len(self._trained)))
-        self._hooks: list[Any] = []
-        self._places: list[int] = []
-        self._follow_parameters()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's.
@@ -102,7 +100,7 @@ class TimePoints(torch.nn.Module):
                 "all ranks again"
             )
         if torch.is_grad_enabled():
-            self._follow_parameters()
+            self._gradients.follow()
         return self.module(*args, **kwargs)
 
     @contextmanager
@@ -127,35 +125,14 @@ class TimePoints(torch.nn.Module):
     def describe(self) -> str:
         """The schedule, for people."""
         lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
-        for number, gradients in enumerate(self._schedule.sets, 1):
-            names = [self._trained[place][0] for place in gradients.places]
-            size = sum(self._trained[place][1].nbytes for place in gradients.places)
+        for number, leaving in enumerate(self._schedule.sets, 1):
+            names = [self._trained[place][0] for place in leaving.places]
+            size = sum(self._trained[place][1].nbytes for place in leaving.places)
             lines.append(
-                f"  {number}: {gradients.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
+                f"  {number}: {leaving.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
                 f"{names[0]} to {names[-1]}"
             )
         return "\n".join(lines)
-
-    def _follow_parameters(self) -> None:
-        """Where a parameter's memory is another one (after `model.half().float()`), PyTorch has forgotten its hook.
-
-        Raises:
-            RuntimeError: the model has other parameters, of which the other ranks know nothing.
-        """
-        trained = _trained(self.module)
-        if _kinds(trained) != self._kinds:
-            raise RuntimeError(
-                "the model's trained parameters are others than when TimePoints was made, or of another type: make it "
-                "anew, on all ranks"
-            )
-        places = [parameter.data_ptr() for _, parameter in trained]
-        if places == self._places:
-            return
-        self._places = places
-        for hook in self._hooks:
-            hook.remove()
-        hooked: list[Any] = [parameter for _, parameter in trained]
-        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(place)) for place, one in enumerate(hooked)]
 
     def _begin_together(self) -> None:
         """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes.
@@ -199,24 +176,18 @@ class TimePoints(torch.nn.Module):
         self._schedule = schedule
         last, parameters = len(schedule.sets) - 1, self._trained
         self._sets = [
-            OutgoingSet(
-                self._job if number < MAX_SHARED else None, parameters, gradients, self._group, has_flag=number == last
-            )
-            for number, gradients in enumerate(schedule.sets)
+            OutgoingSet(self._job if number < MAX_SHARED else None, parameters, one.places, one.late, number == last)
+            for number, one in enumerate(schedule.sets)
         ]
         self._set_of = {place: number for number, one in enumerate(schedule.sets) for place in one.places}
         self._next = 0
+        self._under_way: list[dist.Work] = []
         self._lateness.clear()
-
-    def _hook(self, place: int) -> Any:
-        def ready(_: torch.Tensor) -> None:
-            if self._synchronises:
-                self._ready(place)
-
-        return ready
 
     def _ready(self, place: int) -> None:
         """A gradient is ready."""
+        if not self._synchronises:
+            return
         if not self._in_pass:
             self._in_pass = True
             self._recorder.begin()
@@ -229,7 +200,7 @@ class TimePoints(torch.nn.Module):
             self._lateness.append(now > own.late)
             # The last set leaves at the end of the pass, with the flag: nothing comes behind it.
             while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
-                self._sets[self._next].send()
+                self._send(self._sets[self._next])
                 self._next += 1
 
     def _end_of_pass(self) -> None:
@@ -242,11 +213,11 @@ class TimePoints(torch.nn.Module):
         last = self._sets[-1]
         last.raise_flag(not self._profiling and self.late_sets > self._late_share * WATCHED)
         for one in self._sets[self._next :]:
-            one.send()
+            self._send(one)
         self._next = 0
-        failures = [failure for failure in [one.wait() for one in self._sets] if failure is not None]
-        if failures:
-            raise failures[0]
+        failure = self._wait()
+        if failure is not None:
+            raise failure
         if last.flag and not self._profiling:
             # On all ranks in the same pass, since all of them have the same sum.
             share = self._late_share * 100
@@ -254,6 +225,24 @@ class TimePoints(torch.nn.Module):
             self._profiling = True
         elif self._profiling and self._recorder.passes == self._iterations:
             self._decide()
+
+    def _send(self, one: OutgoingSet) -> None:
+        """Starts to average it over all ranks."""
+        for flat in one.leave():
+            work = dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
+            if work is not None:
+                self._under_way.append(work)
+
+    def _wait(self) -> Exception | None:
+        """Waits until all of it is back, or why it is not."""
+        under_way, self._under_way = self._under_way, []
+        failure: Exception | None = None
+        for work in under_way:
+            try:
+                work.wait()
+            except Exception as error:
+                failure = failure or error
+        return failure
 
     def _decide(self) -> None:
         """Hands in the profile; either goes by the schedule that follows from it, or profiles again."""
@@ -267,13 +256,3 @@ class TimePoints(torch.nn.Module):
         self._profiling = False
         self._follow(decided)
         logger.info("rank %s: %s", self._job.rank, self.describe())
-
-
-def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """The parameters that are trained, with their names, in the model's order."""
-    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
-
-
-def _kinds(trained: list[tuple[str, torch.nn.Parameter]]) -> list[tuple[int, torch.Size, torch.dtype]]:
-    """What tells parameters from others in their places."""
-    return [(id(parameter), parameter.shape, parameter.dtype) for _, parameter in trained]

@@ -6,10 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
-import torch.distributed as dist
 
 from tributary.job import Job
-from tributary.schedule import SetOfGradients
 
 MAX_SHARED = 128
 """Sets whose gradients are in memory that is shared with the agent: it keeps a file for each. Others are copied."""
@@ -46,25 +44,21 @@ class OutgoingSet:
         self,
         job: Job | None,
         parameters: Parameters,
-        gradients: SetOfGradients,
-        group: dist.ProcessGroup | None,
-        *,
-        has_flag: bool,
+        places: Sequence[int],
+        late: int = 0,
+        has_flag: bool = False,
     ) -> None:
-        self.late = gradients.late
+        self.places = tuple(places)
+        self.late = late
         self._parameters = parameters
-        self._group = group
         by_type: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
-        for place in gradients.places:
+        for place in places:
             parameter = parameters[place][1]
             by_type[parameter.dtype, parameter.device].append(place)
         kinds = list(by_type.values())
-        self._bundles = [
-            Bundle(job, parameters, places, extra=int(has_flag and places is kinds[-1])) for places in kinds
-        ]
+        self._bundles = [Bundle(job, parameters, kind, extra=int(has_flag and kind is kinds[-1])) for kind in kinds]
         self._views = {place: view for bundle in self._bundles for place, view in bundle.views.items()}
         self._missing = set(self._views)
-        self._under_way: list[dist.Work] = []
 
     @property
     def is_full(self) -> bool:
@@ -82,7 +76,7 @@ class OutgoingSet:
         (name, parameter), view = self._parameters[place], self._views[place]
         if place not in self._missing:
             raise RuntimeError(
-                f"parameter {name} got a gradient twice in one backward pass: TimePoints takes one pass for each "
+                f"parameter {name} got a gradient twice in one backward pass: there is to be one pass for each "
                 "forward call outside of `no_sync`, and no checkpoints that run a part of it again"
             )
         if parameter.grad is not None and parameter.grad.layout != torch.strided:
@@ -117,21 +111,7 @@ class OutgoingSet:
         """Whether a rank has raised it, once the set has come back."""
         return bool(self._bundles[-1].extra.item() > 0)
 
-    def send(self) -> None:
-        """Starts to average it over all ranks."""
-        for bundle in self._bundles:
-            work = dist.all_reduce(bundle.flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
-            if work is not None:
-                self._under_way.append(work)
-
-    def wait(self) -> Exception | None:
-        """Waits until it is back, or why it is not; it is ready for the next pass then."""
-        under_way, self._under_way = self._under_way, []
+    def leave(self) -> list[torch.Tensor]:
+        """What is to be summed over all ranks, in place; it can be filled again once that is done."""
         self._missing = set(self._views)
-        failure: Exception | None = None
-        for work in under_way:
-            try:
-                work.wait()
-            except Exception as error:
-                failure = failure or error
-        return failure
+        return [bundle.flat for bundle in self._bundles]
