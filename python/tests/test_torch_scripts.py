@@ -66,8 +66,14 @@ def test_how_much_went_which_way_is_said_at_the_end(ours: Trained) -> None:
         ), told
 
 
+def test_sharded_gradients_go_over_the_fabric_bit_for_bit_as_an_all_reduce_sums_them(run: Run) -> None:
+    sharded = train(run, "tributary", ["sharded", "parts_of_sums"])
+    assert any("fabric: reduce_scatter, " in line for line in sharded.said), sharded.said
+    assert not any("gloo: reduce_scatter" in line for line in sharded.said), sharded.said
+
+
 def test_pytorchs_own_checks_of_collectives_find_nothing(run: Run) -> None:
-    trainings = ["plain", "own_hook", "sharded", "groups"]
+    trainings = ["plain", "own_hook", "sharded", "groups", "parts_of_sums"]
     checked = train(run, "tributary", trainings, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
     assert checked.same == set(trainings)
     assert any("fabric: allreduce" in line for line in checked.said), checked.said

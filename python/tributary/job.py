@@ -12,6 +12,7 @@ from threading import Lock
 from types import TracebackType
 
 import numpy as np
+import numpy.typing as npt
 
 from tributary import _native
 from tributary.memory import Memory, MemoryPool, SharesMemory
@@ -113,6 +114,7 @@ class Job(SharesMemory):
         weight: int = 1,
         deadline: float | timedelta | None = None,
         step_goes_on: bool = False,
+        take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
     ) -> Reduction:
         """Starts to sum values over all members, in place, behind all that were started before.
 
@@ -125,6 +127,8 @@ class Job(SharesMemory):
             weight: as of `all_reduce`.
             deadline: as of `all_reduce`.
             step_goes_on: another all-reduce of the same step of training follows.
+            take: is given the bytes of the result, and takes what it needs of them before it returns: the values
+                stay as they are.
 
         Raises:
             TypeError: a type that cannot be reduced.
@@ -132,16 +136,18 @@ class Job(SharesMemory):
         """
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
-        elements = Elements.of(values)
+        elements = Elements.of(values, takes_result=take is None)
         if elements.count == 0:
             reduction.set_result(Reduced(()))
             return reduction
-        memory, offset, is_copied = self._pool.place(elements.data)
+        memory, offset, is_copied = self._pool.place(elements.data, always_copy=take is not None)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
             self._pool.this_thread_gives_back()
             try:
-                if runs is not None:
+                if runs is not None and take is not None:
+                    take(memory.view()[: elements.data.nbytes])
+                elif runs is not None:
                     store(elements, memory if is_copied else None)
             except Exception as problem:
                 error = problem

@@ -85,9 +85,9 @@ class MemoryPool:
                     return None if memory.segment.in_use else (memory, offset)
         return None
 
-    def place(self, data: npt.NDArray[np.uint8]) -> tuple[Memory, int, bool]:
+    def place(self, data: npt.NDArray[np.uint8], *, always_copy: bool = False) -> tuple[Memory, int, bool]:
         """Where the agent finds these bytes: memory, offset, and whether it is a copy of them, to be given back."""
-        found = self.find(data)
+        found = None if always_copy else self.find(data)
         if found is not None:
             return *found, False
         memory = self.borrow(data.nbytes)

@@ -204,8 +204,35 @@ def groups() -> None:
         print(json.dumps({"name": "groups", "losses": [], "same": True}), flush=True)
 
 
+def parts_of_sums() -> None:
+    """All forms of reduce-scatter: each rank has the bits of its part of an all-reduce, and its input as it was."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(7 + rank)
+    for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        for kind in (torch.float32, torch.bfloat16):
+            wholes = [torch.randn(size, *shape).to(kind) for shape in ((5, 3), (1000,))]
+            before = [whole.clone() for whole in wholes]
+            expected = [whole.clone() for whole in wholes]
+            for whole in expected:
+                dist.all_reduce(whole, op=operator)
+            mine = torch.empty(3, 5, dtype=kind).t()  # not contiguous
+            dist.reduce_scatter(mine, list(wholes[0]), op=operator)
+            single = torch.empty(1000, dtype=kind)
+            dist.reduce_scatter_tensor(single, wholes[1], op=operator, async_op=True).wait()
+            coalesced = [torch.empty(whole.shape[1:], dtype=kind) for whole in wholes]
+            with dist._coalescing_manager():
+                for output, whole in zip(coalesced, wholes, strict=True):
+                    dist.reduce_scatter_tensor(output, whole, op=operator)
+            for output, whole in [*zip([mine, single], expected, strict=True), *zip(coalesced, expected, strict=True)]:
+                assert torch.equal(output, whole[rank]), (operator, kind, output, whole[rank])
+            assert all(torch.equal(*pair) for pair in zip(wholes, before, strict=True))
+    if rank == 0:
+        print(json.dumps({"name": "parts_of_sums", "losses": [], "same": True}), flush=True)
+
+
 TRAININGS: list[Callable[[], None]] = [
     plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, compiled, groups,
+    parts_of_sums,
 ]  # fmt: skip
 
 # The backend says how much went which way.

@@ -1,11 +1,14 @@
-"""The backend "tributary" of `torch.distributed`: all-reduces and barriers over the fabric, everything else by gloo."""
+"""The backend "tributary" of `torch.distributed`: what the fabric sums goes over it, everything else by gloo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
@@ -14,20 +17,21 @@ from torch._C._distributed_c10d import (
     BarrierOptions,
     PrefixStore,
     ReduceOp,
+    ReduceScatterOptions,
     Store,
     Work,
 )
 
 from tributary.errors import SumError, TributaryError
 from tributary.job import Job, Reduced, join
+from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, logger
-from tributary.torch.work import FabricWork
+from tributary.torch.work import FabricWork, Together
 from tributary.values import tensor_types
 
 NAME = "tributary"
 BY_GLOO = (
     "_allgather_base",
-    "_reduce_scatter_base",
     "all_gather_single",
     "all_gather_single_coalesced",
     "all_to_all_single",
@@ -44,13 +48,20 @@ BY_GLOO = (
     "recv",
     "recv_anysource",
     "reduce",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_single_coalesced",
     "scatter",
     "send",
 )
 """Collectives that the fabric does not do."""
+OVER_FABRIC = (
+    "_reduce_scatter_base",
+    "allreduce",
+    "barrier",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+)
+"""Collectives that it does, for some tensors and operators."""
 
 _backends: list[FabricBackend] = []
 """PyTorch itself keeps only the C++ side of a backend."""
@@ -135,20 +146,80 @@ class FabricBackend(Backend):
     def allreduce(self, tensors: list[torch.Tensor], opts: AllreduceOptions | None = None) -> Work:
         """Sums or averages a tensor over all ranks, in place."""
         opts = opts or AllreduceOptions()
-        reason = self._why_not(tensors, opts)
+        reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, _operator(opts))
         if reason is not None or self._job is None:
             self.tally.over_gloo("allreduce", sum(tensor.nbytes for tensor in tensors), reason or "")
             by_gloo: Work = self._gloo.allreduce(tensors, opts)
             return by_gloo
         tensor, size = tensors[0], self.size()
-
-        def average() -> None:
-            tensor.div_(size)
-
-        then = average if _operator(opts) == ReduceOp.AVG else None
+        then = partial(tensor.div_, size) if _operator(opts) == ReduceOp.AVG else None
         # The operator is in the name, which is compared: the network itself only sums.
         what = f"all-reduce {{}} of {tuple(tensor.shape)}, {_operator(opts).name}"
-        return self._over_fabric(self._job, "allreduce", what, tensors, then)
+        return self._over_fabric(self._job, "allreduce", what, tensor, tensors, then)
+
+    def reduce_scatter(
+        self,
+        outputs: list[torch.Tensor],
+        inputs: list[list[torch.Tensor]],
+        opts: ReduceScatterOptions | None = None,
+    ) -> Work:
+        """Sums or averages a tensor for each rank, which gets that of its own."""
+        return self._reduce_scatter("reduce_scatter", (outputs, inputs), outputs, inputs, opts)
+
+    def reduce_scatter_single(
+        self, output: torch.Tensor, whole: torch.Tensor, opts: ReduceScatterOptions | None = None
+    ) -> Work:
+        """Sums or averages one tensor, of which each rank gets its part."""
+        return self._reduce_scatter("reduce_scatter_single", (output, whole), [output], [[whole]], opts)
+
+    def _reduce_scatter_base(
+        self, output: torch.Tensor, whole: torch.Tensor, opts: ReduceScatterOptions | None = None
+    ) -> Work:
+        """What `reduce_scatter_single` was called in earlier versions of PyTorch."""
+        return self._reduce_scatter("_reduce_scatter_base", (output, whole), [output], [[whole]], opts)
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[torch.Tensor], wholes: list[torch.Tensor], opts: ReduceScatterOptions | None = None
+    ) -> Work:
+        """Several `reduce_scatter_single` at once."""
+        return self._reduce_scatter(
+            "reduce_scatter_single_coalesced", (outputs, wholes), outputs, [[whole] for whole in wholes], opts
+        )
+
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: list[torch.Tensor], wholes: list[torch.Tensor], opts: ReduceScatterOptions | None = None
+    ) -> Work:
+        """What `reduce_scatter_single_coalesced` was called in earlier versions of PyTorch."""
+        return self._reduce_scatter(
+            "reduce_scatter_tensor_coalesced", (outputs, wholes), outputs, [[whole] for whole in wholes], opts
+        )
+
+    def _reduce_scatter(
+        self,
+        collective: str,
+        arguments: tuple[Any, ...],
+        outputs: list[torch.Tensor],
+        inputs: list[list[torch.Tensor]],
+        opts: ReduceScatterOptions | None,
+    ) -> Work:
+        """Sums the inputs of each output, and keeps this rank's part; by gloo as that collective with its arguments."""
+        opts = opts or ReduceScatterOptions()
+        operator, size = _operator(opts), self.size()
+        tensors = [tensor for parts in inputs for tensor in parts]
+        reason = self._why_not([*tensors, *outputs], operator)
+        if reason is not None or self._job is None:
+            self.tally.over_gloo("reduce_scatter", sum(tensor.nbytes for tensor in tensors), reason or "")
+            by_gloo: Work = getattr(self._gloo, collective)(*arguments, opts)
+            return by_gloo
+        job, works = self._job, []
+        # All are looked at before one is started: an error is an error of the whole.
+        scatters = [Scatter.of(output, parts, self.rank(), size) for output, parts in zip(outputs, inputs, strict=True)]
+        for scatter in scatters:
+            then = partial(scatter.output.div_, size) if operator == ReduceOp.AVG else None
+            what = f"reduce-scatter {{}} of {tuple(scatter.whole.shape)}, {operator.name}"
+            output = [scatter.output]
+            works.append(self._over_fabric(job, "reduce_scatter", what, scatter.whole, output, then, scatter.take))
+        return works[0] if len(works) == 1 else Together(works)
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
@@ -157,21 +228,22 @@ class FabricBackend(Backend):
             by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
             return by_gloo
         nothing = torch.zeros(1, dtype=torch.int32)
-        return self._over_fabric(self._job, "barrier", "barrier {}", [nothing])
+        return self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing])
 
     def _over_fabric(
         self,
         job: Job,
         collective: str,
         what: str,
-        tensors: list[torch.Tensor],
-        then: Callable[[], None] | None = None,
-    ) -> Work:
-        """Starts to sum one tensor over all ranks; `then` is done once that is whole.
+        values: torch.Tensor,
+        results: list[torch.Tensor],
+        then: Callable[[], object] | None = None,
+        take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
+    ) -> FabricWork:
+        """Starts to sum one tensor over all ranks, in place or as `take` takes it; `then` is done once that is whole.
 
         What goes over the fabric is counted, for names that are the same on all ranks: `what` has a place for it.
         """
-        (tensor,) = tensors
         name = what
 
         def count() -> str:
@@ -180,15 +252,15 @@ class FabricBackend(Backend):
             name = what.format(self._sequence)
             return name
 
-        answer = job.start(tensor, name=count)
+        answer = job.start(values, name=count, take=take)
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
             if then is not None:
                 then()
 
-        self.tally.over_fabric(collective, tensor.nbytes)
-        return FabricWork(name, answer, tensors, finish)
+        self.tally.over_fabric(collective, values.nbytes)
+        return FabricWork(name, answer, results, finish)
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""
@@ -200,21 +272,20 @@ class FabricBackend(Backend):
                 "at its process and its host, and start all ranks again"
             )
 
-    def _why_not(self, tensors: list[torch.Tensor], opts: AllreduceOptions) -> str | None:
-        """Why the fabric does not reduce this; `None`: it does."""
+    def _why_not(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
+        """Why the fabric does not reduce these tensors; `None`: it does."""
         if self._job is None:
             return NOT_FIRST
-        if len(tensors) != 1:
-            return "several tensors at once"
-        tensor = tensors[0]
-        operator = _operator(opts)
         if operator not in (ReduceOp.SUM, ReduceOp.AVG):
             return f"the operator {operator.name}"
-        if operator == ReduceOp.AVG and tensor.dtype == torch.int32:
+        types = {tensor.dtype for tensor in tensors}
+        if len(types) != 1:
+            return "several types of elements at once"
+        if operator == ReduceOp.AVG and torch.int32 in types:
             return "an average of integers"
-        if tensor.dtype not in tensor_types():
-            return f"elements of {tensor.dtype}"
-        if tensor.layout != torch.strided:
+        if not types <= tensor_types().keys():
+            return f"elements of {types.pop()}"
+        if any(tensor.layout != torch.strided for tensor in tensors):
             return "a sparse tensor"
         return None
 
@@ -258,7 +329,7 @@ def _join(rank: int, size: int, timeout: timedelta) -> Job:
     return job
 
 
-def _operator(opts: AllreduceOptions) -> ReduceOp.RedOpType:
+def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
     """The operator itself: the object around it is unequal to its own kind."""
     around: Any = opts.reduceOp
     operator: ReduceOp.RedOpType = around.op
@@ -291,7 +362,7 @@ def _hide_from_compiler() -> None:
     Not where the class is made: that is within `import torch`, and this imports the compiler.
     """
     disable: Callable[[Any], Any] = torch.compiler.disable
-    for collective in (*BY_GLOO, "allreduce", "barrier"):
+    for collective in (*BY_GLOO, *OVER_FABRIC):
         setattr(FabricBackend, collective, disable(getattr(FabricBackend, collective)))
 
 

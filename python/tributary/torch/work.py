@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import torch
 from torch._C._distributed_c10d import Work
-from torch.futures import Future
+from torch.futures import Future, collect_all
 
 from tributary.errors import DeadlineError
 from tributary.job import Reduced
@@ -87,3 +87,37 @@ class FabricWork(Work):
         """The tensors, once it has ended well."""
         self._future.wait()
         return self._tensors
+
+
+class Together(Work):
+    """Several collectives over the fabric that were asked for as one."""
+
+    def __init__(self, works: list[FabricWork]) -> None:
+        super().__init__()
+        self._works = works
+        all_of_them = collect_all([work.get_future() for work in works])
+        self._future = all_of_them.then(lambda ended: [tensor for each in ended.value() for tensor in each.value()])
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for the end of all, and raises what went wrong with the first of them that failed."""
+        return all(work.wait(timeout) for work in self._works)
+
+    def get_future(self) -> Future[list[torch.Tensor]]:
+        """A future of all tensors."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether all have ended, well or not."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Whether all have ended well."""
+        return all(work.is_success() for work in self._works)
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, if something has."""
+        return next((error for work in self._works if (error := work.exception()) is not None), None)
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors, once all have ended well."""
+        return [tensor for work in self._works for tensor in work.result()]
