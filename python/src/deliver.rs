@@ -1,15 +1,18 @@
 //! Hands what has come of all-reduces and steps to Python, from a thread of its own: the interpreter's lock may be long in coming, and
 //! the client's own thread has to go on.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tributary_client::{ClientError, Reduced, Step};
 
 use crate::error::exception;
+use crate::runtime::check_not_forked;
 
 /// What has come of one all-reduce or step, and who is to know.
 pub(crate) struct Delivery {
@@ -26,12 +29,41 @@ pub(crate) enum Outcome {
     Step(Step),
 }
 
+/// Whether deliveries have ended.
+static ENDED: AtomicBool = AtomicBool::new(false);
+/// Held while one is made.
+static DELIVERING: Mutex<()> = Mutex::new(());
+/// How long the interpreter's end waits for a delivery that is being made.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at whether it has been.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Ends all deliveries: to be called before the interpreter ends, which would end a thread that runs Python's code in the
+/// middle of it, and with it the process (SIGABRT).
+#[pyfunction]
+pub(crate) fn end_deliveries(py: Python<'_>) {
+    if check_not_forked(py).is_err() {
+        return;
+    }
+    ENDED.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let began = Instant::now();
+        // What is called there may itself wait for ever: then there is nothing to be done.
+        while matches!(DELIVERING.try_lock(), Err(TryLockError::WouldBlock)) && began.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+        }
+    });
+}
+
 /// Where deliveries are handed in.
 ///
 /// # Errors
-/// No thread can be started.
+/// No thread can be started, or the interpreter is on its way out.
 pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
     static DELIVERIES: OnceLock<Sender<Delivery>> = OnceLock::new();
+    if ENDED.load(Ordering::SeqCst) {
+        return Err(PyRuntimeError::new_err("the interpreter is ending: nothing can be started any more"));
+    }
     if let Some(sender) = DELIVERIES.get() {
         return Ok(sender.clone());
     }
@@ -44,9 +76,9 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
 
 fn run(deliveries: &Receiver<Delivery>) {
     for Delivery { done, outcome } in deliveries {
-        let delivered = Python::try_attach(|py| deliver(py, &done, outcome));
-        if delivered.is_none() {
-            // The interpreter is on its way out, and nobody waits any more.
+        let _delivering = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once it has ended, the interpreter is on its way out, and nobody waits any more.
+        if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, &done, outcome)).is_none() {
             return;
         }
     }

@@ -22,6 +22,13 @@ pub(crate) fn codec_error(py: Python<'_>, error: &impl ToString) -> PyErr {
     raise(py, "CodecError", &error.to_string(), &PyDict::new(py))
 }
 
+/// This process was forked.
+pub(crate) fn forked_error(py: Python<'_>) -> PyErr {
+    let error = "this process was forked from one that takes part in a job, and has no part in it itself, since threads do \
+                 not survive a fork: let the parent reduce, or start processes by \"spawn\"";
+    raise(py, "TributaryError", error, &PyDict::new(py))
+}
+
 /// An exception of a class of `tributary.errors`.
 fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) -> PyErr {
     let made =

@@ -12,17 +12,18 @@ use tributary_client::{
 
 use crate::deliver::{Delivery, Outcome, deliveries};
 use crate::error::exception;
-use crate::runtime::{runtime, wait};
+use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
 
 /// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
-pub(crate) struct Job(Mutex<Option<tributary_client::Job>>);
+pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
 
 impl Job {
     fn get(&self, py: Python<'_>) -> PyResult<tributary_client::Job> {
+        check_not_forked(py)?;
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         job.clone().ok_or_else(|| exception(py, &ClientError::JobEnded))
     }
@@ -49,7 +50,7 @@ impl Job {
         }
         let joining = async move { Agent::connect(&socket).await?.join_with(&job, token, options).await };
         let joined = wait(py, joining)?.map_err(|error| exception(py, &error))?;
-        Ok(Self(Mutex::new(Some(joined))))
+        Ok(Self(Owned::new(Mutex::new(Some(joined)))))
     }
 
     /// This process's rank.
@@ -62,6 +63,13 @@ impl Job {
     #[getter]
     fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.ranks())
+    }
+
+    /// # Errors
+    /// This process was forked from the one that has joined.
+    #[allow(clippy::unused_self, reason = "one asks the job")]
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked(py)
     }
 
     /// The version of the job's structure.
@@ -101,7 +109,7 @@ impl Job {
         done: Py<PyAny>,
     ) -> PyResult<()> {
         let job = self.get(py)?;
-        let (runtime, deliveries) = (runtime()?, deliveries()?);
+        let (runtime, deliveries) = (runtime(py)?, deliveries()?);
         let end =
             first.checked_add(count).ok_or_else(|| PyValueError::new_err("elements beyond all memory"))?;
         let element_type = parse_element_type(element_type)?;
@@ -149,6 +157,7 @@ impl Job {
 
     /// Ends this process's part; the host stays a member until the job is ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked(py)?;
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))

@@ -21,6 +21,8 @@ mod _native {
     #[pymodule_export]
     use crate::codec::{Codec, decode};
     #[pymodule_export]
+    use crate::deliver::end_deliveries;
+    #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]
     use crate::schedule::time_points;

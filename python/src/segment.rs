@@ -5,14 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 
+use crate::runtime::Owned;
+
 /// Memory that is shared with the agent, as a file that Python maps.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
-pub(crate) struct Segment(Mutex<tributary_client::Segment>);
+pub(crate) struct Segment(Owned<Mutex<tributary_client::Segment>>);
 
 impl Segment {
     pub(crate) fn new(segment: tributary_client::Segment) -> Self {
-        Self(Mutex::new(segment))
+        Self(Owned::new(Mutex::new(segment)))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, tributary_client::Segment> {

@@ -11,7 +11,7 @@ use tributary_client::{Agent, ClientError, PendingStep, TrainingOptions};
 
 use crate::deliver::{Delivery, Outcome, deliveries};
 use crate::error::exception;
-use crate::runtime::{runtime, wait};
+use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
 
 /// f32 values: their segment, the first one, and how many.
@@ -20,7 +20,7 @@ type Place<'py> = (Bound<'py, Segment>, usize, usize);
 /// A process's part in a parameter server's job. When the last reference to it goes, the worker has left.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
-pub(crate) struct Training(Mutex<Option<tributary_client::Training>>);
+pub(crate) struct Training(Owned<Mutex<Option<tributary_client::Training>>>);
 
 impl Training {
     fn with<T>(
@@ -28,6 +28,7 @@ impl Training {
         py: Python<'_>,
         act: impl FnOnce(&tributary_client::Training) -> Result<T, ClientError>,
     ) -> PyResult<T> {
+        check_not_forked(py)?;
         let training = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let acted = training.as_ref().ok_or(ClientError::JobEnded).and_then(act);
         acted.map_err(|error| exception(py, &error))
@@ -52,7 +53,7 @@ impl Training {
         let options = TrainingOptions { servers, job, token, worker, codec, patience };
         let opening = async move { Agent::connect(&socket).await?.train(options).await };
         let opened = wait(py, opening)?.map_err(|error| exception(py, &error))?;
-        Ok(Self(Mutex::new(Some(opened))))
+        Ok(Self(Owned::new(Mutex::new(Some(opened)))))
     }
 
     /// This host, as the topology names it.
@@ -73,7 +74,7 @@ impl Training {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
         let step = self.with(py, |training| training.start_begin((&mut segment.get().lock(), elements)))?;
-        deliver(step, done)
+        deliver(py, step, done)
     }
 
     /// Hands in a gradient; the next step's parameters go where they are to. The two are in different segments. `done` is
@@ -94,12 +95,14 @@ impl Training {
             let (mut gradient, mut parameters) = (gradient.0.get().lock(), parameters.0.get().lock());
             training.start_push((&mut gradient, given), (&mut parameters, taken))
         })?;
-        deliver(step, done)
+        deliver(py, step, done)
     }
 
     /// Leaves the job.
-    fn close(&self) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked(py)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
     }
 }
 
@@ -108,8 +111,8 @@ fn end(first: usize, count: usize) -> PyResult<usize> {
 }
 
 /// Says what comes of a step.
-fn deliver(step: PendingStep, done: Py<PyAny>) -> PyResult<()> {
-    let (runtime, deliveries) = (runtime()?, deliveries()?);
+fn deliver(py: Python<'_>, step: PendingStep, done: Py<PyAny>) -> PyResult<()> {
+    let (runtime, deliveries) = (runtime(py)?, deliveries()?);
     runtime.spawn(async move {
         let outcome = step.await.map(Outcome::Step);
         // Without its thread the interpreter is on its way out.

@@ -12,7 +12,9 @@ A process takes part in a job through the agent of its host, and sums arrays or 
 Or it trains with a parameter server: `train`. `Codec` encodes gradients as that does.
 """
 
-from tributary._native import __version__
+import atexit
+
+from tributary._native import __version__, end_deliveries
 from tributary.codecs import Code, Codec, decode
 from tributary.errors import (
     AgentUnreachableError,
@@ -53,3 +55,5 @@ __all__ = [
     "read_token",
     "train",
 ]
+
+atexit.register(end_deliveries)

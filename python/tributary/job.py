@@ -134,6 +134,8 @@ class Job(SharesMemory):
             TypeError: a type that cannot be reduced.
             TributaryError: it could not be started.
         """
+        # Before anything that another thread may have held when the process was forked.
+        self._native.check_process()
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
         elements = Elements.of(values, takes_result=take is None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import wait
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -23,7 +25,8 @@ from torch._C._distributed_c10d import (
 )
 
 from tributary.errors import SumError, TributaryError
-from tributary.job import Job, Reduced, join
+from tributary.job import Job, Reduced, Reduction
+from tributary.torch.joining import join_together
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, logger
 from tributary.torch.work import FabricWork, Together
@@ -116,13 +119,16 @@ class FabricBackend(Backend):
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        # Typed as anything: the collectives of a backend are not in its stub.
-        self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
-        self.tally = Tally()
         self._sequence = 0
         self._job: Job | None = None
+        self._timeout = timeout
+        self._under_way: set[Reduction] = set()
+        self._process = os.getpid()
+        self.tally = Tally()
         if not _alone and not any(backend._job for backend in _backends):
-            self._job = _join(rank, size, timeout)
+            self._job = join_together(PrefixStore("job/", store), rank, size, timeout)
+        # Last, since it waits longest for a rank that is gone. Typed as anything: the collectives are not in its stub.
+        self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
 
     @property
     def job(self) -> Job:
@@ -145,6 +151,7 @@ class FabricBackend(Backend):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: AllreduceOptions | None = None) -> Work:
         """Sums or averages a tensor over all ranks, in place."""
+        self._check_process()
         opts = opts or AllreduceOptions()
         reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, _operator(opts))
         if reason is not None or self._job is None:
@@ -203,6 +210,7 @@ class FabricBackend(Backend):
         opts: ReduceScatterOptions | None,
     ) -> Work:
         """Sums the inputs of each output, and keeps this rank's part; by gloo as that collective with its arguments."""
+        self._check_process()
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
         tensors = [tensor for parts in inputs for tensor in parts]
@@ -223,6 +231,7 @@ class FabricBackend(Backend):
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
+        self._check_process()
         if self._job is None:
             self.tally.over_gloo("barrier", 0, NOT_FIRST)
             by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
@@ -253,6 +262,8 @@ class FabricBackend(Backend):
             return name
 
         answer = job.start(values, name=count, take=take)
+        self._under_way.add(answer)
+        answer.add_done_callback(self._under_way.discard)
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
@@ -270,6 +281,18 @@ class FabricBackend(Backend):
             raise SumError(
                 f"{name} was summed over {reduced.contributors} of {size} ranks: rank {missing} has left the job; look "
                 "at its process and its host, and start all ranks again"
+            )
+
+    def _check_process(self) -> None:
+        """What a process that was forked asks for would never come.
+
+        Raises:
+            TributaryError: this is one.
+        """
+        if os.getpid() != self._process:
+            raise TributaryError(
+                "this process was forked from one that has a process group, and has none itself, since threads do not "
+                'survive a fork: let the parent do this, or start processes by "spawn"'
             )
 
     def _why_not(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
@@ -300,9 +323,15 @@ class FabricBackend(Backend):
         self._gloo.set_timeout(timeout)
 
     def shutdown(self) -> None:
-        """The group is not needed any more: says what went which way."""
+        """The group is not needed any more: says what went which way.
+
+        What is under way ends first, as it can: else the other ranks would lose this one in the middle of it.
+        """
+        if os.getpid() != self._process:
+            return
         if self._job is not None:
             logger.info("rank %s: %s", self.rank(), self.tally.report())
+            wait(list(self._under_way), self._timeout.total_seconds())
             try:
                 self._job.close()
             except TributaryError as error:
@@ -312,21 +341,13 @@ class FabricBackend(Backend):
 
     def abort(self) -> None:
         """The group is given up: the others shall know."""
+        if os.getpid() != self._process:
+            return
         self._job = None
         self._gloo.abort()
 
 
 NOT_FIRST = "not the first group of this process"
-
-
-def _join(rank: int, size: int, timeout: timedelta) -> Job:
-    job = join(deadline=timeout)
-    if job.rank != rank or job.ranks != list(range(size)):
-        raise TributaryError(
-            f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
-            "start each process on the host of its rank, as `tributary lab run` does"
-        )
-    return job
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
@@ -338,6 +359,7 @@ def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpTy
 
 def _forward(collective: str) -> Callable[..., Work]:
     def call(self: FabricBackend, *args: Any) -> Work:
+        self._check_process()
         size = sum(tensor.nbytes for tensor in _tensors(args[:1]))
         self.tally.over_gloo(collective, size, "the fabric does not do that")
         work: Work = getattr(self._gloo, collective)(*args)

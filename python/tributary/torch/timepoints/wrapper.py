@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,15 @@ WATCHED = 100
 """The last sets, of which only a few may be late."""
 START_UPS = 10
 """All-reduces of one number by which it is measured what starting one takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked for."""
+
+    iterations: int
+    late_share: float
+    deadline: float | timedelta | None
 
 
 class TimePoints(torch.nn.Module):
@@ -50,6 +60,10 @@ class TimePoints(torch.nn.Module):
             group's backend is another one; or an argument makes no sense.
     """
 
+    _has_begun = False
+    """Not yet of a copy."""
+    _synchronises = True
+
     def __init__(
         self,
         module: torch.nn.Module,
@@ -72,21 +86,40 @@ class TimePoints(torch.nn.Module):
                     f"parameter {name} is of {parameter.dtype}: TimePoints averages floating-point numbers"
                 )
         self.module = module
+        self._settings = Settings(iterations, late_share, deadline)
         self._group = group
-        self._job = backend_of(group).job
-        self._gradients = gradients.Gradients(module, self._ready)
+        self._begin()
+
+    def _begin(self) -> None:
+        """All ranks begin together.
+
+        Raises:
+            ValueError: the ranks' models are not the same, or the group takes part in no job.
+        """
+        self._job = backend_of(self._group).job
+        self._gradients = gradients.Gradients(self.module, self._ready)
         self._trained = self._gradients.parameters
-        self._iterations = iterations
-        self._late_share = late_share
-        self._deadline = deadline
         self._recorder = Recorder(len(self._trained))
         self._profiles = 0
         self._profiling = True
         self._in_pass = False
-        self._synchronises = True
         self._lateness: deque[bool] = deque(maxlen=WATCHED)
         self._begin_together()
         self._follow(Schedule.of_one_set(len(self._trained)))
+        self._has_begun = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The model and what was asked for: a copy, which `deepcopy` and `pickle` make, begins anew.
+
+        It does so with its first training pass, which all ranks make then: a copy that is only evaluated needs no
+        group, and no other rank.
+        """
+        kept = {*torch.nn.Module().__dict__, "_settings"}
+        return {name: value for name, value in self.__dict__.items() if name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._group = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's.
@@ -94,6 +127,10 @@ class TimePoints(torch.nn.Module):
         Raises:
             RuntimeError: the last backward pass has ended in the middle, or the model has other parameters now.
         """
+        if not self._has_begun:
+            if not torch.is_grad_enabled():
+                return self.module(*args, **kwargs)
+            self._begin()
         if self._in_pass:
             raise RuntimeError(
                 "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
@@ -211,7 +248,7 @@ class TimePoints(torch.nn.Module):
         for one in self._sets[self._next :]:
             one.fill_up()
         last = self._sets[-1]
-        last.raise_flag(not self._profiling and self.late_sets > self._late_share * WATCHED)
+        last.raise_flag(not self._profiling and self.late_sets > self._settings.late_share * WATCHED)
         for one in self._sets[self._next :]:
             self._send(one)
         self._next = 0
@@ -220,10 +257,10 @@ class TimePoints(torch.nn.Module):
             raise failure
         if last.flag and not self._profiling:
             # On all ranks in the same pass, since all of them have the same sum.
-            share = self._late_share * 100
+            share = self._settings.late_share * 100
             logger.info("rank %s: more than %.0f %% of some rank's sets are late: profiling", self._job.rank, share)
             self._profiling = True
-        elif self._profiling and self._recorder.passes == self._iterations:
+        elif self._profiling and self._recorder.passes == self._settings.iterations:
             self._decide()
 
     def _send(self, one: OutgoingSet) -> None:
@@ -249,7 +286,7 @@ class TimePoints(torch.nn.Module):
         self._profiles += 1
         sizes = [parameter.nbytes for _, parameter in self._trained]
         profile = Profile(sizes, self._recorder.take_medians(), self._start_up)
-        decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._deadline)
+        decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._settings.deadline)
         if isinstance(decided, ThrownOut):
             logger.info("rank %s: profile %s is thrown out: %s", self._job.rank, self._profiles, decided.reason)
             return

@@ -1,0 +1,93 @@
+"""Groups that are made anew, processes that are forked, copies of a model: what each of them may do."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+import tributary
+from tributary.torch.timepoints import TimePoints
+
+TIMEOUT = timedelta(seconds=60)
+
+
+def again() -> None:
+    """A group that ends with all-reduces under way, and another one after it."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    for _ in range(60):
+        dist.all_reduce(torch.ones(100_000), async_op=True)
+    dist.destroy_process_group()
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    values = torch.ones(10)
+    dist.all_reduce(values)
+    print("again:", values[0].item(), flush=True)
+    dist.destroy_process_group()
+
+
+def refused() -> None:
+    """One rank has no token: all are told."""
+    if os.environ["RANK"] == "1":
+        os.environ["TRIBUTARY_TOKEN_FILE"] = os.devnull
+    try:
+        dist.init_process_group("tributary", timeout=TIMEOUT)
+    except Exception as error:
+        print("told:", type(error).__name__, error, flush=True)
+    # PyTorch says by itself how it goes on after this.
+    os._exit(0)
+
+
+def fork() -> None:
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    values = torch.ones(1000)
+    under_way = [dist.all_reduce(torch.ones(100_000), async_op=True) for _ in range(20)]
+    child = os.fork()
+    if child == 0:
+        calls: list[Callable[[], object]] = [
+            lambda: dist.all_reduce(values),
+            lambda: dist.broadcast(values, 0),
+            tributary.join,
+        ]
+        for call in calls:
+            try:
+                call()
+            except tributary.TributaryError as error:
+                print("child told:", error, flush=True)
+        del under_way
+        sys.exit(0)
+    print("child ended:", os.waitpid(child, 0)[1], flush=True)
+    for work in under_way:
+        work.wait()
+    for batch in DataLoader(torch.arange(100.0), batch_size=50, num_workers=2):
+        dist.all_reduce(batch)
+    print("loaded:", batch[-1].item(), flush=True)
+    # The interpreter ends with callbacks under way.
+    for _ in range(1000):
+        dist.all_reduce(torch.ones(10), async_op=True).get_future().then(lambda _: sum(range(10_000)))
+
+
+def copies() -> None:
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    model = TimePoints(torch.nn.Linear(4, 4), iterations=2)
+    for _ in range(3):
+        model(torch.ones(1, 4)).sum().backward()
+    both = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    if dist.get_rank() == 0:
+        with torch.no_grad():
+            expected = model(torch.ones(1, 4))
+            print("alone:", all(torch.equal(one(torch.ones(1, 4)), expected) for one in both), flush=True)
+    for one in [*both, model]:
+        one.zero_grad()
+        one(torch.full((1, 4), 1.0 + dist.get_rank())).sum().backward()
+        print("averaged:", one.module.weight.grad[0, 0].item(), flush=True)
+    dist.destroy_process_group()
+
+
+{"again": again, "refused": refused, "fork": fork, "copies": copies}[sys.argv[1]]()

@@ -1,0 +1,42 @@
+"""Process groups that are made anew, and processes that are forked."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Run
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def said(lines: list[str], host: str, how: str) -> list[str]:
+    prefix = f"{host}: {how}: "
+    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+
+def test_a_group_may_be_made_again_while_all_reduces_of_the_last_one_are_under_way(run: Run) -> None:
+    lines = run("groups.py", "again")
+    assert [said(lines, host, "again") for host in ("w0", "w1")] == [["2.0"], ["2.0"]], lines
+
+
+def test_a_rank_that_may_not_join_is_an_exception_on_every_rank(run: Run) -> None:
+    lines = run("groups.py", "refused")
+    (own,), (other,) = said(lines, "w1", "told"), said(lines, "w0", "told")
+    assert own.startswith("PermissionDeniedError"), lines
+    assert "rank 1: " in other, lines
+    assert "token" in other, lines
+
+
+def test_a_forked_process_is_told_so_and_harms_nobody(run: Run) -> None:
+    lines = run("groups.py", "fork")
+    for host in ("w0", "w1"):
+        told = said(lines, host, "child told")
+        assert len(told) == 3, lines
+        assert all("this process was forked" in one and "spawn" in one for one in told), lines
+        assert said(lines, host, "child ended") == ["0"], lines
+        assert said(lines, host, "loaded") == ["198.0"], lines
+
+
+def test_copies_of_time_points_can_be_evaluated_alone_and_trained_together(run: Run) -> None:
+    lines = run("groups.py", "copies")
+    assert said(lines, "w0", "alone") == ["True"], lines
+    assert [said(lines, host, "averaged") for host in ("w0", "w1")] == [["1.5"] * 3] * 2, lines

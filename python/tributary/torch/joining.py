@@ -1,0 +1,107 @@
+"""How the ranks of a process group join their job: all of them, or each is told why not."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from datetime import timedelta
+from threading import Thread
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from tributary.errors import DeadlineError, TributaryError
+from tributary.job import Job, join
+
+LOOK = 0.05
+"""Seconds between two looks at what the other ranks say."""
+LAST_WORDS = 2.0
+"""Seconds in which the others can hear why a rank is refused, before it goes and perhaps takes their store along."""
+REFUSED = "refused"
+
+
+def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:
+    """Joins the job, and returns once all ranks have.
+
+    Raises:
+        DeadlineError: it took too long.
+        TributaryError: this rank is refused, or another one is.
+    """
+    until = time.monotonic() + timeout.total_seconds()
+    joining: Future[Job] = Future()
+    # A thread of its own, since the job waits for all of its members: also for one that is refused.
+    Thread(target=_join, args=(joining, rank, size, timeout), name="tributary-join", daemon=True).start()
+    try:
+        job = _wait_for_own(joining, store, until)
+    except RefusedError:
+        raise
+    except TributaryError as error:
+        _tell(store, f"rank {rank}: {error}", size)
+        raise
+    store.set(_key(rank), "")
+    for other in range(size):
+        _wait_for(other, store, until)
+    return job
+
+
+class RefusedError(TributaryError):
+    """Another rank cannot join."""
+
+
+def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta) -> None:
+    try:
+        job = join(deadline=timeout)
+        if job.rank != rank or job.ranks != list(range(size)):
+            raise TributaryError(
+                f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
+                "start each process on the host of its rank, as `tributary lab run` does"
+            )
+        joining.set_result(job)
+    except BaseException as error:
+        joining.set_exception(error)
+
+
+def _wait_for_own(joining: Future[Job], store: Store, until: float) -> Job:
+    while True:
+        try:
+            return joining.result(LOOK)
+        except NotYet:
+            if joining.done():
+                raise
+        _listen(store)
+        if time.monotonic() > until:
+            raise DeadlineError("the job has not begun in the group's timeout: look which of its members are missing")
+
+
+def _wait_for(rank: int, store: Store, until: float) -> None:
+    while not store.check([_key(rank)]):
+        _listen(store)
+        if time.monotonic() > until:
+            raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: look at its process")
+        time.sleep(LOOK)
+
+
+def _listen(store: Store) -> None:
+    """Raises what another rank has said."""
+    if store.check([REFUSED]):
+        said = store.get(REFUSED).decode()
+        store.add("heard", 1)
+        raise RefusedError(f"another rank cannot take part in the job: {said}")
+
+
+def _tell(store: Store, why: str, size: int) -> None:
+    # Who has heard it may be gone, and the store with them.
+    with suppress(dist.DistError):
+        store.set(REFUSED, why)
+        until = time.monotonic() + LAST_WORDS
+        while store.add("heard", 0) < size - 1 and time.monotonic() < until:
+            time.sleep(LOOK)
+        # It is said once: a store may serve a later group, too.
+        store.delete_key(REFUSED)
+        store.delete_key("heard")
+
+
+def _key(rank: int) -> str:
+    return f"joined {rank}"
