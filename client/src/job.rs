@@ -189,6 +189,17 @@ impl Job {
         Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
+    /// Says what collectives of this process have moved since the last call, and which way, for the agent's metrics.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`]: more than 64 of them, or a name that is no printable ASCII of up to 64 bytes.
+    pub async fn count_collectives(&self, counts: Vec<v1::CollectiveCount>) -> Result<(), ClientError> {
+        let Session { client, id } = &self.0.session;
+        let request = v1::CountCollectivesRequest { session: id.clone(), counts };
+        client.clone().count_collectives(request).await.map_err(ClientError::refused)?;
+        Ok(())
+    }
+
     /// What the agent has counted for the job.
     ///
     /// # Errors

@@ -104,4 +104,4 @@ pub use regroup::{Detached, Regroup};
 pub use schedule::{Decision, Gradient, Profile, ProfileNumber, Schedule, Set};
 pub use segment::Segment;
 pub use training::{PendingStep, Step, Training, TrainingOptions, Values};
-pub use tributary_api::agent::v1::{ElementType, StatsResponse as Stats};
+pub use tributary_api::agent::v1::{CollectiveCount, CollectiveWay, ElementType, StatsResponse as Stats};

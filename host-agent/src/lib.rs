@@ -27,7 +27,8 @@ mod worker;
 pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
 #[cfg(feature = "daemon")]
 pub use daemon::{
-    AgentConfig, AgentDaemon, AgentObserver, JobStats, Limits, MAX_SESSIONS, RunningAgent, SocketError,
+    AgentConfig, AgentDaemon, AgentObserver, CollectiveAmount, CollectiveKind, JobStats, Limits,
+    MAX_SESSIONS, RunningAgent, SocketError,
 };
 pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;

@@ -20,7 +20,7 @@ use pair::{Hosts, sum};
 use star::Meddle;
 use tonic::Code;
 use tributary_api::Downlink;
-use tributary_client::{Agent, ClientError, Job, Operation, Quantised, Sent};
+use tributary_client::{Agent, ClientError, CollectiveCount, CollectiveWay, Job, Operation, Quantised, Sent};
 use tributary_codec::Lanes;
 use tributary_host_agent::Limits;
 use tributary_link::FramePort;
@@ -42,6 +42,33 @@ async fn processes_reduce_in_shared_memory_one_after_another() {
     }
     // The hosts joined once, and are members still.
     assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
+}
+
+#[tokio::test]
+async fn what_processes_say_of_their_collectives_adds_up_in_the_agent() {
+    let hosts = Hosts::start().await;
+    let count = |way: CollectiveWay, reason: &str, bytes| CollectiveCount {
+        way: way.into(),
+        collective: "broadcast".to_owned(),
+        reason: reason.to_owned(),
+        calls: 1,
+        bytes,
+    };
+    for bytes in [10, 20] {
+        let [first, second] = hosts.join_both().await;
+        let by_gloo = count(CollectiveWay::Gloo, "the fabric does not do that", bytes);
+        first.count_collectives(vec![count(CollectiveWay::Fabric, "", 1), by_gloo]).await.unwrap();
+        let error =
+            first.count_collectives(vec![count(CollectiveWay::Unspecified, "", 1)]).await.unwrap_err();
+        assert_eq!(code(&error), Code::InvalidArgument);
+        first.close().await.unwrap();
+        second.close().await.unwrap();
+    }
+    let stats = hosts.agents[0].observer().stats();
+    let said: Vec<_> =
+        stats[0].collectives.iter().map(|(kind, amount)| (kind.way, amount.calls, amount.bytes)).collect();
+    assert_eq!(said, [("fabric", 2, 2), ("gloo", 2, 30)]);
+    assert!(hosts.agents[1].observer().stats()[0].collectives.is_empty());
 }
 
 #[tokio::test]

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
+use tokio::time::timeout;
 use tributary_client::{
-    Agent, ClientError, Decision, ElementType, Gradient, JoinOptions, Operation, Profile, ProfileNumber, Set,
+    Agent, ClientError, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions,
+    Operation, Profile, ProfileNumber, Set,
 };
 
 use crate::deliver::{Delivery, Outcome, deliveries};
@@ -15,6 +17,9 @@ use crate::error::exception;
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
+
+/// How long the agent may take to count collectives.
+const COUNTING: Duration = Duration::from_secs(1);
 
 /// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
@@ -123,6 +128,31 @@ impl Job {
             let _ = deliveries.send(Delivery { done, outcome });
         });
         Ok(())
+    }
+
+    /// Tells the agent what collectives `(over the fabric, collective, reason, calls, bytes)` have moved since the last
+    /// call. Whether that is done nobody hears, unless this `waits`: for a second at most.
+    fn count_collectives(
+        &self,
+        py: Python<'_>,
+        counts: Vec<(bool, String, String, u64, u64)>,
+        waits: bool,
+    ) -> PyResult<()> {
+        let job = self.get(py)?;
+        let count = |(over_fabric, collective, reason, calls, bytes)| {
+            let way = if over_fabric { CollectiveWay::Fabric } else { CollectiveWay::Gloo };
+            CollectiveCount { way: way.into(), collective, reason, calls, bytes }
+        };
+        let counts = counts.into_iter().map(count).collect();
+        let told = async move { job.count_collectives(counts).await };
+        if !waits {
+            runtime(py)?.spawn(told);
+            return Ok(());
+        }
+        match wait(py, async move { timeout(COUNTING, told).await })? {
+            Ok(told) => told.map_err(|error| exception(py, &error)),
+            Err(_) => Err(PyTimeoutError::new_err(format!("the agent has not answered in {COUNTING:?}"))),
+        }
     }
 
     /// Hands in when this process's gradients were ready, and waits for all members: times are nanoseconds.

@@ -66,6 +66,20 @@ def test_how_much_went_which_way_is_said_at_the_end(ours: Trained) -> None:
         ), told
 
 
+def test_an_operator_sees_which_way_collectives_went_and_why(run: Run) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("metrics.py")
+    for rank in range(2):
+        for way, reason, size in [
+            ("fabric", "", 4000),
+            ("gloo", "the operator MAX", 2000),
+            ("gloo", "not the first group of this process", 1000),
+        ]:
+            labels = rf'job="lab",rank="{rank}",way="{way}",collective="allreduce",reason="{reason}"'
+            assert f"w{rank}: tributary_collectives_bytes_total{{{labels}}} {size}" in said, (labels, said)
+            assert f"w{rank}: tributary_collectives_total{{{labels}}} 1" in said, (labels, said)
+
+
 def test_sharded_gradients_go_over_the_fabric_bit_for_bit_as_an_all_reduce_sums_them(run: Run) -> None:
     sharded = train(run, "tributary", ["sharded", "parts_of_sums"])
     assert any("fabric: reduce_scatter, " in line for line in sharded.said), sharded.said

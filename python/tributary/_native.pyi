@@ -42,6 +42,7 @@ class Job:
         step_goes_on: bool,
         done: Callable[[list[tuple[int, int, int]] | None, Exception | None], None],
     ) -> None: ...
+    def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], waits: bool) -> None: ...
     def hand_in_profile(
         self,
         run: int,

@@ -217,6 +217,19 @@ class Job(SharesMemory):
             return ThrownOut(thrown_out)
         return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
 
+    def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], *, waits: bool) -> None:
+        """Says what this process's collectives have moved since the last call, for the agent's metrics.
+
+        Args:
+            counts: whether they went over the fabric, what they are called, why not, how many, and how many bytes.
+            waits: until the agent has counted it, for a second at most.
+
+        Raises:
+            TributaryError: the agent has not counted it, where this waits for that.
+            TimeoutError: it has not answered.
+        """
+        self._native.count_collectives(counts, waits)
+
     def close(self) -> None:
         """Ends this process's part. The host stays a member, so that the others can finish.
 

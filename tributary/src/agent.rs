@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tributary_host_agent::{AgentConfig, AgentDaemon, AgentObserver, JobStats, Servers};
+use tributary_host_agent::{
+    AgentConfig, AgentDaemon, AgentObserver, CollectiveAmount, CollectiveKind, JobStats, Servers,
+};
 use tributary_protocol::Timers;
 
 use crate::daemon::{self, DaemonArgs, Reload, SettingsFile, Stop};
@@ -120,6 +122,30 @@ async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     counter("tributary_agent_frames_sent", "Frames sent", |job| job.stats.traffic.sent);
     counter("tributary_agent_frames_received", "Frames received", |job| job.stats.traffic.received);
     counter("tributary_agent_frames_malformed", "Damaged frames", |job| job.stats.traffic.malformed);
+    let told = |amount: fn(&CollectiveAmount) -> u64| {
+        let of_job = move |job: &JobStats| {
+            let rank = job.rank.to_string();
+            let of_kind = |(kind, counted): &(CollectiveKind, CollectiveAmount)| {
+                let CollectiveKind { way, collective, reason } = kind;
+                let labels = labels([
+                    ("job", &job.job),
+                    ("rank", &rank),
+                    ("way", way),
+                    ("collective", collective),
+                    ("reason", reason),
+                ]);
+                (labels, amount(counted))
+            };
+            job.collectives.iter().map(of_kind).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(of_job)
+    };
+    page.counter("tributary_collectives", "Collectives of processes", told(|amount| amount.calls));
+    page.counter(
+        "tributary_collectives_bytes",
+        "Bytes of processes' collectives",
+        told(|amount| amount.bytes),
+    );
     let round_trip = |job: &JobStats| {
         let seconds = job.stats.protocol.round_trip?.as_secs_f64();
         Some((labels([("job", &job.job), ("rank", &job.rank.to_string())]), seconds))

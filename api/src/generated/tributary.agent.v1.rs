@@ -359,6 +359,32 @@ pub struct Step {
     #[prost(uint64, tag = "4")]
     pub updates: u64,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CountCollectivesRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub session: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, repeated, tag = "2")]
+    pub counts: ::prost::alloc::vec::Vec<CollectiveCount>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CountCollectivesResponse {}
+/// Collectives of one kind that went one way for one reason. The agent keeps 64 of these for a job apart, and counts what
+/// goes beyond as "other".
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CollectiveCount {
+    #[prost(enumeration = "CollectiveWay", tag = "1")]
+    pub way: i32,
+    /// What the process's library calls it.
+    #[prost(string, tag = "2")]
+    pub collective: ::prost::alloc::string::String,
+    /// Why not over the fabric; empty: it was.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub calls: u64,
+    #[prost(uint64, tag = "5")]
+    pub bytes: u64,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StatsRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -424,6 +450,36 @@ impl ElementType {
             "ELEMENT_TYPE_F16" => Some(Self::F16),
             "ELEMENT_TYPE_BF16" => Some(Self::Bf16),
             "ELEMENT_TYPE_I32" => Some(Self::I32),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CollectiveWay {
+    Unspecified = 0,
+    Fabric = 1,
+    /// By the hosts themselves, over their ordinary network.
+    Gloo = 2,
+}
+impl CollectiveWay {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COLLECTIVE_WAY_UNSPECIFIED",
+            Self::Fabric => "COLLECTIVE_WAY_FABRIC",
+            Self::Gloo => "COLLECTIVE_WAY_GLOO",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COLLECTIVE_WAY_UNSPECIFIED" => Some(Self::Unspecified),
+            "COLLECTIVE_WAY_FABRIC" => Some(Self::Fabric),
+            "COLLECTIVE_WAY_GLOO" => Some(Self::Gloo),
             _ => None,
         }
     }
@@ -781,6 +837,32 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "PushGradient"));
             self.inner.unary(req, path, codec).await
         }
+        /// Says what collectives of the process have moved since its last call, and which way: the agent's metrics have it.
+        /// INVALID_ARGUMENT: more than 64 of them, or a name that is no printable ASCII of up to 64 bytes.
+        pub async fn count_collectives(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CountCollectivesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CountCollectivesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.agent.v1.Agent/CountCollectives",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tributary.agent.v1.Agent", "CountCollectives"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What the agent has counted for the job since it started.
         pub async fn stats(
             &mut self,
@@ -930,6 +1012,15 @@ pub mod agent_server {
             &self,
             request: tonic::Request<super::PushGradientRequest>,
         ) -> std::result::Result<tonic::Response<super::Step>, tonic::Status>;
+        /// Says what collectives of the process have moved since its last call, and which way: the agent's metrics have it.
+        /// INVALID_ARGUMENT: more than 64 of them, or a name that is no printable ASCII of up to 64 bytes.
+        async fn count_collectives(
+            &self,
+            request: tonic::Request<super::CountCollectivesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CountCollectivesResponse>,
+            tonic::Status,
+        >;
         /// What the agent has counted for the job since it started.
         async fn stats(
             &self,
@@ -1412,6 +1503,51 @@ pub mod agent_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PushGradientSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.agent.v1.Agent/CountCollectives" => {
+                    #[allow(non_camel_case_types)]
+                    struct CountCollectivesSvc<T: Agent>(pub Arc<T>);
+                    impl<
+                        T: Agent,
+                    > tonic::server::UnaryService<super::CountCollectivesRequest>
+                    for CountCollectivesSvc<T> {
+                        type Response = super::CountCollectivesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CountCollectivesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::count_collectives(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CountCollectivesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -115,6 +115,13 @@ impl Calls for Service {
         not_here()
     }
 
+    async fn count_collectives(
+        &self,
+        _: Request<v1::CountCollectivesRequest>,
+    ) -> Answer<v1::CountCollectivesResponse> {
+        not_here()
+    }
+
     async fn stats(&self, _: Request<v1::StatsRequest>) -> Answer<v1::StatsResponse> {
         not_here()
     }

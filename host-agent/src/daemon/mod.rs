@@ -6,6 +6,7 @@
 
 mod account;
 mod budget;
+mod collectives;
 mod connections;
 mod course;
 mod fabric;
@@ -42,6 +43,7 @@ use crate::AgentStats;
 use crate::attend::{AttendConfig, Attendance, Duties, Progress};
 use crate::part::{OpenPort, Servers};
 use budget::Budget;
+pub use collectives::{CollectiveAmount, CollectiveKind};
 use jobs::Jobs;
 pub use limits::{Limits, MAX_SESSIONS};
 use service::Service;
@@ -132,6 +134,8 @@ pub struct JobStats {
     pub rank: Rank,
     /// The counters.
     pub stats: AgentStats<WorkerStats>,
+    /// What the job's processes on this host say of their collectives.
+    pub collectives: Vec<(CollectiveKind, CollectiveAmount)>,
 }
 
 impl AgentObserver {
@@ -140,7 +144,8 @@ impl AgentObserver {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
         // An agent that ends meanwhile is not under way any more.
         let stats = |(job, running): (String, Arc<running::Running>)| {
-            Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()? })
+            let collectives = running.collectives.amounts();
+            Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()?, collectives })
         };
         running.into_iter().filter_map(stats).collect()
     }

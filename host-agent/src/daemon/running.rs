@@ -10,6 +10,7 @@ use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, CollectiveError, Timers};
 use tributary_wire::Rank;
 
+use super::collectives::Collectives;
 use super::course::{Course, End, Part};
 use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
@@ -20,6 +21,7 @@ pub(crate) struct Running {
     pub(crate) agent: Arc<WorkerAgent>,
     pub(crate) rank: Rank,
     pub(crate) window: u32,
+    pub(crate) collectives: Collectives,
     job: String,
     speaker: Speaker,
     away: watch::Receiver<Option<Instant>>,
@@ -47,6 +49,7 @@ impl Running {
             agent: Arc::new(WorkerAgent::start(config, timers, port)?),
             rank,
             window: config.window,
+            collectives: Collectives::default(),
             job,
             speaker: membership.speaker(),
             away: membership.away(),

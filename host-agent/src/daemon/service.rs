@@ -165,6 +165,16 @@ impl Agent for Service {
         Ok(Response::new(v1::CloseJobResponse {}))
     }
 
+    async fn count_collectives(
+        &self,
+        request: Request<v1::CountCollectivesRequest>,
+    ) -> Result<Response<v1::CountCollectivesResponse>, Status> {
+        let v1::CountCollectivesRequest { session, counts } = request.into_inner();
+        let (session, _call) = self.sessions.call(&session)?;
+        session.job()?.member.running()?.collectives.add(counts)?;
+        Ok(Response::new(v1::CountCollectivesResponse {}))
+    }
+
     async fn stats(&self, request: Request<v1::StatsRequest>) -> Result<Response<v1::StatsResponse>, Status> {
         let (session, _call) = self.sessions.call(&request.into_inner().session)?;
         let running = session.job()?.member.running()?;

@@ -124,9 +124,11 @@ class FabricBackend(Backend):
         self._timeout = timeout
         self._under_way: set[Reduction] = set()
         self._process = os.getpid()
-        self.tally = Tally()
-        if not _alone and not any(backend._job for backend in _backends):
+        first = next((backend for backend in _backends if backend._job), None)
+        if not _alone and first is None:
             self._job = join_together(PrefixStore("job/", store), rank, size, timeout)
+        # What all groups of the process do is told by that of the job.
+        self.tally: Tally = Tally(self._job) if first is None else first.tally
         # Last, since it waits longest for a rank that is gone. Typed as anything: the collectives are not in its stub.
         self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
 
@@ -332,6 +334,7 @@ class FabricBackend(Backend):
         if self._job is not None:
             logger.info("rank %s: %s", self.rank(), self.tally.report())
             wait(list(self._under_way), self._timeout.total_seconds())
+            self.tally.tell(waits=True)
             try:
                 self._job.close()
             except TributaryError as error:

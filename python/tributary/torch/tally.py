@@ -4,38 +4,75 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from threading import Lock
+from time import monotonic
+
+from tributary.errors import TributaryError
+from tributary.job import Job
 
 logger = logging.getLogger("tributary")
 
+EVERY = 1.0
+"""Seconds between two times that the agent is told."""
+
+Kind = tuple[str, str, str]
+"""A way ("fabric" or "gloo"), a collective, and the reason why it does not go over the fabric."""
+
 
 class Tally:
-    """Counts collectives and their bytes, by their way."""
+    """Counts a process's collectives and their bytes, by their way; its host's agent has them as metrics."""
 
-    def __init__(self) -> None:
-        self.fabric: Counter[str] = Counter()
-        """Bytes over the fabric, by collective."""
-        self.gloo: Counter[tuple[str, str]] = Counter()
-        """Bytes by gloo, by collective and reason."""
+    def __init__(self, job: Job | None) -> None:
         self.calls: Counter[str] = Counter()
         """Collectives, by way."""
+        self._job = job
+        self._bytes: Counter[Kind] = Counter()
+        self._lock = Lock()
+        self._untold: dict[Kind, tuple[int, int]] = {}
+        self._told_at = -EVERY
 
     def over_fabric(self, collective: str, size: int) -> None:
-        """A collective of so many bytes has gone over the fabric."""
-        self.fabric[collective] += size
-        self.calls["fabric"] += 1
+        """A collective of so many bytes goes over the fabric."""
+        self._count(("fabric", collective, ""), size)
 
     def over_gloo(self, collective: str, size: int, reason: str) -> None:
         """A collective of so many bytes goes by gloo, for this reason."""
-        if (collective, reason) not in self.gloo:
+        kind = ("gloo", collective, reason)
+        if kind not in self._bytes:
             logger.debug("%s goes by gloo: %s", collective, reason)
-        self.gloo[collective, reason] += size
-        self.calls["gloo"] += 1
+        self._count(kind, size)
+
+    def _count(self, kind: Kind, size: int) -> None:
+        now = monotonic()
+        with self._lock:
+            self.calls[kind[0]] += 1
+            self._bytes[kind] += size
+            calls, before = self._untold.get(kind, (0, 0))
+            self._untold[kind] = (calls + 1, before + size)
+            is_time = now - self._told_at >= EVERY
+            if is_time:
+                self._told_at = now
+        if is_time:
+            self.tell(waits=False)
+
+    def tell(self, *, waits: bool) -> None:
+        """Tells the agent what it does not know yet, and waits until it does, or not. It is not needed for training."""
+        if self._job is None:
+            return
+        with self._lock:
+            untold, self._untold = self._untold, {}
+        counts = [
+            (way == "fabric", collective, reason, calls, size)
+            for (way, collective, reason), (calls, size) in untold.items()
+        ]
+        try:
+            self._job.count_collectives(counts, waits=waits)
+        except (TributaryError, TimeoutError) as error:
+            logger.debug("the agent does not count collectives: %s", error)
 
     def report(self) -> str:
         """All of it, for people."""
         lines = [f"{self.calls['fabric']} collectives over the fabric, {self.calls['gloo']} by gloo"]
-        lines += [f"  fabric: {name}, {size / 1e6:.1f} MB" for name, size in sorted(self.fabric.items())]
-        lines += [
-            f"  gloo: {name}, {size / 1e6:.1f} MB: {reason}" for (name, reason), size in sorted(self.gloo.items())
-        ]
+        for (way, collective, reason), size in sorted(self._bytes.items()):
+            lines.append(f"  {way}: {collective}, {size / 1e6:.1f} MB" + (f": {reason}" if reason else ""))
         return "\n".join(lines)

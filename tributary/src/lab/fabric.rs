@@ -18,6 +18,8 @@ use tributary_cli::options::{Aggregation, Downlink, probability, window};
 /// The controller reads this copy: the user may change the original, and a relative path is relative to
 /// this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
+/// Where each agent serves its metrics, on its own host.
+const METRICS: &str = "127.0.0.1:9100";
 
 /// What the fabric is to be like.
 #[derive(Debug, Args)]
@@ -148,7 +150,9 @@ async fn start(
     // Ready is a host that the controller has welcomed.
     let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
     for host in hosts {
-        let launch = Launch::of(&daemons.agent(&host)?, Ready::Notifies)?;
+        let mut agent = daemons.agent(&host)?;
+        agent.args(["--metrics", METRICS]);
+        let launch = Launch::of(&agent, Ready::Notifies)?;
         starting.push(record.launch(lab, &host, launch)?);
     }
     let server = record.server.clone();

@@ -1,0 +1,24 @@
+"""Collectives that go both ways; then says what this host's agent serves of them to Prometheus."""
+
+import urllib.request
+
+import torch
+import torch.distributed as dist
+
+from tributary.torch.backend import backend_of
+
+AGENT = "http://127.0.0.1:9100/metrics"
+
+dist.init_process_group("tributary")
+group = dist.new_group()
+dist.all_reduce(torch.ones(1000))
+dist.all_reduce(torch.ones(500), op=dist.ReduceOp.MAX)
+dist.all_reduce(torch.ones(250), group=group)
+# Else the rest is told when the next second begins, or at the end.
+backend_of(None).tally.tell(waits=True)
+with urllib.request.urlopen(AGENT, timeout=10) as answer:
+    for line in answer.read().decode().splitlines():
+        if line.startswith("tributary_collectives"):
+            print(line, flush=True)
+dist.barrier()
+dist.destroy_process_group()
