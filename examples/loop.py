@@ -23,6 +23,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     """The options that all examples have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--backend", default="tributary", help="of torch.distributed [default: %(default)s]")
+    parser.add_argument("--elastic", action="store_true", help="go on when ranks die, and take them in again")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="samples of each rank in a step [default: %(default)s]")
     parser.add_argument("--bucket", type=float, default=25, help="MiB of gradients that leave at once [default: 25]")
@@ -39,6 +40,12 @@ def train(
     rate: float,
 ) -> None:
     """Trains on all ranks, as torchrun or `tributary lab run` has started them."""
+    if chosen.elastic:
+        # It needs the package `tributary`, which the rest does not.
+        import elastic
+
+        elastic.train(chosen, make_model, learn, check, rate)
+        return
     torch.set_num_threads(1)
     dist.init_process_group(chosen.backend)
     rank = dist.get_rank()

@@ -187,7 +187,7 @@ impl Segment {
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
-    pub(crate) fn bytes(&self) -> Result<&[u8], ClientError> {
+    pub fn bytes(&self) -> Result<&[u8], ClientError> {
         self.check_own()?;
         Ok(&self.map)
     }
@@ -196,7 +196,7 @@ impl Segment {
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
-    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], ClientError> {
+    pub fn bytes_mut(&mut self) -> Result<&mut [u8], ClientError> {
         self.check_own()?;
         Ok(&mut self.map)
     }

@@ -61,13 +61,16 @@ fn class(error: &ClientError) -> &'static str {
 fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyDict>> {
     let details = PyDict::new(py);
     match error {
-        ClientError::Regroup(Regroup { joined, ranks, shards, .. }) => {
-            details.set_item("joined", joined.clone())?;
+        ClientError::Regroup(Regroup { generation, joined, ranks, leader, shards }) => {
+            details.set_item("generation", generation)?;
             details.set_item("ranks", ranks.clone())?;
+            details.set_item("joined", joined.clone())?;
+            details.set_item("leader", leader)?;
             details.set_item("shards", shards.clone())?;
         }
-        ClientError::Detached(Detached { generation, reason, .. }) => {
+        ClientError::Detached(Detached { generation, data_adopted, reason }) => {
             details.set_item("generation", generation)?;
+            details.set_item("data_adopted", data_adopted)?;
             details.set_item("reason", reason)?;
         }
         _ => {}

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use tokio::time::timeout;
 use tributary_client::{
     Agent, ClientError, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions,
-    Operation, Profile, ProfileNumber, Set,
+    Operation, Profile, ProfileNumber, Regroup, Set,
 };
 
 use crate::deliver::{Delivery, Outcome, deliveries};
@@ -68,6 +69,18 @@ impl Job {
     #[getter]
     fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.ranks())
+    }
+
+    /// Ranks whose data the members process, ascending: as of the start, or of the last regrouping.
+    #[getter]
+    fn shards(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        Ok(self.get(py)?.shards())
+    }
+
+    /// What the members have to synchronise for before they reduce again.
+    #[getter]
+    fn regroup(&self, py: Python<'_>) -> PyResult<Option<Grouping>> {
+        Ok(self.get(py)?.regroup().map(grouping))
     }
 
     /// # Errors
@@ -130,6 +143,32 @@ impl Job {
         Ok(())
     }
 
+    /// Replaces elements by the leader's, on all members alike, if there is something to synchronise for: gives back for
+    /// what it was, and the elements.
+    fn synchronise<'py>(
+        &self,
+        py: Python<'py>,
+        element_type: &str,
+        elements: &[u8],
+        name: &str,
+        deadline: Option<Duration>,
+    ) -> PyResult<Option<(Grouping, Bound<'py, PyBytes>)>> {
+        let job = self.get(py)?;
+        let element_type = parse_element_type(element_type)?;
+        let synchronising = async {
+            let mut segment = job.segment(elements.len()).await?;
+            segment.bytes_mut()?.copy_from_slice(elements);
+            let whole = Operation::whole::<f32>();
+            let operation = Operation { name, element_type, deadline, ..whole };
+            let regroup = job.synchronise(&mut segment, operation).await?;
+            let elements = segment.bytes()?.to_vec();
+            job.release(segment).await?;
+            Ok(regroup.map(|regroup| (regroup, elements)))
+        };
+        let done = wait(py, synchronising)?.map_err(|error| exception(py, &error))?;
+        Ok(done.map(|(regroup, elements)| (grouping(regroup), PyBytes::new(py, &elements))))
+    }
+
     /// Tells the agent what collectives `(over the fabric, collective, reason, calls, bytes)` have moved since the last
     /// call. Whether that is done nobody hears, unless this `waits`: for a second at most.
     fn count_collectives(
@@ -185,6 +224,13 @@ impl Job {
         }
     }
 
+    /// Ends this process's part, and the job goes on without its host.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked(py)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
+    }
+
     /// Ends this process's part; the host stays a member until the job is ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
@@ -192,6 +238,13 @@ impl Job {
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
+}
+
+/// Of a regrouping: generation, ranks, joined, leader, shards.
+type Grouping = (u32, Vec<u32>, Vec<u32>, u32, Vec<u32>);
+
+fn grouping(Regroup { generation, ranks, joined, leader, shards }: Regroup) -> Grouping {
+    (generation, ranks, joined, leader, shards)
 }
 
 fn parse_element_type(name: &str) -> PyResult<ElementType> {

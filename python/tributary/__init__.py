@@ -27,7 +27,7 @@ from tributary.errors import (
     SumError,
     TributaryError,
 )
-from tributary.job import Job, Reduced, Reduction, Run, join, read_token
+from tributary.job import Job, Reduced, Reduction, Regroup, Run, join, read_token
 from tributary.training import PendingStep, Step, Training, train
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "PermissionDeniedError",
     "Reduced",
     "Reduction",
+    "Regroup",
     "RegroupError",
     "Run",
     "Step",

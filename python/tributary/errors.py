@@ -44,24 +44,40 @@ class DeadlineError(TributaryError, TimeoutError):
 
 
 class RegroupError(TributaryError):
-    """Nothing was reduced: others have joined, and all members have to synchronise first."""
+    """Nothing was reduced: others have joined, and all members have to synchronise first (`Job.synchronise`).
 
-    def __init__(self, message: str, *, joined: list[int], ranks: list[int], shards: list[int]) -> None:
+    All members are told so at the same place in the order of their all-reduces. Only in a job whose processes have all
+    joined it with `elastic=True`.
+    """
+
+    def __init__(
+        self, message: str, *, generation: int, ranks: list[int], joined: list[int], leader: int, shards: list[int]
+    ) -> None:
         super().__init__(message)
+        self.generation = generation
+        """The version of the job's structure in which they came."""
+        self.ranks = ranks
+        """Ranks of all members in that version: some may be lost since."""
         self.joined = joined
         """Ranks that are new."""
-        self.ranks = ranks
-        """Ranks of all members."""
+        self.leader = leader
+        """The rank whose parameters all of them go on with."""
         self.shards = shards
         """Ranks whose data the members process from now on."""
 
 
 class DetachedError(TributaryError):
-    """Nothing was reduced: the job goes on without this process until it is as fast as the others again."""
+    """Nothing was reduced: the job goes on without this process until it is as fast as the others again.
 
-    def __init__(self, message: str, *, generation: int, reason: str) -> None:
+    It goes on making steps as if nothing were: what they take tells when it is. Then it is told `RegroupError`. Only in
+    a job that was created so that it does something about processes that get slow.
+    """
+
+    def __init__(self, message: str, *, generation: int, data_adopted: bool, reason: str) -> None:
         super().__init__(message)
         self.generation = generation
         """The version of the job's structure in which it is not in any more."""
+        self.data_adopted = data_adopted
+        """The others process its data, too; else nobody does."""
         self.reason = reason
         """Why, in words."""

@@ -48,6 +48,22 @@ class Reduced:
         return min((run.contributors for run in self.runs), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """Members have joined, or whose data they process has changed: all of them synchronise before they reduce again."""
+
+    generation: int
+    """The version of the job's structure in which they came."""
+    ranks: tuple[int, ...]
+    """Ranks of all members in that version, ascending: some may be lost since."""
+    joined: tuple[int, ...]
+    """Those of them that are new."""
+    leader: int
+    """The one whose values all of them go on with: the lowest rank that was in before."""
+    shards: tuple[int, ...]
+    """Ranks whose data the members process from now on, ascending."""
+
+
 class Reduction(Future[Reduced]):
     """An all-reduce that is under way. It cannot be cancelled: the other members need its contribution."""
 
@@ -79,6 +95,20 @@ class Job(SharesMemory):
     def host(self) -> str:
         """This host, as the topology names it."""
         return self._native.host
+
+    @property
+    def shards(self) -> list[int]:
+        """Ranks whose data the members process, ascending: as of the start, or of the last `Regroup`."""
+        return self._native.shards
+
+    @property
+    def regroup(self) -> Regroup | None:
+        """What the members have to synchronise for before they reduce again.
+
+        For a process that has come into a job that was running, and for one that was told `RegroupError`.
+        """
+        native = self._native.regroup
+        return _regroup(*native) if native is not None else None
 
     @property
     def generation(self) -> int:
@@ -187,6 +217,31 @@ class Job(SharesMemory):
         """
         self.all_reduce(np.zeros(1, dtype=np.int32), name="barrier", deadline=deadline)
 
+    def synchronise(
+        self, values: Values, *, name: str = "unnamed", deadline: float | timedelta | None = None
+    ) -> Regroup | None:
+        """Replaces values by the leader's, on all members alike, and waits for it: the same bits everywhere.
+
+        Every member calls it, with values of the same size and type, when its all-reduce has ended with `RegroupError`
+        or it has come into a job that is running. It is one all-reduce, to which only the leader gives something:
+        floats are rounded as in any other, integers (but -2^31) are not. Without a `regroup` it does nothing.
+
+        Returns:
+            What it has synchronised for, the same on all members.
+
+        Raises:
+            TributaryError: as of `all_reduce`, but for `RegroupError`.
+        """
+        elements = Elements.of(values)
+        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked(name), duration(deadline))
+        if done is None:
+            return None
+        regroup, leaders = done
+        np.copyto(elements.data, np.frombuffer(leaders, dtype=np.uint8))
+        if elements.store is not None:
+            elements.store()
+        return _regroup(*regroup)
+
     def hand_in_profile(
         self, run: int, number: int, profile: Profile, *, deadline: float | timedelta | None = None
     ) -> Schedule | ThrownOut:
@@ -216,6 +271,10 @@ class Job(SharesMemory):
         if thrown_out:
             return ThrownOut(thrown_out)
         return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
+
+    def leave(self) -> None:
+        """Ends this process's part, and the job goes on without its host, or fails if it is rigid."""
+        self._native.leave()
 
     def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], *, waits: bool) -> None:
         """Says what this process's collectives have moved since the last call, for the agent's metrics.
@@ -304,6 +363,10 @@ def read_token(file: str | os.PathLike[str]) -> bytes:
         return bytes.fromhex(text)
     except ValueError as error:
         raise ValueError(f"{file}: not a token, which is written in hexadecimal digits") from error
+
+
+def _regroup(generation: int, ranks: list[int], joined: list[int], leader: int, shards: list[int]) -> Regroup:
+    return Regroup(generation, tuple(ranks), tuple(joined), leader, tuple(shards))
 
 
 def store(elements: Elements, borrowed: Memory | None) -> None:

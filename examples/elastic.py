@@ -1,0 +1,60 @@
+"""The examples' training where ranks come and go (`--elastic`): it goes on when one is killed, and takes it back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from tributary.torch.elastic import Elastic
+
+Data = Dataset[tuple[torch.Tensor, torch.Tensor]]
+
+
+def train(
+    chosen: argparse.Namespace, make_model: Callable[[], nn.Module], learn: Data, check: Data, rate: float
+) -> None:
+    """Trains on all ranks of the job, as many as there are at a time."""
+    torch.set_num_threads(1)
+    torch.manual_seed(chosen.seed)
+    model = make_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    training = Elastic(model, optimizer)
+    # A step is of so many samples whoever is in, so that rates of learning need not change.
+    batch = chosen.batch * int(os.environ.get("WORLD_SIZE", "1"))
+    loader = training.loader(learn, batch_size=batch, seed=chosen.seed)
+    for epoch in training.epochs(chosen.epochs):
+        model.train()
+        losses, steps = [], []
+        for inputs, targets in loader:
+            began = time.perf_counter()
+            loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps.append(time.perf_counter() - began)
+            losses.append(loss.item())
+        if training.is_leader and losses:
+            print(
+                f"epoch {epoch + 1}: rank {training.rank}'s loss {sum(losses) / len(losses):.4f}, "
+                f"accuracy {accuracy(model, check, chosen.batch):.1%}, step {median(steps) * 1e3:.1f} ms, "
+                f"ranks {', '.join(map(str, training.members))}",
+                flush=True,
+            )
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, data: Data, batch: int) -> float:
+    """The part that is right of what the model has not learnt from."""
+    model.eval()
+    right = total = 0
+    for inputs, targets in DataLoader(data, batch_size=batch):
+        right += int((model(inputs).argmax(-1) == targets).sum())
+        total += targets.numel()
+    return right / total

@@ -1,0 +1,78 @@
+"""Trainings whose ranks are killed, stay away or come back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import Run
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+EPOCHS = 6
+STEPS = 60
+
+
+@pytest.mark.parametrize(("samples", "batch_size", "shuffle"), [(240, 24, True), (1000, 128, True), (7, 100, False)])
+def test_whoever_is_in_each_step_has_the_same_samples_and_each_sample_comes_once(
+    samples: int, batch_size: int, shuffle: bool
+) -> None:
+    from tributary.torch.elastic import ElasticSampler, Plan
+
+    plan = Plan(samples, batch_size, shuffle, seed=3)
+    sampler = ElasticSampler(plan)
+    steps = {}
+    for members in (1, 3, 4):
+        shares = []
+        for place in range(members):
+            sampler.set_place(epoch=2, step=0, place=place, members=members)
+            shares.append(list(sampler))
+        steps[members] = [[sample for share in step for sample in share] for step in zip(*shares, strict=True)]
+        for step in zip(*shares, strict=True):
+            sizes = [len(share) for share in step]
+            assert max(sizes) - min(sizes) <= 1
+    assert steps[1] == steps[3] == steps[4]
+    assert max(len(step) for step in steps[1]) <= batch_size
+    assert sorted(sample for step in steps[1] for sample in step) == list(range(samples))
+    assert (plan.order(2) == plan.order(3)) != shuffle
+    # After a change the rest of the epoch is what was not made.
+    sampler.set_place(epoch=2, step=len(steps[1]) - 1, place=0, members=1)
+    assert list(sampler) == steps[1][-1:]
+
+
+def trained(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
+    """What the ranks have at the end: all the same, and each sample has counted once an epoch."""
+    said = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
+    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"rank"' in line]
+    assert results, said
+    assert len({result["digest"] for result in results}) == 1, said
+    for result in results:
+        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), said
+        assert result["steps"] == STEPS, "the learning rate's scheduler has made each step once"
+        assert result["rate"] == pytest.approx(3e-3 * 0.9**EPOCHS)
+        assert result["members"] == sorted(one["rank"] for one in results), said
+    assert any(result["last"] < result["first"] / 2 for result in results), said
+    return {result["rank"]: result for result in results}
+
+
+def test_without_accidents_it_is_a_training_like_any_other(run: Run) -> None:
+    assert len(trained(run, WORKERS="2")) == 2
+
+
+def test_who_is_left_goes_on_when_a_rank_is_killed(run: Run) -> None:
+    assert list(trained(run, "1:13:backward:no")) == [0]
+
+
+def test_a_rank_that_comes_back_goes_on_where_the_others_are(run: Run) -> None:
+    results = trained(run, "0:13:after:back", PAUSE="0.1")
+    epoch, step = results[0]["came"]
+    assert len(results) == 2
+    assert 10 * epoch + step >= 13
+
+
+def test_ranks_are_killed_while_others_come(run: Run) -> None:
+    results = trained(
+        run, "0:8:after:back", "3:13:backward:back", "2:14:backward:no", topology="plain-middle-4", PAUSE="0.1"
+    )
+    assert sorted(results) == [0, 1, 3]

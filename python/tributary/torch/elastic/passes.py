@@ -1,0 +1,133 @@
+"""One backward pass of all members: its gradients leave in buckets, and come back as their mean, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tributary.errors import TributaryError
+from tributary.job import Job, Reduction
+from tributary.torch.gradients import Gradients
+from tributary.torch.outbox import OutgoingSet
+
+BUCKET = 1 << 20
+"""Bytes of gradients that leave together: on the way they overlap with computing as well as time points do."""
+MOST_BUCKETS = 64
+"""A larger model has larger ones."""
+
+
+class Pass:
+    """The backward pass of each step.
+
+    Gradients leave as soon as a bucket is whole and those before it have left, in the opposite of the model's order. At
+    the end of the pass all are back: the mean over the samples of all members, if all of them are in every value of it.
+    Else every member finds that, and none of them has gradients, so that the optimiser's step changes nothing.
+    """
+
+    def __init__(self, model: torch.nn.Module, ended: Callable[[], None]) -> None:
+        self._gradients = Gradients(model, self._ready)
+        self._parameters = self._gradients.parameters
+        if not self._parameters:
+            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        for name, parameter in self._parameters:
+            if parameter.dtype not in (torch.float32, torch.bfloat16):
+                raise ValueError(f"parameter {name} is of {parameter.dtype}: Elastic trains float32 and bfloat16")
+        self._ended = ended
+        self._what: str | None = None
+        self._in_pass = False
+        self._under_way: list[tuple[torch.Tensor, Reduction]] = []
+
+    def set_job(self, job: Job) -> None:
+        """From now on gradients are summed over the members of this one."""
+        self._job = job
+        self._drop()
+        size = sum(parameter.nbytes for _, parameter in self._parameters)
+        most = max(BUCKET, size // MOST_BUCKETS)
+        self._buckets: list[OutgoingSet] = []
+        places: list[int] = []
+        for place in reversed(range(len(self._parameters))):
+            places.append(place)
+            if place == 0 or sum(self._parameters[one][1].nbytes for one in places) >= most:
+                self._buckets.append(OutgoingSet(job, self._parameters, places))
+                places = []
+        self._bucket_of = {place: bucket for bucket in self._buckets for place in bucket.places}
+
+    def begin(self, what: str, samples: int, members: int) -> None:
+        """The next backward pass is that of this step, of so many samples of this rank.
+
+        Raises:
+            RuntimeError: the last pass has broken off, or the model has other parameters.
+        """
+        if self._in_pass:
+            raise RuntimeError(
+                "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
+                "this process again"
+            )
+        self._gradients.follow()
+        self._what, self._samples, self._members = what, samples, members
+
+    @property
+    def is_due(self) -> bool:
+        """There was none since it was begun."""
+        return self._what is not None
+
+    def _ready(self, place: int) -> None:
+        """A gradient is ready."""
+        if self._what is None:
+            raise RuntimeError(
+                "a backward pass outside of a step: make one for each batch that Elastic.loader gives, and no other"
+            )
+        if not self._in_pass:
+            self._in_pass = True
+            self._next = 0
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._end)
+        self._bucket_of[place].put(place)
+        # The last one leaves at the end of the pass: with it the agent takes the step for done.
+        while self._next < len(self._buckets) - 1 and self._buckets[self._next].is_full:
+            self._send()
+
+    def _send(self) -> None:
+        bucket = self._buckets[self._next]
+        number, self._next = self._next, self._next + 1
+        flats = bucket.leave()
+        for kind, flat in enumerate(flats):
+            is_last = self._next == len(self._buckets) and kind == len(flats) - 1
+            name = f"{self._what}: bucket {number} of {tuple(flat.shape)}"
+            reduction = self._job.start(flat, name=name, weight=self._samples, step_goes_on=not is_last)
+            self._under_way.append((flat, reduction))
+
+    def _end(self) -> None:
+        """All gradients are there: what has not left does so now, and all of it comes back."""
+        while self._next < len(self._buckets):
+            self._buckets[self._next].fill_up()
+            self._send()
+        self._in_pass, self._what = False, None
+        self._ended()
+
+    def wait(self) -> tuple[bool, list[TributaryError]]:
+        """Waits until all of it is back. Says whether gradients are the members' mean now, and what went wrong."""
+        under_way, self._under_way = self._under_way, []
+        errors: list[TributaryError] = []
+        sums: list[tuple[torch.Tensor, int]] = []
+        is_whole = True
+        for flat, reduction in under_way:
+            try:
+                runs = reduction.result().runs
+            except TributaryError as error:
+                errors.append(error)
+                continue
+            is_whole = is_whole and all(run.contributors == self._members for run in runs)
+            sums.append((flat, runs[0].weight))
+        if errors or not is_whole:
+            self._drop()
+            return False, errors
+        for flat, weight in sums:
+            flat.div_(weight)
+        return True, []
+
+    def _drop(self) -> None:
+        for _, parameter in self._parameters:
+            parameter.grad = None

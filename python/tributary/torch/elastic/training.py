@@ -1,0 +1,321 @@
+"""A training whose ranks come and go."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from tributary.errors import DetachedError, JobOverError, RegroupError, TributaryError
+from tributary.job import Job, join
+from tributary.torch.elastic.loader import ElasticLoader
+from tributary.torch.elastic.members import roll_call, take_over
+from tributary.torch.elastic.passes import Pass
+from tributary.torch.elastic.plan import Plan
+from tributary.torch.elastic.state import Stateful, pack, unpack
+
+logger = logging.getLogger("tributary")
+RETRY = 0.1
+"""Seconds until a rank that has no state, and that the others go on without, asks again."""
+
+
+class Elastic:
+    """Trains a model on all ranks of a job, and goes on when ranks die, leave, are left out or come.
+
+    It takes the place of `init_process_group` and `DistributedDataParallel`: it joins the job, gives all ranks the same
+    parameters, and averages gradients in backward passes, over all samples of a step. `epochs` and `loader` say which
+    samples a rank processes.
+
+    A step counts if all members have a part in it. If one is lost in the middle of it, the others have no gradients
+    after their backward passes, so that `optimizer.step()` changes nothing, and get the step's samples again, newly
+    split. A rank that comes takes over everything from a member: model, optimiser, the others, and the place in the
+    data.
+
+    Args:
+        model: the model. Its parameters are float32 or bfloat16; its buffers are those of one rank whenever somebody
+            comes, and each rank's own otherwise.
+        optimizer: changes nothing where parameters have no gradients, as PyTorch's own ones.
+        others: what else has a state, such as schedulers of learning rates. What they do in a step that is made again
+            is undone.
+        checkpoint: a `state_dict` to begin with, the same on all ranks. A rank that comes later goes on with the
+            others' state instead.
+        job: as of `tributary.join`; from the environment if left out.
+        token: as of `tributary.join`.
+        socket: as of `tributary.join`.
+        deadline: seconds that each all-reduce may take. A rank that stands still for longer ends the training.
+
+    Raises:
+        ValueError: nothing of the model can be trained, or it is another one than the others'.
+        TributaryError: this process cannot join, or nobody has the training's state any more.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *others: Stateful,
+        job: str | None = None,
+        token: bytes | None = None,
+        socket: str | None = None,
+        deadline: float | timedelta = 1800,
+        checkpoint: dict[str, Any] | None = None,
+    ) -> None:
+        self._parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer}
+        self._parts |= {f"other {number}": other for number, other in enumerate(others)}
+        self._optimizer = optimizer
+        self._others = others
+        self._pass = Pass(model, self._pass_ended)
+        self._epoch = self._step = 0
+        self._members: tuple[int, ...] = ()
+        self._job: Job | None = None
+        self._how_to_join: dict[str, Any] = {"job": job, "token": token, "socket": socket, "deadline": deadline}
+        self._needs: str | None = None
+        if checkpoint is not None:
+            self._load(checkpoint)
+        self._join()
+        try:
+            self._settle()
+        except BaseException:
+            # Those who are there go on.
+            self._leave()
+            raise
+
+    @property
+    def rank(self) -> int:
+        """This process's rank: that of its host in the job."""
+        return self._rank
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Ranks of those who are in, ascending: as of the last step."""
+        return self._members
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this is the lowest rank of those who are in: the one that writes checkpoints and says how it goes."""
+        return self._has_state and self._members[0] == self._rank
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is under way, from 0 on."""
+        return self._epoch
+
+    @property
+    def step(self) -> int:
+        """Steps of this epoch that were made."""
+        return self._step
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs that are left of so many; after the last one this rank leaves the job, when all members are there.
+
+        A rank that was left out, or cut off, and is in again may come to the end of its loop over an epoch's batches
+        early: it goes on with the others' epoch then.
+        """
+        while True:
+            self._settle()
+            if self._epoch >= count:
+                break
+            yield self._epoch
+        self.close()
+
+    def loader(
+        self, dataset: Dataset[Any], *, batch_size: int, shuffle: bool = True, seed: int = 0, **options: Any
+    ) -> ElasticLoader:
+        """This rank's batches of what is left of an epoch, as a `DataLoader` gives them.
+
+        Args:
+            dataset: all samples: the same on all ranks.
+            batch_size: samples of a step, over all ranks: whoever is in, each step is of the same samples.
+            shuffle: whether each epoch has another order.
+            seed: what chooses it.
+            options: as of `DataLoader`: `num_workers`, `collate_fn`, …
+
+        Raises:
+            ValueError: there are no samples.
+        """
+        size: Any = dataset
+        return ElasticLoader(self, dataset, Plan(len(size), batch_size, shuffle, seed), options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a rank takes over, for checkpoints."""
+        place = {"epoch": self._epoch, "step": self._step}
+        return place | {name: part.state_dict() for name, part in self._parts.items()}
+
+    def _load(self, state: dict[str, Any]) -> None:
+        """Goes on from there.
+
+        Raises:
+            ValueError: that is not the state of such a training.
+        """
+        if set(state) != {"epoch", "step", *self._parts}:
+            raise ValueError(f"the state of another training: it has {sorted(state)}")
+        try:
+            for name, part in self._parts.items():
+                part.load_state_dict(state[name])
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"the state of another training: {error}") from error
+        self._epoch, self._step = int(state["epoch"]), int(state["step"])
+
+    def close(self) -> None:
+        """Leaves the job, when all members are there.
+
+        All of them call this at the same place, if they do not come to the end of `epochs`.
+
+        Raises:
+            TributaryError: as of `Job.all_reduce`.
+        """
+        while self._job is not None:
+            self._settle()
+            try:
+                self._job.barrier()
+            except RegroupError:
+                # Somebody comes at the very end, and is told so.
+                self._needs = "state"
+                continue
+            except (DetachedError, JobOverError) as error:
+                # This rank has all that there is to have.
+                logger.warning("rank %s leaves alone: %s", self._rank, error)
+            self._leave()
+
+    def __enter__(self) -> Elastic:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            # The others go on.
+            self._leave()
+
+    # What the loader asks for.
+
+    def begin_step(self, plan: Plan, step: int, samples: int) -> None:
+        """A batch of so many samples is handed out."""
+        if samples == 0:
+            raise ValueError(
+                f"a step of {plan.total(step)} samples for {len(self._members)} ranks: give a larger batch_size"
+            )
+        # Only what is cheap to keep; a step without gradients changes neither the model nor the optimiser's state.
+        self._before = (
+            [copy.deepcopy(other.state_dict()) for other in self._others],
+            [{key: value for key, value in group.items() if key != "params"} for group in self._optimizer.param_groups],
+        )
+        self._made = False
+        self._pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
+
+    def end_step(self, plan: Plan) -> bool:
+        """The batch was used: whether the next one follows. Else who is in, or the place in the data, is another one.
+
+        Raises:
+            RuntimeError: there was no backward pass.
+        """
+        if self._pass.is_due:
+            raise RuntimeError(
+                "a batch without a backward pass: the other ranks wait for its gradients. Make one for each batch of "
+                "Elastic.loader, and end loops over it on all ranks in the same step"
+            )
+        if self._made:
+            self._step += 1
+            if self._step == plan.steps:
+                self._epoch, self._step = self._epoch + 1, 0
+            return True
+        states, groups = self._before
+        for other, state in zip(self._others, states, strict=True):
+            other.load_state_dict(state)
+        for group, values in zip(self._optimizer.param_groups, groups, strict=True):
+            group.update(values)
+        # One that is left out goes on as if nothing were.
+        return self._needs is None
+
+    def settle(self) -> bool:
+        """Sees to it that this rank is one with the others; `False`: it is only after this loop's end."""
+        if not self._has_state and self._needs:
+            return False
+        self._settle()
+        return True
+
+    # What it is made of.
+
+    def _join(self) -> None:
+        self._job = job = join(elastic=True, **self._how_to_join)
+        self._rank = job.rank
+        self._pass.set_job(job)
+        # Else it has come into a job that is running, or was out of it for a while.
+        self._has_state = job.regroup is None and not self._members
+        self._needs = "state"
+
+    def _leave(self) -> None:
+        job, self._job = self._job, None
+        if job is not None:
+            job.leave()
+
+    def _pass_ended(self) -> None:
+        self._made, errors = self._pass.wait()
+        if not self._made and not errors:
+            self._needs = "roll call"
+        self._note(errors)
+
+    def _note(self, errors: list[TributaryError]) -> None:
+        """What is to be done about what went wrong.
+
+        Raises:
+            TributaryError: nothing can be done.
+        """
+        for error in errors:
+            if isinstance(error, RegroupError):
+                self._needs = "state"
+                self._has_state = self._has_state and self._rank not in error.joined
+            elif isinstance(error, DetachedError):
+                if self._has_state:
+                    logger.warning("rank %s: %s", self._rank, error)
+                self._has_state = False
+            elif isinstance(error, JobOverError):
+                self._join_again(error)
+                return
+            else:
+                raise error
+
+    def _join_again(self, error: JobOverError) -> None:
+        """The job may be over for this rank only, which was cut off.
+
+        Raises:
+            TributaryError: it is over.
+        """
+        logger.warning("rank %s: %s; joining again", self._rank, error)
+        self._leave()
+        try:
+            self._join()
+        except TributaryError as refused:
+            raise error from refused
+
+    def _settle(self) -> None:
+        """All members do what there is to do before the next step, at the same place in their order."""
+        while self._needs and self._job is not None:
+            before = self._members
+            try:
+                if self._needs == "state":
+                    own = pack(self.state_dict()) if self._has_state else None
+                    self._members = take_over(self._job, own, lambda state: self._load(unpack(state)))
+                    self._has_state = True
+                else:
+                    self._members = roll_call(self._job, 0).members
+                self._needs = None
+                logger.info("rank %s: ranks %s go on, after %s", self._rank, self._members, before or "their start")
+            except DetachedError as error:
+                self._note([error])
+                if self._members:
+                    # It makes steps as before, so that it is seen when it is well.
+                    self._needs = None
+                    return
+                time.sleep(RETRY)
+            except TributaryError as error:
+                self._note([error])
