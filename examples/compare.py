@@ -1,9 +1,10 @@
 """Runs an example over the fabric and over gloo, in turns, in one lab; needs root, and `tributary` on the PATH.
 
     python examples/compare.py cnn.py --rate "100 Mbit/s" --rounds 3 --out results -- --epochs 4
+    python examples/compare.py cnn.py --how ddp,bf16,hook,zero,sharded
 
 It prints a table and writes compare.json and compare.svg (or another picture, with --picture): both loss curves, and
-how long steps took.
+how long steps took, in a row for each way to train.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +32,7 @@ class Comparison:
     """What the table says."""
 
     script: str
+    how: str
     topology: str
     rate: str
     ranks: int
@@ -51,6 +54,7 @@ def main() -> None:
     parser.epilog = "What stands behind -- are the script's own options."
     parser.add_argument("--topology", type=Path, default=HERE.parent / "topologies" / "two-leaves-4.toml")
     parser.add_argument("--rate", default="100 Mbit/s", help="of all links that have no rate of their own")
+    parser.add_argument("--how", default="ddp", help="what trains, as the script has it; several with commas between")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each backend [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=Path("results"), help="a folder [default: %(default)s]")
     parser.add_argument("--picture", default="compare.svg", help="its name in there: .svg, .png [default: %(default)s]")
@@ -60,17 +64,23 @@ def main() -> None:
     chosen.options = words[end + 1 :]
     chosen.out.mkdir(parents=True, exist_ok=True)
     script = Path(chosen.script) if Path(chosen.script).exists() else HERE / chosen.script
-    rounds = run_all(chosen, script)
-    comparison = compare(chosen, script, rounds)
-    (chosen.out / "compare.json").write_text(json.dumps(asdict(comparison), indent=2) + "\n", encoding="utf-8")
-    print(table(comparison))
-    draw(comparison, rounds, chosen.out / chosen.picture)
+    ways = run_all(chosen, script)
+    comparisons = [compare(chosen, script, how, rounds) for how, rounds in ways.items()]
+    found = [asdict(comparison) for comparison in comparisons]
+    (chosen.out / "compare.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    for comparison in comparisons:
+        print(table(comparison))
+    draw(comparisons, list(ways.values()), chosen.out / chosen.picture)
     print(f"wrote {chosen.out / 'compare.json'} and {chosen.out / chosen.picture}")
 
 
-def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, list[dict[str, Any]]]:
-    """The curves of all runs, by backend."""
-    rounds: dict[str, list[dict[str, Any]]] = {backend: [] for backend in BACKENDS}
+Rounds = dict[str, list[dict[str, Any]]]
+"""The curves of all runs, by backend."""
+
+
+def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
+    """All runs, by what trains."""
+    ways: dict[str, Rounds] = {how: {backend: [] for backend in BACKENDS} for how in chosen.how.split(",")}
     name = f"compare{os.getpid()}"
     binary = os.environ.get("TRIBUTARY_BINARY", "tributary")
     # It says at each connection that a lab's hosts have no names.
@@ -81,26 +91,28 @@ def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, list[dict[str
         topology.write_text(re.sub(r"(?m)^rate = .*", f'rate = "{chosen.rate}"', text, count=1), encoding="utf-8")
         subprocess.run([binary, "lab", "up", topology, "--name", name], check=True, stdout=subprocess.DEVNULL)
         try:
-            for number in range(chosen.rounds):
+            for number, (how, rounds) in product(range(chosen.rounds), ways.items()):
                 # Who begins changes: what the machine does besides shall not fall on one of them.
                 for backend in BACKENDS[:: 1 if number % 2 == 0 else -1]:
-                    curve = chosen.out / f"{backend}-{number + 1}.json"
-                    command = [sys.executable, script, "--backend", backend, "--json", curve.resolve(), *chosen.options]
-                    print(f"round {number + 1}, {backend}", flush=True)
-                    subprocess.run([binary, "lab", "run", "--name", name, "--", *command], check=True)
+                    curve = chosen.out / f"{how}-{backend}-{number + 1}.json"
+                    command = [sys.executable, script, "--how", how, "--backend", backend, "--json", curve.resolve()]
+                    print(f"round {number + 1}, {how}, {backend}", flush=True)
+                    command = [binary, "lab", "run", "--name", name, "--", *command, *chosen.options]
+                    subprocess.run(command, check=True)
                     rounds[backend].append(json.loads(curve.read_text(encoding="utf-8")))
         finally:
             subprocess.run([binary, "lab", "down", name], check=True, stdout=subprocess.DEVNULL)
-    return rounds
+    return ways
 
 
-def compare(chosen: argparse.Namespace, script: Path, rounds: dict[str, list[dict[str, Any]]]) -> Comparison:
+def compare(chosen: argparse.Namespace, script: Path, how: str, rounds: Rounds) -> Comparison:
     """Sets what has been measured against each other."""
     milliseconds = {backend: [median(run["steps"]) * 1e3 for run in runs] for backend, runs in rounds.items()}
     ours, gloo = (rounds[backend][0] for backend in BACKENDS)
     pairs = zip(ours["losses"], gloo["losses"], strict=True)
     return Comparison(
         script=script.name,
+        how=how,
         topology=chosen.topology.stem,
         rate=chosen.rate,
         ranks=ours["ranks"],
@@ -115,7 +127,8 @@ def compare(chosen: argparse.Namespace, script: Path, rounds: dict[str, list[dic
 def table(found: Comparison) -> str:
     """The comparison, for people."""
     lines = [
-        f"{found.script}: {found.parameters:,} parameters; {found.ranks} workers of {found.topology}, {found.rate}",
+        f"{found.script}, {found.how}: {found.parameters:,} parameters; {found.ranks} workers of {found.topology}, "
+        f"{found.rate}",
         f"{'backend':12}{'step (median of each round)':32}accuracy",
     ]
     for backend in BACKENDS:
@@ -125,28 +138,36 @@ def table(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def draw(found: Comparison, rounds: dict[str, list[dict[str, Any]]], file: Path) -> None:
-    """Both loss curves, and how long steps took."""
+def draw(comparisons: list[Comparison], ways: list[Rounds], file: Path) -> None:
+    """A row for each way to train: both loss curves, and how long steps took."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (losses, steps) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    size = (10, 0.5 + 3.5 * len(ways))
+    figure, axes = pyplot.subplots(len(ways), 2, figsize=size, layout="constrained", squeeze=False)
+    for found, rounds, row in zip(comparisons, ways, axes, strict=True):
+        draw_one(found, rounds, *row)
+    first = comparisons[0]
+    figure.suptitle(f"{first.script}: {first.parameters:,} parameters, {first.ranks} workers, {first.rate}")
+    figure.savefig(file, dpi=150)
+
+
+def draw_one(found: Comparison, rounds: Rounds, losses: Any, steps: Any) -> None:
+    """One way to train, on these axes."""
     for backend, style in zip(BACKENDS, ("-", "--"), strict=True):
         curve = rounds[backend][0]["losses"]
         losses.plot(range(1, len(curve) + 1), curve, style, color=COLOURS[backend], label=backend, linewidth=2)
-    losses.set(title=f"Loss ({found.apart:.0e} apart at most)", xlabel="step", ylabel="cross entropy", ylim=(0, None))
+    title = f"{found.how}: loss ({found.apart:.0e} apart at most)"
+    losses.set(title=title, xlabel="step", ylabel="cross entropy", ylim=(0, None))
     losses.legend()
     values = [[step * 1e3 for run in rounds[backend] for step in run["steps"]] for backend in BACKENDS]
     boxes = steps.boxplot(values, widths=0.5, showfliers=False, patch_artist=True, medianprops={"color": "black"})
     steps.set_xticks([1, 2], BACKENDS)
     for box, backend in zip(boxes["boxes"], BACKENDS, strict=True):
         box.set_facecolor(COLOURS[backend])
-    steps.set(title=f"Time of a step ({found.ratio:.2f} of gloo's)", ylabel="ms", ylim=(0, None))
-    heading = f"{found.script}: {found.parameters:,} parameters, {found.ranks} workers, {found.rate}"
-    figure.suptitle(heading)
-    figure.savefig(file, dpi=150)
+    steps.set(title=f"{found.how}: time of a step ({found.ratio:.2f} of gloo's)", ylabel="ms", ylim=(0, None))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,23 @@ from statistics import median
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 WARM_UP = 3
 """Steps whose time does not count: DDP arranges its buckets anew, and memory is allocated."""
+
+HOW = {
+    "ddp": "DistributedDataParallel",
+    "points": "TimePoints: gradients leave at time points, and not in buckets",
+    "bf16": "DistributedDataParallel of a model in bfloat16",
+    "hook": "DistributedDataParallel with a comm hook that sends bfloat16",
+    "zero": "DistributedDataParallel and ZeroRedundancyOptimizer",
+    "sharded": "fully_shard (FSDP2)",
+}
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
@@ -27,6 +39,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="samples of each rank in a step [default: %(default)s]")
     parser.add_argument("--bucket", type=float, default=25, help="MiB of gradients that leave at once [default: 25]")
+    parser.add_argument("--how", choices=HOW, default="ddp", help="what trains on all ranks [default: %(default)s]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where rank 0 writes the curve")
     return parser
@@ -50,8 +63,8 @@ def train(
     dist.init_process_group(chosen.backend)
     rank = dist.get_rank()
     torch.manual_seed(chosen.seed)
-    model = DistributedDataParallel(make_model(), bucket_cap_mb=chosen.bucket)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    model, optimizer = parallel(make_model(), chosen, rate)
+    kind = torch.bfloat16 if chosen.how == "bf16" else torch.float32
     sampler = DistributedSampler(learn, seed=chosen.seed, drop_last=True)
     loader = DataLoader(learn, batch_size=chosen.batch, sampler=sampler, drop_last=True)
 
@@ -62,7 +75,8 @@ def train(
         own = []
         for inputs, targets in loader:
             began = time.perf_counter()
-            loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+            scores = model(inputs.to(kind) if inputs.is_floating_point() else inputs).float()
+            loss = nn.functional.cross_entropy(scores.flatten(0, -2), targets.flatten())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -71,26 +85,51 @@ def train(
         mean = torch.stack(own)
         dist.all_reduce(mean, op=dist.ReduceOp.AVG)
         losses += mean.tolist()
-        accuracies.append(accuracy(model, check, chosen.batch))
+        accuracies.append(accuracy(model, check, chosen.batch, kind))
         if rank == 0:
             step = median(steps[WARM_UP:] or steps)
             print(f"epoch {epoch + 1}: loss {mean.mean():.4f}, accuracy {accuracies[-1]:.1%}, step {step * 1e3:.1f} ms")
     if rank == 0 and chosen.json:
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        curve = {"backend": chosen.backend, "ranks": dist.get_world_size(), "parameters": parameters}
+        curve = {"backend": chosen.backend, "how": chosen.how, "ranks": dist.get_world_size(), "parameters": parameters}
         curve |= {"losses": losses, "accuracies": accuracies, "steps": steps[WARM_UP:]}
         chosen.json.write_text(json.dumps(curve), encoding="utf-8")
     dist.destroy_process_group()
 
 
+def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """The model, whose gradients are averaged over all ranks, and its optimizer."""
+    if chosen.how == "sharded":
+        for part in model.modules():
+            if isinstance(part, nn.TransformerEncoderLayer):
+                fully_shard(part)
+        fully_shard(model)
+    elif chosen.how == "points":
+        from tributary.torch.timepoints import TimePoints
+
+        model = TimePoints(model)
+    else:
+        model = DistributedDataParallel(
+            model.bfloat16() if chosen.how == "bf16" else model, bucket_cap_mb=chosen.bucket
+        )
+        if chosen.how == "hook":
+            model.register_comm_hook(None, bf16_compress_hook)
+    if chosen.how == "zero":
+        return model, ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=rate)
+    return model, torch.optim.AdamW(model.parameters(), lr=rate)
+
+
 @torch.no_grad()
-def accuracy(model: DistributedDataParallel, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int) -> float:
+def accuracy(
+    model: nn.Module, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int, kind: torch.dtype
+) -> float:
     """The part that is right of what the model has not learnt from; each rank tries its share."""
     model.eval()
     sampler = DistributedSampler(data, shuffle=False)
     right = total = 0
     for inputs, targets in DataLoader(data, batch_size=batch, sampler=sampler):
-        right += int((model.module(inputs).argmax(-1) == targets).sum())
+        inputs = inputs.to(kind) if inputs.is_floating_point() else inputs
+        right += int((model(inputs).argmax(-1) == targets).sum())
         total += targets.numel()
     counts = torch.tensor([right, total])
     dist.all_reduce(counts)
