@@ -1,13 +1,11 @@
 """Trains a model whose gradients come in bursts, by several ways in turns, and says what a backward pass takes each.
 
-One process a rank; every gradient is checked. Prints a JSON object for each round, the median seconds of each way, and
-one about the schedule in the end.
+One process a rank; every gradient is checked.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import statistics
 import sys
@@ -17,14 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-from tributary.torch.backend import backend_of
-from tributary.torch.timepoints import TimePoints
-
-MIB = 1 << 20
-PROFILE = 10
-"""Passes that a profile is made of."""
+import turns
 
 
 class Compute(torch.autograd.Function):
@@ -111,35 +102,16 @@ def main() -> None:
         return Bursts(options.bursts, [int(size) // 4 for size in options.sizes.split(",")], compute)
 
     expected = sum(range(1, world + 1)) / world
-    points = TimePoints(model(compute), iterations=PROFILE)
-    caps = {"tensor": 1 / MIB, "one": 1 << 20, **{f"{mib} MiB": float(mib) for mib in options.buckets.split(",")}}
-    turns = {"points": Turn(points, expected)}
-    for name, cap in caps.items():
-        turns[name] = Turn(DistributedDataParallel(model(compute), bucket_cap_mb=cap), expected)
+    points, models = turns.ways(lambda: model(compute), options.buckets)
+    trainings = {name: Turn(way, expected) for name, way in models.items()}
     profiles = 0
     while points.schedule.version == 0:
-        turns["points"].steps(PROFILE)
+        trainings[turns.POINTS].steps(turns.PROFILE)
         stall[0], profiles = 0.0, profiles + 1
     # DistributedDataParallel arranges its buckets anew after the first pass.
-    for turn in turns.values():
-        turn.steps(2)
-    tally = backend_of(None).tally
-    other_messages = 0
-    for _ in range(options.rounds):
-        times = {}
-        for name, turn in turns.items():
-            before = tally.calls["gloo"]
-            times[name] = turn.steps(options.steps)
-            if name == "points":
-                other_messages += tally.calls["gloo"] - before
-        print(json.dumps(times), flush=True)
-    said = {
-        "profiles": profiles,
-        "sets": len(points.schedule.sets),
-        "late_sets": points.late_sets,
-        "other_messages": other_messages,
-    }
-    print(json.dumps(said), flush=True)
+    for training in trainings.values():
+        training.steps(2)
+    turns.take({name: way.steps for name, way in trainings.items()}, points, profiles, options.rounds, options.steps)
     dist.destroy_process_group()
 
 

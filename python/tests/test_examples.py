@@ -37,3 +37,20 @@ def test_an_example_learns_the_same_over_both_backends_and_the_comparison_is_dra
         assert found["accuracies"]["tributary"] > 0.3, found
     assert (tmp_path / "compare.png").stat().st_size > 0
     assert "of gloo's time" in done.stdout
+
+
+@pytest.mark.usefixtures("run")
+def test_time_points_are_measured_on_an_example_and_drawn(binary: Path, tmp_path: Path) -> None:
+    if missing := [package for package in ("torch", "sklearn") if find_spec(package) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    picture = tmp_path / "points.svg"
+    command = [binary, "bench", "schedule", "--example", ROOT / "examples" / "cnn.py", "--json", "--plot", picture]
+    command += ["--topology", ROOT / "topologies" / "two-workers.toml", "--rate", "1gbit", "--python", sys.executable]
+    command += ["--rounds", "1", "--steps", "2", "--buckets", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert [way["name"] for way in found["ways"]] == ["1 MiB", "one", "points", "tensor"]
+    assert found["other_messages"] == 0
+    assert found["sets"] >= 1
+    assert f"10 gradients leave in {found['sets']} sets" in picture.read_text()

@@ -10,6 +10,7 @@ mod schedule;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use create::write_token;
+pub(crate) use schedule::picture as schedule_picture;
 use tokio::runtime;
 
 use crate::remote::ControllerArgs;

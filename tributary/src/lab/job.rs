@@ -88,6 +88,16 @@ pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobRespon
     Ok(explained.into_inner())
 }
 
+/// The job's last schedule, and the profile that it follows.
+///
+/// # Errors
+/// The controller does not answer, or has none.
+pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResponse> {
+    let request = v1::GetScheduleRequest { job: record.job.clone() };
+    let told = ask(lab, record, async |mut client| client.get_schedule(request).await.map_err(refused))?;
+    Ok(told.into_inner())
+}
+
 /// Whether the job is not over yet.
 ///
 /// # Errors

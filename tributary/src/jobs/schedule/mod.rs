@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tributary_api::{schedule, v1};
 use tributary_cli::output;
 
+pub(crate) use picture::picture;
+
 use crate::picture::PictureFile;
 use crate::remote::{ControllerArgs, refused};
 
@@ -29,7 +31,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &ScheduleArgs, json: 
     let request = v1::GetScheduleRequest { job: args.name.clone() };
     let told = controller.connect().await?.get_schedule(request).await.map_err(refused)?.into_inner();
     if let Some(file) = &args.plot {
-        file.write(&picture::picture(&told))?;
+        file.write(&picture(&told))?;
     }
     match json {
         true => println!("{}", as_json(&told)),

@@ -1,35 +1,37 @@
 //! `tributary bench schedule`: gradients that leave at time points beside other ways to send them.
 
+mod report;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::time::timeout;
-use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
-use tributary_cli::output;
-use tributary_topology::format_rate;
 
 use super::networks::{Network, Shape, Switches};
 use super::ranks::Rank;
 use super::{machine, rate, until_stopped};
 use crate::daemon::Stop;
-use crate::lab::worker_command;
+use crate::jobs::schedule_picture;
+use crate::lab::{job_schedule, worker_command};
+use crate::picture::PictureFile;
+use report::{Model, POINTS, Report, Scheduled, Way};
 
-/// The process of each rank.
-const SCRIPT: &str = include_str!("../../../bench/schedule/bursts.py");
-/// What time points are compared with: a collective for each tensor, and one for all.
-const POINTS: &str = "points";
-const TENSOR: &str = "tensor";
-const ONE: &str = "one";
-/// So many times as long a collective for each tensor has to take at least ...
-const FASTER_THAN_TENSOR: f64 = 1.3;
-/// ... and one for all: noise apart, time points are never slower.
-const FASTER_THAN_ONE: f64 = 0.98;
+/// The process of each rank: with a model whose gradients come in bursts, or with that of an example.
+const BURSTS: &str = "bursts.py";
+const EXAMPLE: &str = "example.py";
+/// What they are made of.
+const SCRIPTS: [(&str, &str); 3] = [
+    (BURSTS, include_str!("../../../../bench/schedule/bursts.py")),
+    (EXAMPLE, include_str!("../../../../bench/schedule/example.py")),
+    ("turns.py", include_str!("../../../../bench/schedule/turns.py")),
+];
 /// For one round, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -40,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if time
 /// points are not faster than a collective for each tensor (1.3 times), slower than one for all of them, if ranks had to talk
 /// to one another besides, or if the stall was not found.
+///
+/// With --example the model and its data are those of a script in PyTorch, and a step's time is measured: all ways have to
+/// learn the same, and nothing is demanded of how fast they are.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct ScheduleArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -49,6 +54,14 @@ pub(in crate::bench) struct ScheduleArgs {
     /// Rate of all links, such as 50mbit or "2.5 Gbit/s"
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100mbit")]
     rate: u64,
+
+    /// A script like examples/cnn.py, which trains by the loop.py beside it: its model, and its data
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bursts", "sizes", "compute", "stall"])]
+    example: Option<PathBuf>,
+
+    /// Draw the profile and the time points: an .svg or a .png
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PictureFile>,
 
     /// Bursts of a backward pass
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
@@ -93,52 +106,6 @@ pub(in crate::bench) struct ScheduleArgs {
     json: bool,
 }
 
-/// What came of it; times in seconds.
-#[derive(Debug, Serialize)]
-struct Report {
-    topology: String,
-    workers: usize,
-    rate_bits_per_second: u64,
-    bursts: u32,
-    sizes: Vec<u64>,
-    compute_milliseconds: u64,
-    ways: Vec<Way>,
-    #[serde(flatten)]
-    scheduled: Scheduled,
-    limits: Vec<Limit>,
-    machine: Machine,
-}
-
-/// One way to send gradients.
-#[derive(Debug, Serialize)]
-struct Way {
-    name: String,
-    /// A backward pass, in the slowest rank's median of each round.
-    seconds: Summary,
-    /// How many times as long as time points, round by round.
-    to_points: Ratio,
-}
-
-/// What has to hold.
-#[derive(Debug, Serialize)]
-struct Limit {
-    what: String,
-    holds: bool,
-}
-
-/// What a rank says in the end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Scheduled {
-    /// Profiles until there was a schedule.
-    profiles: u32,
-    /// Sets of the schedule.
-    sets: u32,
-    /// Of this rank's last sets.
-    late_sets: u32,
-    /// Collectives that did not go over the fabric while time points had their turns.
-    other_messages: u32,
-}
-
 /// Medians of a round, by the way's name.
 type Round = BTreeMap<String, f64>;
 
@@ -147,10 +114,13 @@ type Round = BTreeMap<String, f64>;
 /// # Errors
 /// No root, no PyTorch, a network that fails, a gradient that is wrong, a limit that is missed.
 pub(in crate::bench) fn run(args: &ScheduleArgs) -> Result<()> {
+    if let Some(plot) = &args.plot {
+        plot.check()?;
+    }
     let report = until_stopped(measure(args))?;
     match args.json {
         true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", text(&report)),
+        false => println!("{}", report.text()),
     }
     let missed: Vec<_> =
         report.limits.iter().filter(|limit| !limit.holds).map(|limit| limit.what.as_str()).collect();
@@ -173,6 +143,9 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     }
     let scheduled = lines::<Scheduled>(&mut ranks).await?;
     let scheduled = *scheduled.first().context("there are no ranks")?;
+    if let Some(file) = &args.plot {
+        file.write(&schedule_picture(&job_schedule(&network.lab, &network.record)?))?;
+    }
     let of = |way: &str| rounds.iter().filter_map(|round| round.get(way).copied()).collect::<Vec<_>>();
     let points = of(POINTS);
     let way = |name: &String| {
@@ -185,14 +158,13 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     };
     let names = rounds.first().map(|round| round.keys().collect::<Vec<_>>()).unwrap_or_default();
     let ways = names.into_iter().map(way).collect::<Result<Vec<_>>>()?;
+    let model = args.model();
     Ok(Report {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         rate_bits_per_second: args.rate,
-        bursts: args.bursts,
-        sizes: args.sizes.clone(),
-        compute_milliseconds: args.compute,
-        limits: limits(args, &ways, scheduled),
+        limits: report::limits(&model, &ways, scheduled),
+        model,
         ways,
         scheduled,
         machine: machine::describe(),
@@ -201,21 +173,55 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
 
 /// A process on each worker.
 fn start(Network { lab, record }: &Network, args: &ScheduleArgs) -> Result<Vec<Rank>> {
-    let script = lab.folder().join("bursts.py");
-    fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
-    let seconds = |milliseconds: u64| (milliseconds as f64 / 1e3).to_string();
-    let list = |numbers: Vec<String>| numbers.join(",");
+    for (name, script) in SCRIPTS {
+        let file = lab.folder().join(name);
+        fs::write(&file, script).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let options = args.options()?;
     let mut ranks = Vec::new();
     for (rank, worker) in record.workers.iter().enumerate() {
         let mut command = worker_command(lab, record, (rank, worker), &args.python)?;
-        command.arg(&script).args(["--bursts", &args.bursts.to_string()]);
-        command.args(["--sizes", &list(args.sizes.iter().map(u64::to_string).collect())]);
-        command.args(["--buckets", &list(args.buckets.iter().map(u32::to_string).collect())]);
-        command.args(["--compute", &seconds(args.compute), "--stall", &seconds(args.stall)]);
-        command.args(["--rounds", &args.rounds.to_string(), "--steps", &args.steps.to_string()]);
+        command.arg(lab.folder().join(if args.example.is_some() { EXAMPLE } else { BURSTS })).args(&options);
         ranks.push(Rank::start(&format!("{} on {}", args.python.display(), worker.host), command)?);
     }
     Ok(ranks)
+}
+
+impl ScheduleArgs {
+    /// What the processes are told.
+    fn options(&self) -> Result<Vec<OsString>> {
+        fn list<T: ToString>(numbers: &[T]) -> String {
+            numbers.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+        }
+        let seconds = |milliseconds: u64| (milliseconds as f64 / 1e3).to_string();
+        let mut options = match &self.example {
+            Some(example) => {
+                let found = example.canonicalize();
+                vec![found.with_context(|| format!("no example {}", example.display()))?.into()]
+            }
+            None => {
+                let (bursts, sizes) = (self.bursts.to_string(), list(&self.sizes));
+                let (compute, stall) = (seconds(self.compute), seconds(self.stall));
+                let told = ["--bursts", &bursts, "--sizes", &sizes, "--compute", &compute, "--stall", &stall];
+                told.map(OsString::from).into()
+            }
+        };
+        let (buckets, rounds, steps) = (list(&self.buckets), self.rounds.to_string(), self.steps.to_string());
+        options.extend(["--buckets", &buckets, "--rounds", &rounds, "--steps", &steps].map(OsString::from));
+        Ok(options)
+    }
+
+    fn model(&self) -> Model {
+        match &self.example {
+            Some(example) => Model::Example { example: example.display().to_string() },
+            None => Model::Bursts {
+                bursts: self.bursts,
+                sizes: self.sizes.clone(),
+                compute_milliseconds: self.compute,
+                stall_milliseconds: self.stall,
+            },
+        }
+    }
 }
 
 /// The next line of each rank.
@@ -237,65 +243,4 @@ fn slowest(ranks: &[Round]) -> Round {
         *time = seconds.max(*time);
     }
     slowest
-}
-
-fn limits(args: &ScheduleArgs, ways: &[Way], scheduled: Scheduled) -> Vec<Limit> {
-    let ratio =
-        |name: &str| ways.iter().find(|way| way.name == name).map_or(0.0, |way| way.to_points.of_medians);
-    let limit = |what: String, holds: bool| Limit { what, holds };
-    let (tensor, one) = (ratio(TENSOR), ratio(ONE));
-    let profiles = if args.stall > 0 { 2 } else { 1 };
-    vec![
-        limit(
-            format!(
-                "a collective for each tensor takes {tensor:.2} times as long, at least {FASTER_THAN_TENSOR}"
-            ),
-            tensor >= FASTER_THAN_TENSOR,
-        ),
-        limit(
-            format!("one collective for all takes {one:.2} times as long, at least {FASTER_THAN_ONE}"),
-            one >= FASTER_THAN_ONE,
-        ),
-        limit(
-            format!("{} other messages between ranks after the profile", scheduled.other_messages),
-            scheduled.other_messages == 0,
-        ),
-        limit(
-            format!("{} profiles until there was a schedule, at least {profiles}", scheduled.profiles),
-            scheduled.profiles >= profiles,
-        ),
-        limit(format!("{} sets for {} bursts", scheduled.sets, args.bursts), scheduled.sets == args.bursts),
-    ]
-}
-
-fn text(report: &Report) -> String {
-    let mut table = output::table(&["gradients leave", "backward pass", "from", "to", "of time points'"]);
-    for way in &report.ways {
-        let name = match way.name.as_str() {
-            POINTS => "at time points".to_owned(),
-            TENSOR => "each for itself".to_owned(),
-            ONE => "all together".to_owned(),
-            size => format!("in buckets of {size}"),
-        };
-        let milliseconds = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
-        let Summary { median, min, max, .. } = way.seconds;
-        let ratio = format!("{:.2} x", way.to_points.of_medians);
-        table.add_row([name, milliseconds(median), milliseconds(min), milliseconds(max), ratio]);
-    }
-    let limits = report.limits.iter().map(|limit| {
-        let mark = if limit.holds { "holds" } else { "MISSED" };
-        format!("{mark}: {}", limit.what)
-    });
-    format!(
-        "{} bursts of {} tensors, {} bytes each burst, {} ms of computing before each; {} workers, topology {}, links of {}; \
-         every gradient is right\n{table}\n{}",
-        report.bursts,
-        report.sizes.len(),
-        report.sizes.iter().sum::<u64>(),
-        report.compute_milliseconds,
-        report.workers,
-        report.topology,
-        format_rate(report.rate_bits_per_second),
-        limits.collect::<Vec<_>>().join("\n"),
-    )
 }
