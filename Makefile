@@ -69,9 +69,9 @@ lint: ## formatting and lints, warnings are errors
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
 
-bench: ## packets a second through the compiled P4 program, and floats to fixed point, on one core
+bench: ## packets a second through the compiled P4 program, floats to fixed point, and tags, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
-	$(CARGO) bench -p tributary-protocol --bench numbers
+	$(CARGO) bench -p tributary-protocol --bench numbers --bench tags
 
 bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)

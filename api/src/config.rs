@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tally};
 
 /// All that a worker or a server needs to take part in one generation of a job.
 ///
@@ -73,6 +73,8 @@ pub enum Role {
         /// Hop stack of its gradients, the server's entry last: 1 to
         /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries.
         up: Vec<Hop>,
+        /// What the members' tags are made from.
+        secret: JobSecret,
     },
     /// The root of the tree.
     Server {
@@ -85,6 +87,8 @@ pub enum Role {
         down: Vec<DownPath>,
         /// Where another server stopped and this one goes on; `None` for a job's first server, and for one that stays.
         take_over: Option<TakeOver>,
+        /// The members' secret, for a server that reads the sums.
+        secret: Option<JobSecret>,
     },
 }
 

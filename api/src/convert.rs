@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally, ValuesView, values};
+use tributary_wire::{
+    Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView, values,
+};
 
 use crate::config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 use crate::error::ConfigError;
@@ -23,7 +25,8 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         let ranks = ranks(&message.ranks, "ranks")?;
         let joined = joined(&message.joined, &ranks)?;
         let adopted = adopted(&message.adopted, &ranks)?;
-        let role = role(message.role, message.take_over, &ranks, message.window)?;
+        let secret = secret(&message.secret)?;
+        let role = role(message.role, (message.take_over, secret), &ranks, message.window)?;
         if message.generation == 0 {
             return Err(ConfigError::Missing { field: "generation" });
         }
@@ -52,15 +55,17 @@ impl TryFrom<v1::JobConfig> for JobConfig {
 
 impl From<&JobConfig> for v1::JobConfig {
     fn from(config: &JobConfig) -> Self {
-        let (role, take_over) = match &config.role {
-            Role::Worker { rank, up } => {
+        let (role, take_over, secret) = match &config.role {
+            Role::Worker { rank, up, secret } => {
                 let up = up.iter().map(v1::Hop::from).collect();
-                (v1::job_config::Role::Worker(v1::WorkerRole { rank: rank.get().into(), up }), None)
+                let role = v1::WorkerRole { rank: rank.get().into(), up };
+                (v1::job_config::Role::Worker(role), None, Some(secret))
             }
-            Role::Server { node, fan_in, down, take_over } => {
+            Role::Server { node, fan_in, down, take_over, secret } => {
                 let down = down.iter().map(v1::DownPath::from).collect();
                 let role = v1::ServerRole { node: node.get().into(), fan_in: (*fan_in).into(), down };
-                (v1::job_config::Role::ServerRole(role), take_over.as_ref().map(v1::TakeOver::from))
+                let take_over = take_over.as_ref().map(v1::TakeOver::from);
+                (v1::job_config::Role::ServerRole(role), take_over, secret.as_ref())
             }
         };
         let numbers = |ranks: &[Rank]| ranks.iter().map(|rank| rank.get().into()).collect();
@@ -82,6 +87,7 @@ impl From<&JobConfig> for v1::JobConfig {
             take_over,
             regroup: config.regroup,
             adopted: numbers(&config.adopted),
+            secret: secret.map(|secret| secret.bytes().to_vec()).unwrap_or_default(),
         }
     }
 }
@@ -185,7 +191,8 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
             max: slice.operator == Operator::Max,
             contributors: slice.tally.contributors,
             weight: slice.tally.weight,
-            check: slice.tally.check,
+            tag_high: slice.tally.tag.high,
+            tag_low: slice.tally.tag.low,
             values: bytes.to_vec(),
         }
     }
@@ -206,7 +213,11 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
         Ok(Self {
             seq: Seq(message.seq),
             operator: if message.max { Operator::Max } else { Operator::Sum },
-            tally: Tally { contributors: message.contributors, weight: message.weight, check: message.check },
+            tally: Tally {
+                contributors: message.contributors,
+                weight: message.weight,
+                tag: Tag { high: message.tag_high, low: message.tag_low },
+            },
             values,
         })
     }
@@ -226,20 +237,38 @@ impl TryFrom<&v1::DownPath> for DownPath {
 
 fn role(
     message: Option<v1::job_config::Role>,
-    take_over: Option<v1::TakeOver>,
+    (take_over, secret): (Option<v1::TakeOver>, Option<JobSecret>),
     ranks: &[Rank],
     window: u32,
 ) -> Result<Role, ConfigError> {
     match message.ok_or(ConfigError::Missing { field: "role" })? {
-        v1::job_config::Role::Worker(worker) => worker_role(&worker, ranks),
+        v1::job_config::Role::Worker(worker) => worker_role(&worker, secret, ranks),
         v1::job_config::Role::ServerRole(server) => {
             let take_over = take_over.map(|message| take_over_of(message, window)).transpose()?;
-            server_role(&server, take_over, ranks)
+            server_role(&server, (take_over, secret), ranks)
         }
     }
 }
 
-fn worker_role(message: &v1::WorkerRole, ranks: &[Rank]) -> Result<Role, ConfigError> {
+/// `None` where there is none.
+fn secret(bytes: &[u8]) -> Result<Option<JobSecret>, ConfigError> {
+    match bytes {
+        [] => Ok(None),
+        bytes => {
+            let secret = bytes.try_into().map(JobSecret::new).map_err(|_| {
+                let problem = format!("{} bytes, and a secret has {}", bytes.len(), JobSecret::BYTES);
+                ConfigError::Inconsistent { field: "secret", problem }
+            });
+            secret.map(Some)
+        }
+    }
+}
+
+fn worker_role(
+    message: &v1::WorkerRole,
+    secret: Option<JobSecret>,
+    ranks: &[Rank],
+) -> Result<Role, ConfigError> {
     let rank = rank(message.rank)?;
     if ranks.binary_search(&rank).is_err() {
         let problem = format!("rank {rank} is not one of the job's");
@@ -249,12 +278,13 @@ fn worker_role(message: &v1::WorkerRole, ranks: &[Rank]) -> Result<Role, ConfigE
     if up.is_empty() {
         return Err(ConfigError::Missing { field: "worker.up" });
     }
-    Ok(Role::Worker { rank, up })
+    let secret = secret.ok_or(ConfigError::Missing { field: "secret" })?;
+    Ok(Role::Worker { rank, up, secret })
 }
 
 fn server_role(
     message: &v1::ServerRole,
-    take_over: Option<TakeOver>,
+    (take_over, secret): (Option<TakeOver>, Option<JobSecret>),
     ranks: &[Rank],
 ) -> Result<Role, ConfigError> {
     let fan_in = u8::try_from(message.fan_in)
@@ -266,7 +296,7 @@ fn server_role(
         let problem = "must have one path for each rank of the job, in their order".into();
         return Err(ConfigError::Inconsistent { field: "server_role.down", problem });
     }
-    Ok(Role::Server { node: node_id(message.node)?, fan_in, down, take_over })
+    Ok(Role::Server { node: node_id(message.node)?, fan_in, down, take_over, secret })
 }
 
 fn take_over_of(message: v1::TakeOver, window: u32) -> Result<TakeOver, ConfigError> {

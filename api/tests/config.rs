@@ -8,7 +8,7 @@ use tributary_api::{
     ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1,
 };
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Operator, Rank, Seq, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tag, Tally};
 
 /// The window of every sample: a server that takes over is told about as many slots.
 const WINDOW: u32 = 4;
@@ -39,17 +39,21 @@ fn hop() -> impl Strategy<Value = Hop> {
     )
 }
 
+fn secret() -> impl Strategy<Value = JobSecret> {
+    any::<[u8; JobSecret::BYTES]>().prop_map(JobSecret::new)
+}
+
 fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
-    (proptest::sample::select(ranks), vec(hop(), 1..=8))
-        .prop_map(|(rank, up)| Role::Worker { rank: Rank::new(rank), up })
+    (proptest::sample::select(ranks), vec(hop(), 1..=8), secret())
+        .prop_map(|(rank, up, secret)| Role::Worker { rank: Rank::new(rank), up, secret })
 }
 
 fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
-    (any::<[u32; 4]>(), any::<bool>(), vec(any::<i32>(), VALUES_PER_SLICE)).prop_map(
-        |([seq, contributors, weight, check], max, values)| FinishedSlice {
+    (any::<[u32; 5]>(), any::<bool>(), vec(any::<i32>(), VALUES_PER_SLICE)).prop_map(
+        |([seq, contributors, weight, high, low], max, values)| FinishedSlice {
             seq: Seq(seq),
             operator: if max { Operator::Max } else { Operator::Sum },
-            tally: Tally { contributors, weight, check },
+            tally: Tally { contributors, weight, tag: Tag { high, low } },
             values: values.try_into().unwrap(),
         },
     )
@@ -62,10 +66,11 @@ fn take_over() -> impl Strategy<Value = TakeOver> {
 
 fn server(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
     let paths = vec((host(), vec(hop(), 0..=8)), ranks.len());
-    let take_over = proptest::option::of(take_over());
-    (1..=u16::MAX, 1u8..=64, paths, take_over).prop_map(move |(node, fan_in, paths, take_over)| {
+    let more = (proptest::option::of(take_over()), proptest::option::of(secret()));
+    (1..=u16::MAX, 1u8..=64, paths, more).prop_map(move |(node, fan_in, paths, (take_over, secret))| {
         Role::Server {
             take_over,
+            secret,
             node: NodeId::new(node).unwrap(),
             fan_in,
             down: ranks
@@ -178,6 +183,7 @@ fn sample() -> v1::JobConfig {
         take_over: None,
         regroup: true,
         adopted: vec![2, 5],
+        secret: vec![7; JobSecret::BYTES],
     }
 }
 
@@ -188,6 +194,8 @@ fn each_broken_promise_is_named() {
     assert!(JobConfig::try_from(sample()).is_ok());
     let cases: &[(Break, &str)] = &[
         (|c| c.job_id = 0, "job_id is 0: must be 1 to 65535"),
+        (|c| c.secret.clear(), "secret is missing"),
+        (|c| c.secret.push(0), "secret: 33 bytes, and a secret has 32"),
         (|c| c.job_id = 65536, "job_id is 65536: must be 1 to 65535"),
         (
             |c| c.values_per_slice = 128,

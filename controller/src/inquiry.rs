@@ -206,8 +206,8 @@ impl std::fmt::Display for Comparison {
         }
         write!(
             f,
-            "its sum is wrong, and not because they differ: {given}. A switch adds up wrongly, or packets are damaged on \
-             their way: look for it with `tributary doctor`, and start all ranks again. What was seen: {seen}"
+            "its sum is wrong, and not because they differ: {given}. A switch adds up wrongly, or somebody changes \
+             packets on their way: look for it with `tributary doctor`, and start all ranks again. What was seen: {seen}"
         )
     }
 }

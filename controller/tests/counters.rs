@@ -25,8 +25,8 @@ struct Worker {
 impl Worker {
     /// Sends its part of the job's first slice.
     fn send_gradient(&mut self) {
-        let Role::Worker { rank, up } = &self.config.role else { panic!("{:?}", self.config) };
-        let tally = Tally { contributors: 1, weight: 1, check: 0 };
+        let Role::Worker { rank, up, .. } = &self.config.role else { panic!("{:?}", self.config) };
+        let tally = Tally { contributors: 1, weight: 1, ..Tally::default() };
         self.send(
             *rank,
             &Message {

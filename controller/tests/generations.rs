@@ -285,7 +285,8 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     let Some(Event::Provide(provide)) = net.member("w5").next().await else { panic!("not asked") };
     assert_eq!((provide.generation, &provide.seqs[..]), (generation, &[5][..]));
     let values: Vec<u8> = (0..1024).map(|byte| byte as u8).collect();
-    let slice = v1::FinishedSlice { seq: 5, max: false, contributors: 8, weight: 8, check: 7, values };
+    let slice =
+        v1::FinishedSlice { seq: 5, max: false, contributors: 8, weight: 8, tag_high: 7, tag_low: 9, values };
     let provided = Answer::Provided(v1::Provided { slices: vec![slice] });
     net.answer("w5", v1::MemberRole::Worker, generation, provided).await;
     let config = server.started().await;

@@ -48,7 +48,7 @@ async fn a_job_from_its_creation_to_its_end() {
     assert_eq!(c0.downlink, Downlink::Unicast, "a plain switch cannot multicast");
     let Role::Server { fan_in: 2, node, down, .. } = cs.role else { panic!("{cs:?}") };
     for (rank, config) in [&c0, &c1].into_iter().enumerate() {
-        let Role::Worker { rank: own, up } = &config.role else { panic!("{config:?}") };
+        let Role::Worker { rank: own, up, .. } = &config.role else { panic!("{config:?}") };
         assert_eq!((usize::from(own.get()), up.len(), up[0].node), (rank, 1, node));
         assert_eq!((down[rank].rank, down[rank].worker, config.server), (*own, config.own, cs.own));
         assert!(down[rank].hops.is_empty());

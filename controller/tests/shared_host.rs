@@ -20,7 +20,7 @@ use tributary_planner::{Downlink, FabricState, JobRequest, Plan, SwitchRole, cho
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, VALUES_PER_SLICE};
-use tributary_wire::{JobId, MacAddr, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq};
 
 const JOB: u16 = 7;
 const WINDOW: u32 = 64;
@@ -166,7 +166,8 @@ impl Team {
         let (splitter, [of_server, of_worker]) = Splitter::start(shared);
         network.hosts.insert(plan.server.key, of_worker);
         let worker = |route: &tributary_planner::WorkerRoute| {
-            let role = Role::Worker { rank: Rank::new(route.rank), up: route.up.clone() };
+            let secret = JobSecret::new([1; JobSecret::BYTES]);
+            let role = Role::Worker { rank: Rank::new(route.rank), up: route.up.clone(), secret };
             let config = config(topology, plan, route.key, role);
             let port = network.hosts.remove(&route.key).unwrap();
             (route.rank, WorkerAgent::start(&config, Timers::default(), Box::new(port)).unwrap())
@@ -178,7 +179,9 @@ impl Team {
             hops: route.down.clone(),
         };
         let down = plan.workers.iter().map(down).collect();
-        let role = Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over: None };
+        let (take_over, secret) = (None, None);
+        let role =
+            Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over, secret };
         let server = config(topology, plan, plan.server.key, role);
         let server = ServerAgent::start(&server, Box::new(of_server)).unwrap();
         Self { workers, server, _splitter: splitter }

@@ -22,6 +22,15 @@ pub enum AgentError {
         /// `worker` or `server`.
         started_as: &'static str,
     },
+    /// A server is to read the sums of a job whose creator did not mean it to.
+    #[error(
+        "job \"{job}\": this server is to read its sums, but the job was not created for that: its creator has to ask for \
+         server_reads"
+    )]
+    NoSecret {
+        /// The job's name.
+        job: String,
+    },
     /// The job's parameters make no sense together.
     #[error(transparent)]
     Config(#[from] tributary_protocol::ConfigError),

@@ -11,7 +11,7 @@ use tributary_protocol::{
     Time,
 };
 use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{FrameView, Kind, MacAddr, NodeId, Rank, values};
+use tributary_wire::{FrameView, JobSecret, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
 use crate::driver::Role;
@@ -160,7 +160,7 @@ impl ServerRole {
                 JobDownlink::Multicast => Downlink::Multicast,
                 JobDownlink::Unicast => Downlink::Unicast,
             },
-            reads,
+            reads: reads.then(|| secret(config)).transpose()?,
         };
         let server = match &config.role {
             JobRole::Server { take_over: Some(TakeOver { dues, finished }), .. } => {
@@ -180,6 +180,16 @@ impl ServerRole {
         self.server.change_generation(config.job, &config.ranks, tree.fan_in)?;
         (self.generation, self.tree) = (config.generation, tree);
         Ok(())
+    }
+}
+
+/// What a server needs that reads the sums.
+fn secret(config: &JobConfig) -> Result<JobSecret, AgentError> {
+    match &config.role {
+        JobRole::Server { secret: Some(secret), .. } => Ok(secret.clone()),
+        JobRole::Server { .. } | JobRole::Worker { .. } => {
+            Err(AgentError::NoSecret { job: config.name.clone() })
+        }
     }
 }
 

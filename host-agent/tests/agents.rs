@@ -41,7 +41,7 @@ fn reason_of(error: AgentError) -> String {
 fn configurations_that_make_no_sense_are_refused() {
     let (workers, server) = configs(2, Downlink::Multicast);
     let worker = &workers[0];
-    let Role::Worker { rank, up } = &worker.role else { panic!() };
+    let Role::Worker { rank, up, secret, .. } = &worker.role else { panic!() };
 
     let error = ServerAgent::start(worker, Box::new(ports().0)).err().unwrap();
     assert!(
@@ -56,10 +56,11 @@ fn configurations_that_make_no_sense_are_refused() {
     let error = start_worker(&JobConfig { ranks: Vec::new(), ..worker.clone() }).err().unwrap();
     assert!(matches!(error, AgentError::Config(_)), "{error}");
 
-    let too_deep = Role::Worker { rank: *rank, up: vec![up[0]; usize::from(MAX_HOPS) + 1] };
+    let with = |up| Role::Worker { rank: *rank, up, secret: secret.clone() };
+    let too_deep = with(vec![up[0]; usize::from(MAX_HOPS) + 1]);
     let error = start_worker(&JobConfig { role: too_deep, ..worker.clone() }).err().unwrap();
     assert!(matches!(error, AgentError::Frame(_)), "{error}");
-    let no_such_child = Role::Worker { rank: *rank, up: vec![tributary_wire::Hop { child: 64, ..up[0] }] };
+    let no_such_child = with(vec![tributary_wire::Hop { child: 64, ..up[0] }]);
     let error = start_worker(&JobConfig { role: no_such_child, ..worker.clone() }).err().unwrap();
     assert!(matches!(error, AgentError::Frame(_)), "{error}");
 }

@@ -7,7 +7,7 @@
 
 // Packet format.
 const bit<16> INA_UDP_PORT = 0x7472;
-const bit<4> INA_VERSION = 1;
+const bit<4> INA_VERSION = 2;
 const bit<4> KIND_GRADIENT = 1;
 const bit<4> KIND_RESULT = 2;
 const bit<8> FLAG_MAX = 0x01;
@@ -19,7 +19,7 @@ const bit<16> NO_NODE = 0;
 const bit<16> VALUES_PER_BLOCK = 32;
 const bit<8> BLOCKS = 8;
 const bit<8> MAX_HOPS = 8;
-const bit<16> INA_HEADER_BYTES = 24;
+const bit<16> INA_HEADER_BYTES = 28;
 const bit<16> HOP_BYTES = 6;
 const bit<16> VALUES_BYTES = 1024;
 

@@ -45,7 +45,9 @@ header ina_t {
     bit<32> seq;
     bit<32> contributors;
     bit<32> weight;
-    bit<32> check;
+    // The two digits of an authenticator: added up each by itself, and never carried.
+    bit<32> tag_high;
+    bit<32> tag_low;
 }
 
 header hop_t {

@@ -15,7 +15,8 @@ control Departure(
         hdr.ina.blocks = 0;
         hdr.ina.contributors = 0;
         hdr.ina.weight = 0;
-        hdr.ina.check = 0;
+        hdr.ina.tag_high = 0;
+        hdr.ina.tag_low = 0;
         hdr.values.setInvalid();
         hdr.udp.length = hdr.udp.length - VALUES_BYTES;
         hdr.ipv4.total_length = hdr.ipv4.total_length - VALUES_BYTES;

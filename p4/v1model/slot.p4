@@ -39,21 +39,25 @@ control Slot(
                 } else {
                     bit<32> contributors;
                     bit<32> weight;
-                    bit<32> check;
+                    bit<32> tag_high;
+                    bit<32> tag_low;
                     meta.values = VALUES_ADD;
                     slot_contributors.read(contributors, meta.slot);
                     slot_weight.read(weight, meta.slot);
-                    slot_check.read(check, meta.slot);
+                    slot_tag_high.read(tag_high, meta.slot);
+                    slot_tag_low.read(tag_low, meta.slot);
                     hdr.ina.contributors = hdr.ina.contributors + contributors;
                     hdr.ina.weight = hdr.ina.weight + weight;
-                    hdr.ina.check = hdr.ina.check + check;
+                    hdr.ina.tag_high = hdr.ina.tag_high + tag_high;
+                    hdr.ina.tag_low = hdr.ina.tag_low + tag_low;
                 }
                 count = count + 1;
                 slot_bitmap.write(meta.slot, seen | meta.child_bit);
                 slot_count.write(meta.slot, count);
                 slot_contributors.write(meta.slot, hdr.ina.contributors);
                 slot_weight.write(meta.slot, hdr.ina.weight);
-                slot_check.write(meta.slot, hdr.ina.check);
+                slot_tag_high.write(meta.slot, hdr.ina.tag_high);
+                slot_tag_low.write(meta.slot, hdr.ina.tag_low);
                 if (count == hdr.hop.fan_in) {
                     job_completed.count(meta.job_index);
                 }
@@ -63,7 +67,8 @@ control Slot(
                     meta.values = VALUES_LOAD;
                     slot_contributors.read(hdr.ina.contributors, meta.slot);
                     slot_weight.read(hdr.ina.weight, meta.slot);
-                    slot_check.read(hdr.ina.check, meta.slot);
+                    slot_tag_high.read(hdr.ina.tag_high, meta.slot);
+                    slot_tag_low.read(hdr.ina.tag_low, meta.slot);
                 }
             }
 

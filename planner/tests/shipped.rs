@@ -69,15 +69,15 @@ fn bytes_follow_from_the_frames() {
         let link = plan.traffic.links.iter().find(|link| link.from == from && link.to == to).unwrap();
         (link.frames, link.bytes)
     };
-    assert_eq!(carried("w3", "leaf1"), (5, 5 * (66 + 4 * 6 + 1024)));
-    assert_eq!(carried("leaf1", "mid0"), (5, 5 * (66 + 3 * 6 + 1024)));
-    assert_eq!(carried("mid0", "root"), (5, 5 * (66 + 2 * 6 + 1024)));
-    assert_eq!(carried("root", "ps"), (5, 5 * (66 + 6 + 1024)));
-    assert_eq!(carried("ps", "root"), (5, 5 * (66 + 1024)));
-    assert_eq!(carried("leaf1", "w3"), (5, 5 * (66 + 1024)));
+    assert_eq!(carried("w3", "leaf1"), (5, 5 * (70 + 4 * 6 + 1024)));
+    assert_eq!(carried("leaf1", "mid0"), (5, 5 * (70 + 3 * 6 + 1024)));
+    assert_eq!(carried("mid0", "root"), (5, 5 * (70 + 2 * 6 + 1024)));
+    assert_eq!(carried("root", "ps"), (5, 5 * (70 + 6 + 1024)));
+    assert_eq!(carried("ps", "root"), (5, 5 * (70 + 1024)));
+    assert_eq!(carried("leaf1", "w3"), (5, 5 * (70 + 1024)));
     assert_eq!(plan.traffic.links.len(), 30);
     assert_eq!(plan.traffic.all_links, plan.traffic.links.iter().map(|link| link.bytes).sum::<u64>());
-    assert_eq!(plan.traffic.busiest_link().unwrap().bytes, 5 * (66 + 4 * 6 + 1024));
+    assert_eq!(plan.traffic.busiest_link().unwrap().bytes, 5 * (70 + 4 * 6 + 1024));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{JobId, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq};
+
+use crate::tags::MOST_MEMBERS;
 
 /// Slices that one job may have under way at once, unless its plan says otherwise: S of DESIGN.md.
 pub const DEFAULT_WINDOW: u32 = 256;
@@ -21,6 +23,8 @@ pub struct WorkerConfig {
     pub rank: Rank,
     /// Every member of the job, this worker among them, in any order.
     pub members: Vec<Rank>,
+    /// What tags are made from: the same for all members for life.
+    pub secret: JobSecret,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
     /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
@@ -49,8 +53,8 @@ pub struct ServerConfig {
     pub fan_in: u8,
     /// How first results travel.
     pub downlink: Downlink,
-    /// Whether it reads the sums, too.
-    pub reads: bool,
+    /// For one that reads the sums, too: the members' secret, with which it verifies them.
+    pub reads: Option<JobSecret>,
 }
 
 /// How the server hands out a result that is new.
@@ -114,6 +118,9 @@ pub enum ConfigError {
     /// The rank that stands for everyone is listed as a member.
     #[error("rank {0} stands for all members and cannot be one")]
     ReservedRank(u16),
+    /// More members than tags have room for.
+    #[error("{0} members: a job may have {MOST_MEMBERS}")]
+    TooManyMembers(usize),
     /// The worker is not in its own list of members.
     #[error("rank {0} is not among the job's members")]
     NotAMember(Rank),
@@ -170,6 +177,7 @@ pub(crate) fn check_members(mut members: Vec<Rank>) -> Result<Vec<Rank>, ConfigE
     match members.last() {
         None => return Err(ConfigError::NoMembers),
         Some(&Rank::ALL) => return Err(ConfigError::ReservedRank(Rank::ALL.get())),
+        Some(_) if members.len() > MOST_MEMBERS => return Err(ConfigError::TooManyMembers(members.len())),
         Some(_) => {}
     }
     match members.windows(2).find(|pair| pair[0] == pair[1]) {

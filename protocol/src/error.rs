@@ -101,8 +101,7 @@ pub enum CollectiveError {
     /// The network's sum is not the members' sum, and asking again did not mend it.
     #[error(
         "all-reduce of \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
-         {contributors} expected, {contributors_got} got; check: {check:#010x} expected, {check_got:#010x} \
-         got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
+         {contributors} expected, {contributors_got} got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
         .tensor.name, .tensor.len, .tensor.element_type
     )]
     WrongSum {
@@ -118,10 +117,6 @@ pub enum CollectiveError {
         contributors: u32,
         /// How many workers' gradients the result claims to hold.
         contributors_got: u32,
-        /// What the check should be for these values.
-        check: u32,
-        /// What it is.
-        check_got: u32,
     },
 }
 

@@ -3,13 +3,13 @@
 //! Everything takes `now` ([`Time`]); what is to be sent is polled, what arrives is handed in. So the host
 //! agent, the simulator and the tests drive the same code.
 
-mod check;
 mod config;
 mod error;
 mod numbers;
 mod operation;
 mod rtt;
 mod server;
+mod tags;
 mod takeover;
 mod time;
 mod worker;

@@ -126,11 +126,12 @@ fn floats(ranks: usize, len: usize) -> Vec<Vec<AllReduce>> {
 
 #[test]
 fn a_switch_that_adds_wrongly_is_noticed() {
-    let faults: [fabric::Fault; 4] = [
-        |values, _| values[17] = values[17].wrapping_add(1),
-        |values, _| values[0] ^= i32::MIN,
-        |_, tally| tally.contributors += 1,
-        |_, tally| tally.check = tally.check.wrapping_add(1),
+    let faults: [fabric::Fault; 5] = [
+        |_, values, _| values[17] = values[17].wrapping_add(1),
+        |_, values, _| values[0] ^= i32::MIN,
+        |_, values, _| values.swap(1, 2),
+        |_, _, tally| tally.contributors += 1,
+        |_, _, tally| tally.tag.low = tally.tag.low.wrapping_add(1),
     ];
     for fault in faults {
         let outcomes =
@@ -149,7 +150,7 @@ fn a_server_that_reads_notices_what_the_workers_notice() {
     inputs.iter_mut().for_each(|operations| operations.push(operations[0].clone()));
     inputs[3][0].data = GradientData::F32(vec![f32::NAN; 1000]);
     let mut world = World::new(&Setup { reads: true, ..calm(4) }, &inputs);
-    world.fabric.switches[2].fault = Some(|values, _| values[17] = values[17].wrapping_add(1));
+    world.fabric.switches[2].fault = Some(|_, values, _| values[17] = values[17].wrapping_add(1));
     world.run_unchecked(STEPS).unwrap();
     assert!(
         matches!(world.read[&OperationId(0)], Err(CollectiveError::NotFinite { rank, .. }) if rank == Rank::new(3))
@@ -160,7 +161,7 @@ fn a_server_that_reads_notices_what_the_workers_notice() {
 
 #[test]
 fn a_damaged_bound_is_noticed_by_everyone() {
-    // MAX values are in no check, but the scale that follows from them is part of the SUM slices'. Bounds that nobody
+    // MAX values are in no tag, but the scale that follows from them is part of the SUM slices'. Bounds that nobody
     // can have sent are asked for again; then nothing is lost.
     let inputs = floats(4, 256 * 255);
     let right = outcomes(&calm(4), &inputs, |_| {});
@@ -181,10 +182,32 @@ fn a_damaged_bound_is_noticed_by_everyone() {
 #[test]
 fn a_switch_that_loses_weight_is_noticed() {
     let outcomes = outcomes(&calm(4), &floats(4, 300), |world| {
-        world.fabric.switches[0].fault = Some(|_, tally| tally.weight -= 2);
+        world.fabric.switches[0].fault = Some(|_, _, tally| tally.weight -= 2);
     });
-    // Nobody can tell that the MAX slice's weight is too small, but it must cover one's own...
-    assert!(outcomes.iter().all(|outcome| outcome.is_err() || outcome.as_ref().unwrap().weight == 2));
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+}
+
+#[test]
+fn bounds_that_a_switch_has_raised_for_all_members_alike_are_noticed() {
+    // Everyone would scale by them, and lose bits, or all of the values, without noticing.
+    let faults: [fabric::Fault; 2] = [
+        |operator, values, _| raise_bounds(operator, values, 1),
+        |operator, values, _| raise_bounds(operator, values, 100),
+    ];
+    for fault in faults {
+        let outcomes =
+            outcomes(&calm(4), &floats(4, 300), |world| world.fabric.switches[0].fault = Some(fault));
+        for outcome in outcomes {
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains("its scale follows from a bound that no member has sent"), "{error}");
+        }
+    }
+}
+
+fn raise_bounds(operator: Operator, values: &mut [i32], by: i32) {
+    if operator == Operator::Max {
+        values.iter_mut().filter(|bound| **bound > 0).for_each(|bound| *bound += by);
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ use tributary_protocol::{
     ServerConfig, StartError, Tensor, Time,
 };
 use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{Header, Hop, JobId, Kind, NodeId, Operator, Rank, Seq, Tally, ValuesView};
+use tributary_wire::{
+    Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView,
+};
 
 const WINDOW: u32 = 4;
 const RANKS: [Rank; 3] = [Rank::new(0), Rank::new(1), Rank::new(2)];
@@ -27,12 +29,16 @@ fn config(members: &[Rank], window: u32, fan_in: u8) -> ServerConfig {
         start: Seq::FIRST,
         fan_in,
         downlink: Downlink::Multicast,
-        reads: false,
+        reads: None,
     }
 }
 
 fn server(downlink: Downlink, fan_in: u8) -> Server {
     Server::new(ServerConfig { downlink, ..config(&RANKS, WINDOW, fan_in) }).unwrap()
+}
+
+fn secret() -> JobSecret {
+    JobSecret::new([1; JobSecret::BYTES])
 }
 
 fn header(seq: u32, rank: u16) -> Header {
@@ -43,7 +49,7 @@ fn header(seq: u32, rank: u16) -> Header {
         job: job(5),
         rank: Rank::new(rank),
         seq: Seq(seq),
-        tally: Tally { contributors: 1, weight: 2, check: 3 },
+        tally: Tally { contributors: 1, weight: 2, tag: Tag { high: 3, low: u32::MAX } },
     }
 }
 
@@ -77,7 +83,7 @@ fn aggregates_each_child_once_and_tells_everyone() {
     contribute(&mut server, Time::ZERO, &header(1, 1), hop(0, 2), 100);
     assert_eq!(sent(&mut server), []);
     contribute(&mut server, Time::ZERO, &header(1, 2), hop(1, 2), i32::MAX);
-    let tally = Tally { contributors: 2, weight: 4, check: 6 };
+    let tally = Tally { contributors: 2, weight: 4, tag: Tag { high: 6, low: u32::MAX - 1 } };
     assert_eq!(sent(&mut server), [(Recipient::All, 1, i32::MAX.wrapping_add(7), tally)]);
     assert_eq!((server.stats().duplicates, server.stats().completed), (1, 1));
 }
@@ -168,7 +174,12 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
     let results = sent(&mut server);
     assert_eq!(
         results[0],
-        (Recipient::Rank(RANKS[1]), 1, 14, Tally { contributors: 2, weight: 4, check: 6 })
+        (
+            Recipient::Rank(RANKS[1]),
+            1,
+            14,
+            Tally { contributors: 2, weight: 4, tag: Tag { high: 6, low: u32::MAX - 1 } }
+        )
     );
     assert_eq!((results[1].0, results[1].1, results[1].2), (Recipient::All, 2, 6));
     contribute(&mut server, later + LATER, &Header { rank: RANKS[2], ..new(1) }, hop(0, 2), 7);
@@ -181,7 +192,7 @@ fn integers(len: usize) -> Tensor {
 
 #[test]
 fn a_server_that_reads_takes_no_slice_a_window_ahead_of_what_it_knows_of() {
-    let config = ServerConfig { reads: true, ..config(&RANKS, WINDOW, 1) };
+    let config = ServerConfig { reads: Some(secret()), ..config(&RANKS, WINDOW, 1) };
     let mut server = Server::new(config).unwrap();
     for seq in 1..=1 + WINDOW {
         contribute(&mut server, Time::ZERO, &header(seq, 0), hop(0, 1), 7);
@@ -272,7 +283,7 @@ fn a_server_takes_over_only_what_fits_together() {
     let values = Box::new([1; VALUES_BYTES]);
     let slice = FinishedSlice { seq: Seq(6), operator: Operator::Sum, tally: Tally::default(), values };
     assert_eq!(error(ours(), &dues, &[slice]), ConfigError::NotTheLast { finished: Seq(6), due: Seq(6) });
-    let reads = ServerConfig { reads: true, ..ours() };
+    let reads = ServerConfig { reads: Some(secret()), ..ours() };
     assert_eq!(error(reads, &dues, &[]), ConfigError::ReadsAfterTakeOver);
     assert_eq!(error(config(&RANKS, 3, 1), &dues[..3], &[]), ConfigError::Window(3));
     assert_eq!(error(config(&[], WINDOW, 1), &dues, &[]), ConfigError::NoMembers);
@@ -280,7 +291,7 @@ fn a_server_takes_over_only_what_fits_together() {
 
 #[test]
 fn what_there_is_no_memory_for_is_refused_and_changes_nothing() {
-    let config = ServerConfig { reads: true, ..config(&RANKS, WINDOW, 1) };
+    let config = ServerConfig { reads: Some(secret()), ..config(&RANKS, WINDOW, 1) };
     let mut server = Server::new(config).unwrap();
     let error = server.expect(integers(1 << 60)).unwrap_err();
     assert!(matches!(&error, StartError::NoMemory { tensor, .. } if *tensor == integers(0).name), "{error}");

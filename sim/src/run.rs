@@ -12,7 +12,7 @@ use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
     ServerConfig, StartError, Sums, Time, Worker, WorkerConfig,
 };
-use tributary_wire::{Hop, JobId, Kind, Rank, Seq};
+use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank, Seq};
 
 use crate::link::Line;
 use crate::outcome::Outcome;
@@ -153,10 +153,11 @@ impl<'a> Simulation<'a> {
         let (start, downlink) = (Seq::FIRST, scenario.downlink);
         let line = || Line::new(scenario.link);
         let server =
-            ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: false };
+            ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: None };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
-            let config = WorkerConfig { job, rank, members, window, start, begun: 0, timers };
+            let secret = JobSecret::new([0; JobSecret::BYTES]);
+            let config = WorkerConfig { job, rank, members, secret, window, start, begun: 0, timers };
             Ok(SimWorker {
                 worker: Worker::new(config).map_err(SimError::Config)?,
                 stack: tree.stack(rank.get().into()).into(),

@@ -84,11 +84,8 @@ impl Slot {
     }
 
     fn add(&mut self, packet: &Packet, hop: Hop, values: &Values) {
-        let tally = packet.header.tally;
         self.bitmap |= 1 << hop.child;
-        self.tally.contributors = self.tally.contributors.wrapping_add(tally.contributors);
-        self.tally.weight = self.tally.weight.wrapping_add(tally.weight);
-        self.tally.check = self.tally.check.wrapping_add(tally.check);
+        self.tally.add(packet.header.tally);
         let pairs = self.values.iter_mut().zip(view(values).iter());
         match packet.header.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),

@@ -5,7 +5,7 @@
 /// UDP destination port of every INA packet.
 pub const INA_UDP_PORT: u16 = 0x7472;
 /// Version of the INA header that this crate reads and writes.
-pub const INA_VERSION: u8 = 1;
+pub const INA_VERSION: u8 = 2;
 /// Header kind of a packet on its way to the server.
 pub const KIND_GRADIENT: u8 = 1;
 /// Header kind of a packet on its way to the workers.
@@ -31,7 +31,7 @@ pub const CPU_PORT: u16 = 510;
 /// The most hop entries a packet can carry.
 pub const MAX_HOPS: u8 = 8;
 /// Length of the INA header in bytes.
-pub const INA_HEADER_BYTES: usize = 24;
+pub const INA_HEADER_BYTES: usize = 28;
 /// Length of one hop entry in bytes.
 pub const HOP_BYTES: usize = 6;
 

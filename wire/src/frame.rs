@@ -80,7 +80,7 @@ pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Resu
     udp.set_source(INA_UDP_PORT);
     udp.set_destination(INA_UDP_PORT);
     udp.set_length(ip_len - IPV4_BYTES as u16);
-    // Zero is "no checksum": switches change the payload, and `check` in the INA header guards the sum.
+    // Zero is "no checksum": switches change the payload, and the tag in the INA header guards the sum.
     udp.set_checksum(0);
     message.emit(payload)?;
     Ok(len)

@@ -16,6 +16,7 @@ pub mod hop;
 pub mod ids;
 pub mod message;
 pub mod probe;
+pub mod secret;
 pub mod seq;
 pub mod values;
 
@@ -23,7 +24,8 @@ pub use error::WireError;
 pub use frame::{FrameHeader, FrameView, MacAddr};
 pub use hop::Hop;
 pub use ids::{JobId, NodeId, Rank};
-pub use message::{Header, Kind, Message, MessageView, Operator, Tally};
+pub use message::{Header, Kind, Message, MessageView, Operator, Tag, Tally};
 pub use probe::Probe;
+pub use secret::JobSecret;
 pub use seq::Seq;
 pub use values::ValuesView;

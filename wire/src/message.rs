@@ -35,8 +35,28 @@ pub struct Tally {
     pub contributors: u32,
     /// Sum of those workers' weights.
     pub weight: u32,
-    /// Sum of those workers' checks, mod 2^32.
-    pub check: u32,
+    /// Sum of those workers' tags.
+    pub tag: Tag,
+}
+
+impl Tally {
+    /// Adds what another message carries, as switches do: each number mod 2^32.
+    pub fn add(&mut self, other: Self) {
+        self.contributors = self.contributors.wrapping_add(other.contributors);
+        self.weight = self.weight.wrapping_add(other.weight);
+        self.tag.high = self.tag.high.wrapping_add(other.tag.high);
+        self.tag.low = self.tag.low.wrapping_add(other.tag.low);
+    }
+}
+
+/// An authenticator of a message, or the sum of several: one number in two digits, which switches add up each by itself.
+/// Whoever makes tags chooses the digits so small that their sum does not wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tag {
+    /// The high digit.
+    pub high: u32,
+    /// The low digit.
+    pub low: u32,
 }
 
 /// The fields of the INA header that are not derived from the rest of the message.
@@ -128,7 +148,8 @@ impl Message<'_> {
         out[8..12].copy_from_slice(&h.seq.0.to_be_bytes());
         out[12..16].copy_from_slice(&h.tally.contributors.to_be_bytes());
         out[16..20].copy_from_slice(&h.tally.weight.to_be_bytes());
-        out[20..24].copy_from_slice(&h.tally.check.to_be_bytes());
+        out[20..24].copy_from_slice(&h.tally.tag.high.to_be_bytes());
+        out[24..28].copy_from_slice(&h.tally.tag.low.to_be_bytes());
         Ok(out)
     }
 }
@@ -226,7 +247,7 @@ fn parse_header(head: &[u8; INA_HEADER_BYTES]) -> Result<(Header, bool), WireErr
         job: JobId::new(half(2)).ok_or_else(|| bad("job", half(2)))?,
         rank: Rank::new(half(4)),
         seq: Seq(word(8)),
-        tally: Tally { contributors: word(12), weight: word(16), check: word(20) },
+        tally: Tally { contributors: word(12), weight: word(16), tag: Tag { high: word(20), low: word(24) } },
     };
     Ok((header, probe))
 }

@@ -5,11 +5,11 @@
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
-use tributary_wire::constants::{HOP_BYTES, MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
     FrameHeader, FrameView, Header, Hop, JobId, Kind, MacAddr, Message, MessageView, NodeId, Operator, Rank,
-    Seq, Tally, WireError,
+    Seq, Tag, Tally, WireError,
 };
 
 fn hops() -> impl Strategy<Value = Vec<Hop>> {
@@ -27,7 +27,7 @@ fn hops() -> impl Strategy<Value = Vec<Hop>> {
 }
 
 fn header(kind: Kind) -> impl Strategy<Value = Header> {
-    (any::<[bool; 2]>(), 1..=u16::MAX, any::<u16>(), any::<[u32; 4]>()).prop_map(
+    (any::<[bool; 2]>(), 1..=u16::MAX, any::<u16>(), any::<[u32; 5]>()).prop_map(
         move |([max, retransmit], job, rank, words)| Header {
             kind,
             operator: if max { Operator::Max } else { Operator::Sum },
@@ -35,7 +35,11 @@ fn header(kind: Kind) -> impl Strategy<Value = Header> {
             job: JobId::new(job).unwrap(),
             rank: Rank::new(rank),
             seq: Seq(words[0]),
-            tally: Tally { contributors: words[1], weight: words[2], check: words[3] },
+            tally: Tally {
+                contributors: words[1],
+                weight: words[2],
+                tag: Tag { high: words[3], low: words[4] },
+            },
         },
     )
 }
@@ -113,7 +117,7 @@ proptest! {
     ) {
         let message = Message { header, hops: &hops, values: slice(&values) };
         let mut bytes = emit_to_vec(&message);
-        let at = at.index(bytes.len().min(ENCAPSULATION_BYTES + 24 + HOP_BYTES));
+        let at = at.index(bytes.len().min(ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOP_BYTES));
         bytes[at] = with;
         if let Ok(view) = FrameView::parse(&bytes) {
             let _ = view.message().hops().count();
@@ -143,14 +147,18 @@ fn the_layout_is_the_documented_one() {
         job: JobId::new(0x0102).unwrap(),
         rank: Rank::new(0x0304),
         seq: Seq(0x0506_0708),
-        tally: Tally { contributors: 0x090a_0b0c, weight: 0x0d0e_0f10, check: 0x1112_1314 },
+        tally: Tally {
+            contributors: 0x090a_0b0c,
+            weight: 0x0d0e_0f10,
+            tag: Tag { high: 0x1112_1314, low: 0x1516_1718 },
+        },
     };
     let hop =
         Hop { node: NodeId::new(0x2122).unwrap(), egress_port: 0x2324, aggregate: true, child: 5, fan_in: 6 };
     let frame = emit_to_vec(&Message { header, hops: &[hop], values: None });
     let expected_message = [
-        0x11, 0x07, 1, 2, 3, 4, 1, 0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0x11, 0x12, 0x13, 0x14,
-        0x21, 0x22, 0x23, 0x24, 0x85, 6,
+        0x21, 0x07, 1, 2, 3, 4, 1, 0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0x11, 0x12, 0x13, 0x14,
+        0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x85, 6,
     ];
     assert_eq!(frame[ENCAPSULATION_BYTES..], expected_message);
     assert_eq!(frame[12..14], [8, 0]);

@@ -38,6 +38,9 @@ pub struct CreateJobRequest {
     /// 0 to 1; none: the controller's default, 0.1.
     #[prost(double, optional, tag = "11")]
     pub theta: ::core::option::Option<f64>,
+    /// The server reads the sums, and is told the job's secret for it.
+    #[prost(bool, tag = "13")]
+    pub server_reads: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateJobResponse {
@@ -260,9 +263,11 @@ pub struct FinishedSlice {
     pub contributors: u32,
     #[prost(uint32, tag = "4")]
     pub weight: u32,
-    /// The header's field of that name.
+    /// The header's fields of these names.
     #[prost(uint32, tag = "5")]
-    pub check: u32,
+    pub tag_high: u32,
+    #[prost(uint32, tag = "7")]
+    pub tag_low: u32,
     /// Big-endian, as in the packet.
     #[prost(bytes = "vec", tag = "6")]
     pub values: ::prost::alloc::vec::Vec<u8>,
@@ -494,6 +499,9 @@ pub struct JobConfig {
     /// Ranks that are not in and whose data the members process, ascending.
     #[prost(uint32, repeated, tag = "18")]
     pub adopted: ::prost::alloc::vec::Vec<u32>,
+    /// What the members' tags are made from: 32 bytes. Empty for a server that does not read the sums.
+    #[prost(bytes = "vec", tag = "19")]
+    pub secret: ::prost::alloc::vec::Vec<u8>,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }

@@ -2,7 +2,7 @@
 
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tally, WireError};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally, WireError};
 
 use super::{CHILDREN, GeneratorError};
 
@@ -96,7 +96,7 @@ impl Contributions {
             job: self.flow.job,
             rank: Rank::new(child as u16),
             seq,
-            tally: Tally { contributors: 1, weight: 1, check: step },
+            tally: Tally { contributors: 1, weight: 1, tag: Tag { high: step, low: !step } },
         };
         let message = Message { header, hops: &self.hops[child], values: Some(&values) };
         emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
@@ -121,7 +121,8 @@ impl Contributions {
         let tally = [
             ("contributors", children, header.tally.contributors),
             ("weight", children, header.tally.weight),
-            ("check", step, header.tally.check),
+            ("high digit of the tag", step, header.tally.tag.high),
+            ("low digit of the tag", step.wrapping_neg().wrapping_sub(children), header.tally.tag.low),
         ];
         let wrong = |what, expected, got| GeneratorError::WrongSum { seq: header.seq, what, expected, got };
         for (field, expected, got) in tally {
@@ -189,12 +190,8 @@ mod tests {
         let [a, b] = [0, 1].map(|child: usize| FrameView::parse(&frames[child]).unwrap());
         let mut values: Vec<i32> = a.message().values().unwrap().iter().collect();
         values.iter_mut().zip(b.message().values().unwrap().iter()).for_each(|(a, b)| *a = a.wrapping_add(b));
-        let [x, y] = [a, b].map(|view| view.message().header().tally);
-        let mut tally = Tally {
-            contributors: x.contributors + y.contributors,
-            weight: x.weight + y.weight,
-            check: x.check.wrapping_add(y.check),
-        };
+        let [mut tally, other] = [a, b].map(|view| view.message().header().tally);
+        tally.add(other);
         damage(&mut values, &mut tally);
         let header = Header { tally, ..*b.message().header() };
         let hops: Vec<Hop> = b.message().hops().skip(1).collect();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, Plan, SwitchRole};
 use tributary_topology::NodeKey;
+use tributary_wire::JobSecret;
 
 use super::{Book, CreateError};
 use crate::fallback::{self, Fallback};
@@ -69,6 +70,7 @@ impl Book {
             name: name.to_owned(),
             creator: asking.creator.clone(),
             token: Token::random(),
+            secret: JobSecret::new(rand::random()),
             request: request.clone(),
             terms,
             job_index,

@@ -80,7 +80,7 @@ fn members_are_told_their_own_part() {
         let own = topology[topology.find(host).unwrap()].host().unwrap();
         assert_eq!((config.own.mac, config.own.ip), (own.mac, own.ip));
         match config.role {
-            Role::Worker { rank, up: stack } => {
+            Role::Worker { rank, up: stack, .. } => {
                 assert_eq!(format!("w{rank}"), *host);
                 up.push(stack);
             }

@@ -17,7 +17,7 @@ pub(crate) fn worker_config(
     rank: Rank,
 ) -> Option<JobConfig> {
     let worker = generation.plan.workers.iter().find(|worker| worker.rank == rank.get())?;
-    let role = Role::Worker { rank, up: worker.up.clone() };
+    let role = Role::Worker { rank, up: worker.up.clone(), secret: record.secret.clone() };
     let is_new = generation.joined.contains(&rank);
     let beginning = if is_new { generation.beginning } else { Beginning::OF_JOB };
     config(topology, record, generation, (worker.key, role, beginning))
@@ -36,7 +36,8 @@ pub(crate) fn server_config(
         Some(DownPath { rank: Rank::new(worker.rank), worker: endpoint, hops: worker.down.clone() })
     };
     let down = plan.workers.iter().map(path).collect::<Option<_>>()?;
-    let role = Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over };
+    let secret = record.terms.server_reads.then(|| record.secret.clone());
+    let role = Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over, secret };
     config(topology, record, generation, (plan.server.key, role, Beginning::OF_JOB))
 }
 

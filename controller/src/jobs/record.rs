@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_planner::JobRequest;
+use tributary_wire::JobSecret;
 
 use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
@@ -15,6 +16,8 @@ pub(crate) struct JobRecord {
     /// Who has created it: the name in its certificate.
     pub(crate) creator: String,
     pub(crate) token: Token,
+    /// What its members' tags are made from.
+    pub(crate) secret: JobSecret,
     /// As its creator asked for it: all the workers that it may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
@@ -44,6 +47,8 @@ pub(crate) struct Terms {
     pub(crate) join_deadline: Duration,
     /// What is done about processes that become much slower than the others.
     pub(crate) on_degraded: OnDegraded,
+    /// Its server reads the sums, and is told the secret.
+    pub(crate) server_reads: bool,
 }
 
 impl JobRecord {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tributary_planner::degraded::Mode;
 use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, StoredPlanError};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::{JobId, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq};
 
 use crate::fallback::Fallback;
 use crate::jobs::{Beginning, Detachment, Generation, Job, JobRecord, OnDegraded, Stage, State, Terms};
@@ -25,6 +25,9 @@ pub(crate) enum StoredError {
     /// Its plan does not fit the topology any more.
     #[error(transparent)]
     Plan(#[from] StoredPlanError),
+    /// A record of a version whose members spoke another protocol.
+    #[error("it was made by an earlier version, whose agents speak another protocol: create it anew")]
+    NoSecret,
     /// A record that no version writes.
     #[error("its {0} makes no sense")]
     Senseless(&'static str),
@@ -37,6 +40,9 @@ pub(super) struct StoredJob {
     #[serde(default = "local")]
     creator: String,
     token: Vec<u8>,
+    /// None in records of earlier versions.
+    #[serde(default)]
+    secret: Vec<u8>,
     workers: Vec<(u16, String)>,
     server: String,
     aggregation: Aggregation,
@@ -44,6 +50,8 @@ pub(super) struct StoredJob {
     window: u32,
     gradient_bytes: u64,
     rigid: bool,
+    #[serde(default)]
+    server_reads: bool,
     join_deadline_milliseconds: u64,
     /// Something is done about processes that get slow.
     #[serde(default)]
@@ -100,6 +108,7 @@ impl StoredJob {
             name: record.name.clone(),
             creator: record.creator.clone(),
             token: record.token.to_bytes(),
+            secret: record.secret.bytes().to_vec(),
             workers: request.workers.iter().map(|member| (member.rank, name(member.host))).collect(),
             server: name(request.server),
             aggregation: request.aggregation,
@@ -107,6 +116,7 @@ impl StoredJob {
             window: request.window,
             gradient_bytes: request.gradient_bytes,
             rigid: terms.rigid,
+            server_reads: terms.server_reads,
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             degraded_auto: terms.on_degraded.auto,
             theta: terms.on_degraded.theta,
@@ -162,8 +172,10 @@ impl StoredJob {
             name: self.name,
             creator: self.creator,
             token: Token::from_bytes(&self.token).ok_or(StoredError::Senseless("token"))?,
+            secret: secret(&self.secret)?,
             terms: Terms {
                 rigid: self.rigid,
+                server_reads: self.server_reads,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
                 on_degraded: OnDegraded { auto: self.degraded_auto, theta: self.theta },
             },
@@ -174,6 +186,13 @@ impl StoredJob {
             generations: vec![generation],
             last_change: self.last_change,
         })
+    }
+}
+
+fn secret(bytes: &[u8]) -> Result<JobSecret, StoredError> {
+    match bytes {
+        [] => Err(StoredError::NoSecret),
+        bytes => bytes.try_into().map(JobSecret::new).map_err(|_| StoredError::Senseless("secret")),
     }
 }
 

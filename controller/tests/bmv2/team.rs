@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_controller::RunningController;
-use tributary_host_agent::{HostPort, JobEvent, JobMember, Membership, ServerAgent, WorkerAgent};
+use tributary_host_agent::{AgentError, HostPort, JobEvent, JobMember, Membership, ServerAgent, WorkerAgent};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers, WorkerStats};
 use tributary_transport::Remote;
 
@@ -63,6 +63,14 @@ impl Team {
 
     /// Lets every worker reduce its values, and gives back what each of them got, by rank.
     pub(crate) async fn all_reduce(&self, values: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<i32>> {
+        self.outcomes(values).await.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// The same where it may fail.
+    pub(crate) async fn outcomes(
+        &self,
+        values: impl Fn(u16) -> Vec<i32>,
+    ) -> Vec<Result<Vec<i32>, AgentError>> {
         let mut results = Vec::new();
         for (rank, agent) in &self.workers {
             let (agent, data) = (Arc::clone(agent), GradientData::I32(values(*rank)));
@@ -72,10 +80,10 @@ impl Team {
         let all = async {
             let mut sums = Vec::new();
             for result in results {
-                match result.await.unwrap().unwrap().sums {
-                    Sums::I32(values) => sums.push(values),
+                sums.push(result.await.unwrap().map(|reduced| match reduced.sums {
+                    Sums::I32(values) => values,
                     Sums::F32(_) => panic!("integers were to be reduced"),
-                }
+                }));
             }
             sums
         };

@@ -6,10 +6,10 @@ use tributary_protocol::{
 };
 use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::frame::{self, FrameHeader};
-use tributary_wire::{Header, Hop, Kind, MacAddr, Message, Rank, ValuesView, values};
+use tributary_wire::{Header, Hop, JobSecret, Kind, MacAddr, Message, Rank, ValuesView, values};
 
 /// What the server's last switch would send it for the job's first all-reduce if the workers had these values, by
-/// rank: nothing is wrong but the numbers, and the check is theirs. `job` is what the server was told.
+/// rank: nothing is wrong but the numbers, and the secret that their tags are made from: it has not got that. `job` is what the server was told.
 ///
 /// The forger plays it through with workers and a server of its own, whose results it sends as gradients.
 pub(crate) fn gradients(job: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<u8>> {
@@ -49,7 +49,7 @@ fn server(job: &JobConfig) -> Server {
         start: job.start_seq,
         fan_in: job.ranks.len() as u8,
         downlink: Downlink::Multicast,
-        reads: false,
+        reads: None,
     };
     Server::new(config).unwrap()
 }
@@ -60,6 +60,7 @@ fn worker(job: &JobConfig, rank: Rank, values: Vec<i32>) -> Worker {
         job: job.job,
         rank,
         members: job.ranks.clone(),
+        secret: JobSecret::new([0; JobSecret::BYTES]),
         window: job.window,
         start: job.start_seq,
         begun: job.begun,

@@ -20,6 +20,7 @@ mod switches;
 mod team;
 
 use tributary_api::v1;
+use tributary_controller::RunningController;
 use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
 use tributary_wire::constants::VALUES_PER_SLICE;
@@ -161,7 +162,22 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     for sums in team.all_reduce(values).await {
         assert!(sums == right, "a stranger's numbers are in the sum");
     }
+    what_a_plain_switch_lets_through_is_noticed(&controller, &mut client).await;
     controller.shutdown().await.unwrap();
+}
+
+/// Behind a plain switch nothing keeps a stranger from the server, which cannot tell a sum from a forged one. The workers
+/// can: the stranger has not got their secret.
+async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
+    let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
+    let team = Team::start(controller, client, request).await;
+    let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    let received = async || team.server.stats().unwrap().protocol.completed;
+    send("x1", forged.into_iter(), received).await;
+    for outcome in team.outcomes(values).await {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("its tag does not fit its values"), "{error}");
+    }
 }
 
 #[test]

@@ -169,6 +169,7 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         AgentError::LineBroken => Status::cancelled(message),
         AgentError::OtherRole { .. }
         | AgentError::Change { .. }
+        | AgentError::NoSecret { .. }
         | AgentError::Config(_)
         | AgentError::Frame(_)
         | AgentError::System { .. }

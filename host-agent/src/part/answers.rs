@@ -61,7 +61,8 @@ fn finished(FinishedSlice { seq, operator, tally, values }: FinishedSlice) -> v1
         max: operator == Operator::Max,
         contributors: tally.contributors,
         weight: tally.weight,
-        check: tally.check,
+        tag_high: tally.tag.high,
+        tag_low: tally.tag.low,
         values: values.to_vec(),
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use tokio::sync::oneshot;
-use tributary_api::{JobConfig, Role as JobRole};
+use tributary_api::JobConfig;
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
 use tributary_wire::{Rank, Seq};
@@ -166,11 +166,8 @@ impl WorkerAgent {
     /// [`AgentError::Frame`] for one that makes no sense, [`AgentError::System`] when the port cannot be
     /// registered or no thread be started.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        let JobRole::Worker { rank, up } = &config.role else {
-            return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
-        };
-        let role = WorkerRole::new(config, *rank, up, timers)?;
-        Handle::start(&format!("worker {rank}"), &config.name, role, port).map(Self)
+        let role = WorkerRole::new(config, timers)?;
+        Handle::start(&format!("worker {}", role.rank()), &config.name, role, port).map(Self)
     }
 
     /// Reduces over all members of the job and blocks until the result is there. Every member must start

@@ -86,16 +86,16 @@ pub(crate) struct WorkerRole {
 }
 
 impl WorkerRole {
-    pub(super) fn new(
-        config: &JobConfig,
-        rank: Rank,
-        up: &[Hop],
-        timers: Timers,
-    ) -> Result<Self, AgentError> {
+    pub(super) fn new(config: &JobConfig, timers: Timers) -> Result<Self, AgentError> {
+        let JobRole::Worker { rank, up, secret } = &config.role else {
+            return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
+        };
+        let rank = *rank;
         let worker = Worker::new(WorkerConfig {
             job: config.job,
             rank,
             members: config.ranks.clone(),
+            secret: secret.clone(),
             window: config.window,
             start: config.start_seq,
             begun: config.begun,
@@ -108,7 +108,7 @@ impl WorkerRole {
             detached: None,
             rank,
             window: config.window,
-            up: Route::new(&config.own, &config.server, up.to_vec())?,
+            up: Route::new(&config.own, &config.server, up.clone())?,
             addresses: [config.own.mac, config.multicast.mac],
             joined: Joined::new(config, &members),
             members,
@@ -120,6 +120,11 @@ impl WorkerRole {
             frozen: None,
             moved: (Time::ZERO, 0),
         })
+    }
+
+    /// Which member it is.
+    pub(super) fn rank(&self) -> Rank {
+        self.rank
     }
 
     /// Starts an operation, or lets it wait for one that synchronises, unless there is another answer to it.
@@ -201,15 +206,15 @@ impl WorkerRole {
 
     /// It is in again: it begins where it is told to.
     fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
-        let up = self.check(config)?;
-        *self = Self::new(config, self.rank, up, self.timers)?;
+        self.check(config)?;
+        *self = Self::new(config, self.timers)?;
         Ok(())
     }
 
     /// The way up in another generation of the same worker's.
     fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
         let job = || config.name.clone();
-        let JobRole::Worker { rank, up } = &config.role else {
+        let JobRole::Worker { rank, up, .. } = &config.role else {
             return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
         };
         if (*rank, config.window) != (self.rank, self.window) {

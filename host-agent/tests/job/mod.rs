@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
-use tributary_wire::{Hop, JobId, MacAddr, NodeId, Rank, Seq};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq};
 
 pub(crate) const WINDOW: u32 = 64;
 const SERVER_NODE: u16 = 99;
@@ -86,7 +86,7 @@ impl Structure {
     pub(crate) fn worker(&self, rank: u8) -> JobConfig {
         let child = u8::try_from(self.ranks.iter().position(|other| *other == rank).unwrap()).unwrap();
         let hop = Hop { node: self.node(), egress_port: 0, aggregate: true, child, fan_in: self.fan_in() };
-        self.member(rank, Role::Worker { rank: Rank::new(rank.into()), up: vec![hop] })
+        self.member(rank, Role::Worker { rank: Rank::new(rank.into()), up: vec![hop], secret: secret() })
     }
 
     /// What the server is told.
@@ -99,9 +99,14 @@ impl Structure {
         let path =
             |rank: &u8| DownPath { rank: Rank::new((*rank).into()), worker: host(*rank), hops: Vec::new() };
         let down = self.ranks.iter().map(path).collect();
-        let role = Role::Server { node: self.node(), fan_in: self.fan_in(), down, take_over };
+        let secret = Some(secret());
+        let role = Role::Server { node: self.node(), fan_in: self.fan_in(), down, take_over, secret };
         self.member(SERVER_NUMBER + self.server, role)
     }
+}
+
+fn secret() -> JobSecret {
+    JobSecret::new([1; JobSecret::BYTES])
 }
 
 /// What each member of the job is told at first: the workers, then the server.

@@ -37,7 +37,7 @@ impl<'a> Network<'a> {
         while let Some((node, port, packet)) = queue.pop_front() {
             let there = self.topology.neighbour(node, port).unwrap();
             let direction = self.topology.direction(there.link, node).unwrap();
-            *self.bytes.entry(direction).or_default() += (66 + 6 * packet.stack.len() + 1024) as u64;
+            *self.bytes.entry(direction).or_default() += (70 + 6 * packet.stack.len() + 1024) as u64;
             match self.topology[there.node].switch() {
                 None => received.push((there.node, packet)),
                 Some(_) => {

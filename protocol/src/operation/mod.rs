@@ -11,10 +11,10 @@ use std::ops::Range;
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Operator, Seq, Tally, ValuesView};
 
-use crate::check::{Meaning, name_hash};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor, filled};
+use crate::tags::{Meaning, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
 pub(crate) use layout::Part;
@@ -38,7 +38,7 @@ impl Tensor {
     pub fn memory(&self) -> u64 {
         let layout = Layout { first: 0, len: self.len };
         // Runs are there thrice while their vector grows.
-        let per_sum_slice = size_of::<u32>() + size_of::<Tally>() + 3 * size_of::<Run>();
+        let per_sum_slice = size_of::<u32>() + size_of::<bool>() + size_of::<Tally>() + 3 * size_of::<Run>();
         let slices = (layout.sum_slices() as u64).saturating_mul(per_sum_slice as u64);
         // What is withheld of an operation that is given up is a bool for each.
         let per_max_slice = size_of::<Agreement>() + size_of::<bool>();
@@ -52,6 +52,7 @@ impl Tensor {
 #[derive(Debug)]
 pub(crate) struct Room {
     bounds: Vec<u32>,
+    owned: Vec<bool>,
     agreements: Vec<Agreement>,
     sums: Sums,
     tallies: Vec<Tally>,
@@ -67,6 +68,7 @@ impl Room {
         let room = || {
             Ok::<_, TryReserveError>(Self {
                 bounds: filled(0, layout.sum_slices())?,
+                owned: filled(false, layout.sum_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 sums: Sums::zeros(tensor.element_type, tensor.len)?,
                 tallies: filled(Tally::default(), layout.sum_slices())?,
@@ -85,13 +87,15 @@ pub(crate) struct Operation<C> {
     first_seq: Seq,
     tensor: Tensor,
     /// Hash of the tensor's name.
-    name: u32,
+    name: u64,
     /// What is contributed here; `()` where sums are only read.
     pub(crate) own: C,
     /// What the members' weights add up to at least: the weight of what is contributed here.
     least_weight: u32,
     /// Per SUM slice: the bound of what is contributed here, until the MAX result replaces it by the largest.
     bounds: Vec<u32>,
+    /// Per SUM slice: whether the largest bound is that of what is contributed here.
+    owned: Vec<bool>,
     /// Per MAX slice.
     agreements: Vec<Agreement>,
     sums: Sums,
@@ -108,7 +112,7 @@ impl<C> Operation<C> {
     /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
     fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C, room: Room) -> Self {
         let layout = Layout { first, len: tensor.len };
-        let Room { bounds, agreements, sums, tallies } = room;
+        let Room { bounds, owned, agreements, sums, tallies } = room;
         let name = name_hash(&tensor.name);
         Self {
             id,
@@ -119,6 +123,7 @@ impl<C> Operation<C> {
             own,
             least_weight: 0,
             bounds,
+            owned,
             agreements,
             sums,
             tallies,
@@ -170,6 +175,14 @@ impl<C> Operation<C> {
         }
     }
 
+    /// Whether the bound that a SUM slice's scale follows from is that of what is contributed here.
+    pub(crate) fn owns(&self, position: u64) -> bool {
+        match self.layout.part(position) {
+            Part::Max(_) => false,
+            Part::Sum(slice) => self.owned.get(slice).copied().unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn scaling(&self, slice: usize) -> Option<Scaling> {
         let (bound, weight) = self.agreed(slice)?;
         self.tensor.element_type.scaling(bound, weight).ok()
@@ -186,7 +199,7 @@ impl<C> Operation<C> {
             operation: self.first_seq,
             name: self.name,
             len: self.tensor.len as u64,
-            element_type: self.tensor.element_type as u32,
+            element_type: self.tensor.element_type as u8,
             scale,
         }
     }
@@ -225,9 +238,10 @@ impl<C> Operation<C> {
         let Tally { weight, contributors, .. } = tally;
         let slices = self.layout.bounds_in(index);
         let largest = values.iter().map(i32::cast_unsigned);
-        for (bound, largest) in
-            self.bounds.get_mut(slices.clone()).unwrap_or_default().iter_mut().zip(largest)
-        {
+        let bounds = self.bounds.get_mut(slices.clone()).unwrap_or_default();
+        let owned = self.owned.get_mut(slices.clone()).unwrap_or_default();
+        for ((bound, owned), largest) in bounds.iter_mut().zip(owned).zip(largest) {
+            *owned = *bound == largest;
             *bound = largest;
         }
         if let Some(agreement) = self.agreements.get_mut(index) {
@@ -289,8 +303,6 @@ impl<C> Operation<C> {
             reason: mismatch.reason,
             contributors: mismatch.contributors,
             contributors_got: tally.contributors,
-            check: mismatch.check,
-            check_got: tally.check,
         })
     }
 

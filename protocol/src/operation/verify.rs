@@ -3,46 +3,61 @@
 use tributary_wire::{Operator, Tally, ValuesView};
 
 use super::{Agreement, Operation, Part};
-use crate::check::Membership;
+use crate::tags::Membership;
 
 /// A result that cannot be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(super) reason: &'static str,
     pub(super) contributors: u32,
-    pub(super) check: u32,
 }
 
 impl<C> Operation<C> {
     /// Whether a result can be believed, given the generations whose members it may have been summed over.
-    pub(crate) fn verify(
+    pub(crate) fn verify<'m>(
         &self,
         position: u64,
         (operator, tally): (Operator, Tally),
         values: ValuesView<'_>,
-        memberships: &[Membership],
+        memberships: impl IntoIterator<Item = &'m Membership, IntoIter: Clone + DoubleEndedIterator>,
     ) -> Result<(), Mismatch> {
         if self.failed {
             return Ok(());
         }
-        let meaning = self.meaning(position);
-        let matching = memberships.iter().rev().find(|members| members.count == tally.contributors);
-        let members = matching.or(memberships.last()).copied().unwrap_or(Membership::new(&[]));
-        let check = meaning.expected(members, values.iter());
-        let reason = if matching.is_none() {
+        let (meaning, memberships) = (self.meaning(position), memberships.into_iter());
+        let counted = |members: &&'m Membership| members.count() == tally.contributors;
+        // Several generations may have had as many members.
+        let owners = |members: &'m Membership| members.owners(&meaning, (tally.weight, tally.tag), values);
+        let owners = || memberships.clone().rev().filter(counted).find_map(owners);
+        let reason = if !memberships.clone().any(|members| counted(&members)) {
             "contributions are missing or doubled"
         } else if operator != meaning.operator {
             "its operator is another one"
-        } else if tally.check != check {
-            "its check does not fit its values"
-        } else if !self.tally_fits(position, tally) {
-            "its weight is not what the members agreed on"
-        } else if !self.bounds_fit(position, values) {
-            "a bound is not one that the members can have sent"
+        } else if let Some(owners) = owners() {
+            if !self.tally_fits(position, tally) {
+                "its weight is not what the members agreed on"
+            } else if !self.bounds_fit(position, values) {
+                "a bound is not one that the members can have sent"
+            } else if owners < self.least_owners(position, tally) {
+                "its scale follows from a bound that no member has sent"
+            } else {
+                return Ok(());
+            }
         } else {
-            return Ok(());
+            "its tag does not fit its values"
         };
-        Err(Mismatch { reason, contributors: members.count, check })
+        Err(Mismatch { reason, contributors: memberships.last().map_or(0, Membership::count) })
+    }
+
+    /// How many members' own the bound of a SUM slice is at least: one's, unless that one may have left since.
+    fn least_owners(&self, position: u64, tally: Tally) -> u32 {
+        match self.layout.part(position) {
+            Part::Max(_) => 0,
+            Part::Sum(slice) => match self.agreement(slice) {
+                Agreement::Reached { contributors, .. } => (tally.contributors >= contributors).into(),
+                Agreement::Awaited | Agreement::GivenUp => 0,
+            },
+        }
     }
 
     /// The total weight was agreed on with the bounds; later slices have less only if a member left.

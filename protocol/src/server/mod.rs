@@ -9,7 +9,6 @@ use std::time::Duration;
 use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
 use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
 
-use crate::check::Membership;
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
 use crate::numbers::Tensor;
@@ -89,8 +88,6 @@ pub struct ServerStats {
 pub struct Server {
     job: JobId,
     members: Vec<Rank>,
-    /// The members as a check sees them.
-    membership: Membership,
     window: u32,
     fan_in: u8,
     downlink: Downlink,
@@ -132,7 +129,7 @@ impl Server {
     ) -> Result<Self, ConfigError> {
         let window = config.window;
         check_window(window)?;
-        if config.reads {
+        if config.reads.is_some() {
             return Err(ConfigError::ReadsAfterTakeOver);
         }
         if dues.len() != window as usize {
@@ -159,8 +156,7 @@ impl Server {
         let members = check_members(members)?;
         Ok(Self {
             job,
-            reader: reads.then(|| Reader::new(start, window)),
-            membership: Membership::new(&members),
+            reader: reads.map(|secret| Reader::new(&secret, (job, &members), start, window)),
             members,
             window,
             fan_in,
@@ -223,7 +219,7 @@ impl Server {
                 self.stats.contributions += 1;
                 self.stats.completed += 1;
                 if let (Some(reader), Some(sum)) = (&mut self.reader, &mut slot.finished) {
-                    sum.members = self.membership;
+                    sum.members = Some(reader.membership());
                     reader.read(header.seq, sum);
                 }
                 self.send_first(header.seq);
@@ -294,7 +290,9 @@ impl Server {
         if let Some(&joiner) = joiner.filter(|_| !self.slots.iter().all(Slot::is_empty)) {
             return Err(ConfigError::JoinInside(joiner));
         }
-        self.membership = Membership::new(&members);
+        if let Some(reader) = &mut self.reader {
+            reader.change_generation(job, &members);
+        }
         self.members = members;
         self.fan_in = fan_in;
         self.job = job;

@@ -1,19 +1,22 @@
 //! The sums, as the server reads them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{Seq, ValuesView, values};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
 use crate::error::StartError;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
+use crate::tags::Membership;
 
 /// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
 #[derive(Debug)]
 pub(super) struct Reader {
+    membership: Arc<Membership>,
     operations: Operations<()>,
     window: u32,
     events: VecDeque<OperationEvent>,
@@ -22,13 +25,23 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(start: Seq, window: u32) -> Self {
+    pub(super) fn new(secret: &JobSecret, (job, members): (JobId, &[Rank]), start: Seq, window: u32) -> Self {
         Self {
+            membership: Arc::new(Membership::new(secret, job, members)),
             operations: Operations::new(start, 0),
             window,
             events: VecDeque::new(),
             bytes: Box::new([0; VALUES_BYTES]),
         }
+    }
+
+    /// The present members.
+    pub(super) fn membership(&self) -> Arc<Membership> {
+        self.membership.clone()
+    }
+
+    pub(super) fn change_generation(&mut self, job: JobId, members: &[Rank]) {
+        self.membership = Arc::new(self.membership.next(job, members));
     }
 
     /// Takes note of the next operation, and reads what is finished of it: that is in its slot still, since
@@ -58,11 +71,10 @@ impl Reader {
     /// Reads a slice that is finished; one of an operation that is not known is left where it is.
     pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
         let position = self.operations.position(seq);
-        let Some(operation) = self.operations.at(position) else { return };
+        let (Some(operation), Some(members)) = (self.operations.at(position), &sum.members) else { return };
         values::write(&*sum.values, &mut *self.bytes);
         let values = ValuesView::new(&self.bytes);
-        let members = std::slice::from_ref(&sum.members);
-        let failure = match operation.verify(position, (sum.operator, sum.tally), values, members) {
+        let failure = match operation.verify(position, (sum.operator, sum.tally), values, [&**members]) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
             // There is no other copy of it.
             Err(mismatch) => operation.give_up(position, sum.tally, mismatch),

@@ -1,11 +1,12 @@
 //! One slot of the server: the slice that is being aggregated, and the finished one before it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Header, Operator, Rank, Seq, Tally, ValuesView};
 
-use crate::check::Membership;
+use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
@@ -18,8 +19,8 @@ pub(super) struct Sum {
     pub(super) operator: Operator,
     pub(super) tally: Tally,
     pub(super) values: Box<[i32; VALUES_PER_SLICE]>,
-    /// Who was in when it was finished.
-    pub(super) members: Membership,
+    /// Who was in when it was finished, where sums are read.
+    pub(super) members: Option<Arc<Membership>>,
 }
 
 impl Sum {
@@ -28,7 +29,7 @@ impl Sum {
             operator: Operator::Sum,
             tally: Tally::default(),
             values: Box::new([0; VALUES_PER_SLICE]),
-            members: Membership::new(&[]),
+            members: None,
         }
     }
 
@@ -41,12 +42,9 @@ impl Sum {
     }
 
     /// Adds a contribution. One with another operator than the first's is added like the first: the sum is
-    /// wrong then, and the check says so, where a refusal would only make everyone wait.
+    /// wrong then, and the tag says so, where a refusal would only make everyone wait.
     fn add(&mut self, header: &Header, values: ValuesView<'_>) {
-        let tally = header.tally;
-        self.tally.contributors = self.tally.contributors.wrapping_add(tally.contributors);
-        self.tally.weight = self.tally.weight.wrapping_add(tally.weight);
-        self.tally.check = self.tally.check.wrapping_add(tally.check);
+        self.tally.add(header.tally);
         let pairs = self.values.iter_mut().zip(values.iter());
         match self.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),

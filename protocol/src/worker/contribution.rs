@@ -5,6 +5,7 @@ use tributary_wire::{Operator, Rank, Tally};
 
 use crate::numbers::{GradientData, Scaling};
 use crate::operation::{Operation, Part};
+use crate::tags::{Membership, Share};
 
 /// A member's elements and their weight.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Operation<Contribution> {
     pub(super) fn write(
         &self,
         position: u64,
-        rank: Rank,
+        (members, rank): (&Membership, Rank),
         out: &mut [i32; VALUES_PER_SLICE],
     ) -> (Operator, Tally) {
         out.fill(0);
@@ -63,10 +64,13 @@ impl Operation<Contribution> {
             }
         };
         let meaning = self.meaning(position);
-        let check = meaning.contribution(rank, out.iter().copied());
-        // A member that does not know the scale must not let the others believe in a sum without it.
-        let check = if astray { !check } else { check };
-        (meaning.operator, Tally { contributors: 1, weight, check })
+        let share = Share { rank, weight, owns: self.owns(position) };
+        let mut tag = members.tag(&meaning, share, out);
+        if astray {
+            // A member that does not know the scale must not let the others believe in a sum without it.
+            tag.low ^= 1;
+        }
+        (meaning.operator, Tally { contributors: 1, weight, tag })
     }
 
     /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale by the

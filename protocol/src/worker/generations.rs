@@ -4,13 +4,15 @@
 //! time. Where the server changes, or somebody joins, the controller freezes all workers first, so that what
 //! they say about where they stand stays true until they change.
 
-use tributary_wire::{JobId, Rank, Seq};
+use std::collections::VecDeque;
+
+use tributary_wire::{JobId, JobSecret, Rank, Seq};
 
 use super::Worker;
 use super::slots::Slots;
-use crate::check::Membership;
 use crate::config::{ConfigError, check_members};
 use crate::operation::OperationId;
+use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
@@ -39,52 +41,67 @@ pub struct Standing {
     pub dues: Vec<Seq>,
 }
 
-/// The members of the generations in which what is under way may have been summed.
+/// The generations in which what is under way may have been summed.
 #[derive(Debug)]
 pub(super) struct Generations {
     /// The present members in order.
     members: Vec<Rank>,
-    /// One for each set of members since this worker was idle last, the present one last: each a part of the one
-    /// before, since nobody joins meanwhile. So their number is bounded.
-    memberships: Vec<Membership>,
+    present: Membership,
+    /// Those before it since this worker was idle last, the last one last, [`MOST`] at most.
+    past: VecDeque<Membership>,
+    /// How many there were before these.
+    before: usize,
 }
+
+/// What was sent more changes ago than this, and has a result of then that has not come all the while, ends in an error.
+const MOST: usize = 4096;
 
 impl Generations {
     /// # Errors
     /// [`ConfigError`] when the members make no sense, or `rank` is none of them.
-    pub(super) fn new(rank: Rank, members: Vec<Rank>) -> Result<Self, ConfigError> {
+    pub(super) fn new(
+        secret: &JobSecret,
+        job: JobId,
+        rank: Rank,
+        members: Vec<Rank>,
+    ) -> Result<Self, ConfigError> {
         let members = members_with(rank, members)?;
-        Ok(Self { memberships: vec![Membership::new(&members)], members })
+        let present = Membership::new(secret, job, &members);
+        Ok(Self { members, present, past: VecDeque::new(), before: 0 })
     }
 
     /// The number of the present one.
-    pub(super) fn present(&self) -> usize {
-        self.memberships.len() - 1
+    pub(super) fn number(&self) -> usize {
+        self.before + self.past.len()
     }
 
-    /// Those from `generation` on.
-    pub(super) fn since(&self, generation: usize) -> &[Membership] {
-        self.memberships.get(generation..).unwrap_or_default()
+    /// The present members.
+    pub(super) fn present(&self) -> &Membership {
+        &self.present
     }
 
-    /// How many members there are now.
-    pub(super) fn members(&self) -> u32 {
-        self.memberships.last().map_or(1, |present| present.count)
+    /// Those from the one with this number on.
+    pub(super) fn since(&self, number: usize) -> impl DoubleEndedIterator<Item = &Membership> + Clone {
+        self.past.iter().skip(number.saturating_sub(self.before)).chain([&self.present])
     }
 
     /// `between`: whether no operation is under way, so that members may join and the past does not matter.
-    fn change(&mut self, rank: Rank, members: Vec<Rank>, between: bool) -> Result<(), ConfigError> {
+    fn change(
+        &mut self,
+        job: JobId,
+        rank: Rank,
+        members: Vec<Rank>,
+        between: bool,
+    ) -> Result<(), ConfigError> {
         let members = members_with(rank, members)?;
         let joins = |rank: &&Rank| self.members.binary_search(rank).is_err();
         if let Some(&joiner) = members.iter().find(joins).filter(|_| !between) {
             return Err(ConfigError::JoinInside(joiner));
         }
-        if between {
-            self.memberships.clear();
-        }
-        if between || members != self.members {
-            self.memberships.push(Membership::new(&members));
-        }
+        let next = self.present.next(job, &members);
+        self.past.push_back(std::mem::replace(&mut self.present, next));
+        let gone = if between { self.past.len() } else { self.past.len().saturating_sub(MOST) };
+        self.before += self.past.drain(..gone).count();
         self.members = members;
         Ok(())
     }
@@ -142,7 +159,7 @@ impl Worker {
             return Err(ConfigError::SameJob(job));
         }
         let between = self.is_frozen() && self.operations.is_empty();
-        self.generations.change(self.rank, members.to_vec(), between)?;
+        self.generations.change(job, self.rank, members.to_vec(), between)?;
         self.job = job;
         self.gate = Gate::Open;
         self.pace.restart();

@@ -65,12 +65,12 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the window or the members make no sense.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let WorkerConfig { job, rank, members, window, start, begun, timers } = config;
+        let WorkerConfig { job, rank, members, secret, window, start, begun, timers } = config;
         check_window(window)?;
         Ok(Self {
             job,
             rank,
-            generations: Generations::new(rank, members)?,
+            generations: Generations::new(&secret, job, rank, members)?,
             gate: Gate::Open,
             slots: Slots::new(start, window),
             operations: Operations::new(start, begun),
@@ -92,7 +92,7 @@ impl Worker {
     /// # Errors
     /// [`StartError`] when the weight leaves no room for the other members', or there is no memory for the sums.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
-        let members = self.generations.members();
+        let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
         if operation.weight > most {
             let AllReduce { name: tensor, weight, .. } = operation;
@@ -183,7 +183,7 @@ impl Worker {
         }
         let position = self.next_to_send()?;
         let slot = self.slots.at(position)?;
-        let generation = self.generations.present();
+        let generation = self.generations.number();
         let mut flight = match slot.state {
             State::Lost(flight) => flight,
             _ => Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false },
@@ -199,8 +199,8 @@ impl Worker {
         } else {
             self.stats.sent += 1;
         }
-        let operation = self.operations.at(position)?;
-        let (operator, tally) = operation.write(position, self.rank, &mut self.values);
+        let (operation, members) = (self.operations.at(position)?, self.generations.present());
+        let (operator, tally) = operation.write(position, (members, self.rank), &mut self.values);
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
         let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };

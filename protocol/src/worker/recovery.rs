@@ -215,9 +215,23 @@ impl Recovery {
     }
 }
 
+/// Fraction bits of the golden ratio: odd, with no pattern that numbers could share.
+const GOLDEN: u32 = 0x9e37_79b9;
+/// Fraction bits of √2, odd as well.
+const ROOT: u32 = 0x6a09_e667;
+
+/// Spreads every bit of `word` over the result. Each step can be undone, so no two words collide.
+fn mix(word: u32) -> u32 {
+    let word = (word ^ word >> 16).wrapping_mul(GOLDEN);
+    let word = (word ^ word >> 15).wrapping_mul(ROOT);
+    word ^ word >> 16
+}
+
 /// A worker's place among those that ask for `seq`: in 0..1, another one for each rank, slice and attempt.
 pub(crate) fn lot(rank: tributary_wire::Rank, seq: Seq, attempt: u32) -> f64 {
-    f64::from(crate::check::lot(rank, seq, attempt)) / f64::from(u32::MAX)
+    let words = [rank.get().into(), seq.0, attempt];
+    let lot = words.into_iter().fold(mix(4), |state, word| mix(state.wrapping_mul(GOLDEN) ^ word));
+    f64::from(lot) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

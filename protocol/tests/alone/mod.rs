@@ -3,7 +3,7 @@
 
 use tributary_protocol::{AllReduce, GradientData, Time, Timers, Worker, WorkerConfig};
 use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::{Header, JobId, Kind, Rank, Seq, ValuesView};
+use tributary_wire::{Header, JobId, JobSecret, Kind, Rank, Seq, ValuesView};
 
 pub(crate) const ME: Rank = Rank::new(3);
 
@@ -16,6 +16,7 @@ pub(crate) fn config(window: u32) -> WorkerConfig {
         job: job(5),
         rank: ME,
         members: vec![ME],
+        secret: JobSecret::new([1; JobSecret::BYTES]),
         window,
         start: Seq::FIRST,
         begun: 0,

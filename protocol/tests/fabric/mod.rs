@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rand::{Rng, RngExt};
 use tributary_protocol::{Recipient, Time, Worker};
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, Tally, ValuesView};
+use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView};
 
 pub(crate) type Values = Rc<[i32; VALUES_PER_SLICE]>;
 
@@ -39,7 +39,7 @@ struct Slot {
 }
 
 /// What a broken switch does to the sums that it makes.
-pub(crate) type Fault = fn(&mut [i32; VALUES_PER_SLICE], &mut Tally);
+pub(crate) type Fault = fn(Operator, &mut [i32; VALUES_PER_SLICE], &mut Tally);
 
 /// Where a switch hangs, and whether it aggregates.
 pub(crate) struct Switch {
@@ -89,7 +89,8 @@ impl Fabric {
         for switch in &mut self.switches {
             for index in 0..self.window {
                 if rng.random_bool(0.5) {
-                    let tally = Tally { contributors: 1, weight: 1, check: rng.random() };
+                    let tag = Tag { high: rng.random(), low: rng.random() };
+                    let tally = Tally { contributors: 1, weight: 1, tag };
                     let cur = start.plus(rng.random_range(0..40));
                     let (bitmap, values) = (rng.random_range(0..4), Rc::new([999; VALUES_PER_SLICE]));
                     switch.slots.insert(index, Slot { job: 999, cur, bitmap, tally, values });
@@ -211,11 +212,9 @@ fn aggregate(
                 Operator::Max => (*sum & i32::MAX).max(value & i32::MAX),
             };
         }
-        slot.tally.contributors += header.tally.contributors;
-        slot.tally.weight += header.tally.weight;
-        slot.tally.check = slot.tally.check.wrapping_add(header.tally.check);
+        slot.tally.add(header.tally);
         if let Some(fault) = switch.fault {
-            fault(sum, &mut slot.tally);
+            fault(header.operator, sum, &mut slot.tally);
         }
     }
     if slot.bitmap.count_ones() == u32::from(hop.fan_in) {

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationId, Server, ServerConfig, Tensor, Time, Timers, WorkerConfig,
 };
-use tributary_wire::{NodeId, Operator, Rank, Seq};
+use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq};
 
 use crate::fabric::{Fabric, Packet, collect, job, with_view};
 pub(crate) use churn::Churn;
@@ -113,6 +113,10 @@ pub(crate) struct World {
 
 const FIRST_JOB: u16 = 7;
 
+fn secret() -> JobSecret {
+    JobSecret::new([1; JobSecret::BYTES])
+}
+
 impl World {
     /// `inputs[rank]` are the operations of that worker.
     pub(crate) fn new(setup: &Setup, inputs: &[Vec<AllReduce>]) -> Self {
@@ -128,12 +132,13 @@ impl World {
             start: setup.start,
             fan_in: fabric.server_fan_in,
             downlink: setup.downlink,
-            reads: setup.reads,
+            reads: setup.reads.then(secret),
         };
         let template = WorkerConfig {
             job: job(FIRST_JOB),
             rank: Rank::new(0),
             members: members.clone(),
+            secret: secret(),
             window: setup.window,
             start: setup.start,
             begun: 0,

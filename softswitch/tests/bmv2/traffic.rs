@@ -7,7 +7,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_wire::constants::{FLAG_PROBE, INA_HEADER_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, MacAddr, emit, frame_len};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tally};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
 
 use crate::tables::{JOBS, Job, NODE, PORTS, UP, mac};
 
@@ -152,7 +152,11 @@ fn header(random: &mut ChaCha8Rng, kind: Kind, job: &Job, seq: Seq) -> Header {
         job: JobId::new(id).unwrap(),
         rank: Rank::new(random.choose_from(&[1, 2, u16::MAX])),
         seq,
-        tally: Tally { contributors: random.random(), weight: random.random(), check: random.random() },
+        tally: Tally {
+            contributors: random.random(),
+            weight: random.random(),
+            tag: Tag { high: random.random(), low: random.random() },
+        },
     }
 }
 
@@ -192,7 +196,7 @@ fn frame(random: &mut ChaCha8Rng, message: &Message<'_>) -> Vec<u8> {
 /// Does one thing to a frame that no well-behaved sender would, or that a switch has to look out for.
 fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
     match random.random_range(0..17) {
-        0 => frame[INA] = random.choose_from(&[0x01, 0x21, 0xf2, 0x10, 0x13, 0x1f]),
+        0 => frame[INA] = random.choose_from(&[0x01, 0x11, 0xf2, 0x20, 0x23, 0x2f]),
         1 => frame[FLAGS] ^= FLAG_PROBE,
         2 => frame[FLAGS] ^= 1 << random.random_range(0..8),
         3 => frame[BLOCKS] = random.choose_from(&[0, 1, 7, 9, 255]),

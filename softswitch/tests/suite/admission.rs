@@ -172,9 +172,9 @@ fn what_could_hide_a_packet_is_rejected_at_the_port() {
     let mut fragment = plain.clone();
     fragment[ETHERNET + 6] = 0x20;
     let mut version = plain.clone();
-    version[INA] = 0x21;
+    version[INA] = 0x11;
     let mut kind = plain.clone();
-    kind[INA] = 0x13;
+    kind[INA] = 0x23;
     let mut hops = plain.clone();
     hops[INA + 6] = 9;
     let mut no_hops = plain;
@@ -182,7 +182,7 @@ fn what_could_hide_a_packet_is_rejected_at_the_port() {
     for (what, mut frame) in [
         ("IP options", options),
         ("a first fragment", fragment),
-        ("version 2", version),
+        ("version 1", version),
         ("kind 3", kind),
         ("nine hops", hops),
         ("a gradient without hops", no_hops),

@@ -1,6 +1,6 @@
 //! GRADIENT packets, as DESIGN.md sections 2 and 3 want them treated.
 
-use tributary_wire::{Header, Tally};
+use tributary_wire::{Header, Tag, Tally};
 
 use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, Rig, Sent, UP, Values, WINDOW, hop, received, values,
@@ -40,7 +40,7 @@ fn the_last_of_all_children_carries_the_sum_of_everything() {
     let last = Sent::gradient(1, 3, SEQ, values(i32::MAX));
     let up = goes_up(&mut rig, 2, &last);
     assert_eq!(up.values, Some(sum(&sum(&values(3), &values(-5)), &values(i32::MAX))));
-    let tally = Tally { contributors: 3, weight: 2 + 3 + 4, check: 0x7000_0000 };
+    let tally = Tally { contributors: 3, weight: 2 + 3 + 4, tag: Tag { high: 0x7000_0000, low: 21 } };
     assert_eq!(
         up.header,
         Header { tally, ..last.header },
@@ -95,7 +95,10 @@ fn a_duplicate_is_not_added_again() {
     let again = goes_up(&mut rig, 1, &first);
     assert_eq!(again.values, Some(sum(&values(1), &values(2))));
     assert_eq!(again.header.rank, first.header.rank);
-    assert_eq!(again.header.tally, Tally { contributors: 2, weight: 5, check: 0x3000_0000 });
+    assert_eq!(
+        again.header.tally,
+        Tally { contributors: 2, weight: 5, tag: Tag { high: 0x3000_0000, low: 9 } }
+    );
     assert_eq!(rig.job("job_duplicate"), 2);
     assert_eq!(rig.job("job_contributed"), 2);
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tributary_wire::{JobId, Operator, Seq, Tally};
+use tributary_wire::{JobId, Operator, Seq, Tag, Tally};
 
 use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, RESULT, Rig, Sent, UP, Values, received, values,
@@ -87,9 +87,7 @@ fn combine(slot: &mut Slot, values: &Values, operator: Operator, tally: Tally) {
             Operator::Max => (*held).max(*value),
         };
     }
-    slot.tally.contributors = slot.tally.contributors.wrapping_add(tally.contributors);
-    slot.tally.weight = slot.tally.weight.wrapping_add(tally.weight);
-    slot.tally.check = slot.tally.check.wrapping_add(tally.check);
+    slot.tally.add(tally);
 }
 
 fn probe(mut sent: Sent) -> Sent {
@@ -101,7 +99,7 @@ fn probe(mut sent: Sent) -> Sent {
 /// Something that comes in.
 #[derive(Debug, Clone)]
 enum Event {
-    Gradient { job: usize, child: u8, seq: u32, seed: i32, tally: [u32; 3], retransmit: bool, probe: bool },
+    Gradient { job: usize, child: u8, seq: u32, seed: i32, tally: [u32; 4], retransmit: bool, probe: bool },
     Result { job: usize, seq: u32 },
 }
 
@@ -114,7 +112,7 @@ fn event() -> impl Strategy<Value = Event> {
     // Mostly one job: a change empties slots.
     let job = || prop_oneof![9 => Just(0_usize), 1 => Just(1)];
     let gradient =
-        (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 3]>(), any::<bool>(), prop::bool::weighted(0.1));
+        (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 4]>(), any::<bool>(), prop::bool::weighted(0.1));
     prop_oneof![
         8 => gradient.prop_map(|(job, child, seq, seed, tally, retransmit, probe)| {
             Event::Gradient { job, child, seq, seed, tally, retransmit, probe }
@@ -164,8 +162,15 @@ fn operator(seq: u32) -> Operator {
 }
 
 fn gradient(event: &Event) -> Option<Sent> {
-    let Event::Gradient { job, child, seq, seed, tally: [contributors, weight, check], retransmit, probe } =
-        *event
+    let Event::Gradient {
+        job,
+        child,
+        seq,
+        seed,
+        tally: [contributors, weight, high, low],
+        retransmit,
+        probe,
+    } = *event
     else {
         return None;
     };
@@ -174,7 +179,7 @@ fn gradient(event: &Event) -> Option<Sent> {
     sent.header.seq = Seq(seq);
     sent.header.operator = operator(seq);
     sent.header.retransmit = retransmit;
-    sent.header.tally = Tally { contributors, weight, check };
+    sent.header.tally = Tally { contributors, weight, tag: Tag { high, low } };
     if probe {
         sent.values = None;
     }

@@ -163,7 +163,7 @@ fn objects_that_only_one_file_has_are_named() {
     let info = p4_build("tributary.p4info.txtpb");
     for (from, to, expected) in [
         ("name: \"job_probe\"", "name: \"job_question\"", "counter job_question is only in the P4Info"),
-        ("name: \"slot_check\"", "name: \"slot_sum\"", "register slot_sum is only in the P4Info"),
+        ("name: \"slot_tag_low\"", "name: \"slot_sum\"", "register slot_sum is only in the P4Info"),
         ("name: \"SwitchIngress.admission.admit\"", "name: \"let_in\"", "SwitchIngress.admission.admit"),
         ("name: \"slot_base\"", "name: \"slot_top\"", "slot_top"),
     ] {

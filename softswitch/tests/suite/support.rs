@@ -11,7 +11,7 @@ use tributary_softswitch::control::{
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::frame::{FrameHeader, FrameView, MacAddr, emit, frame_len};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tally};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
 
 /// The switch under test.
 pub(crate) const NODE: u16 = 7;
@@ -222,7 +222,11 @@ impl Sent {
                 job: JobId::new(JOB).unwrap(),
                 rank: Rank::new(u16::from(child) + 100),
                 seq: Seq(seq),
-                tally: Tally { contributors: 1, weight: 2 + u32::from(child), check: 0x1000_0000 << child },
+                tally: Tally {
+                    contributors: 1,
+                    weight: 2 + u32::from(child),
+                    tag: Tag { high: 0x1000_0000 << child, low: 3 << child },
+                },
             },
             hops: vec![hop(NODE, UP, true, child, fan_in), hop(1000, 0, true, 0, 1)],
             values: Some(values),

@@ -118,6 +118,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         wait: args.wait != Some(0),
         degraded: v1::Degraded::from(args.degraded).into(),
         theta: args.theta,
+        server_reads: false,
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

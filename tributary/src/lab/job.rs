@@ -50,6 +50,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         wait: true,
         degraded: if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Off }.into(),
         theta,
+        server_reads: false,
     };
     let created = ask(lab, record, async |mut client| {
         let created = client.create_job(request).await.map_err(refused)?.into_inner();

@@ -66,6 +66,7 @@ impl Wanted {
             server: self.member.host.clone(),
             gradient_bytes: (self.request.length * size_of::<f32>()) as u64,
             rigid: true,
+            server_reads: true,
             join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };

@@ -1,0 +1,61 @@
+//! What tags cost: nanoseconds for making that of one slice, and for verifying a sum, by the number of members.
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    missing_docs,
+    reason = "the benchmark uses a part of this module"
+)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, Tag, ValuesView, values};
+
+#[path = "../src/tags/mod.rs"]
+mod tags;
+use tags::{Meaning, Membership, Share};
+
+/// How often each is measured, and for how long.
+const ROUNDS: usize = 21;
+const ROUND: Duration = Duration::from_millis(10);
+
+/// The median over rounds, in nanoseconds.
+fn nanoseconds(mut slice: impl FnMut()) -> f64 {
+    let mut rounds = [(); ROUNDS].map(|()| {
+        let (mut slices, begin) = (0_u32, Instant::now());
+        while begin.elapsed() < ROUND {
+            (0..64).for_each(|_| slice());
+            slices += 64;
+        }
+        begin.elapsed().as_secs_f64() * 1e9 / f64::from(slices)
+    });
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+fn main() {
+    let Some(job) = JobId::new(1) else { return };
+    let secret = JobSecret::new([7; JobSecret::BYTES]);
+    let (operator, scale) = (Operator::Sum, (5, 3));
+    let meaning =
+        Meaning { seq: Seq(7), operator, operation: Seq(1), name: 9, len: 1 << 20, element_type: 1, scale };
+    let numbers: [i32; VALUES_PER_SLICE] = std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
+    let mut bytes = [0; VALUES_BYTES];
+    values::write(&numbers, &mut bytes);
+    println!("{:>8} {:>10} {:>10}", "members", "make, ns", "verify, ns");
+    for count in [1, 2, 8, 64, 512] {
+        let ranks: Vec<_> = (0..count).map(Rank::new).collect();
+        let members = Membership::new(&secret, job, &ranks);
+        let share = Share { rank: Rank::new(0), weight: 1, owns: true };
+        let make = nanoseconds(|| {
+            black_box(members.tag(black_box(&meaning), share, black_box(&numbers)));
+        });
+        let sum = black_box((1, Tag::default()));
+        let verify = nanoseconds(|| {
+            black_box(members.owners(black_box(&meaning), sum, ValuesView::new(&bytes)));
+        });
+        println!("{count:>8} {make:>10.0} {verify:>10.0}");
+    }
+}

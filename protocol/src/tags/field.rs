@@ -1,0 +1,157 @@
+//! Arithmetic with tags: modulo a prime, as two digits that switches may add.
+
+use tributary_wire::Tag;
+
+/// How many members a job may have: with more, a value of 32 bits would not fit below the prime.
+pub(crate) const MOST_MEMBERS: usize = 1 << 15;
+
+/// With so many members a digit has the fewest bits.
+const FEWEST_BITS: u32 = 17;
+
+/// How far the largest prime below 2^(2k) is away from it, for digits of k bits from [`FEWEST_BITS`] on.
+const DISTANCES: [u64; 16] = [41, 5, 45, 87, 11, 17, 21, 59, 27, 47, 33, 5, 27, 93, 57, 59];
+
+/// The integers modulo the largest prime P whose numbers can be written in two digits of k bits, where the digits of as many
+/// tags as there are members add up to less than 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    digit_bits: u32,
+    prime: u64,
+    /// How far it is below a power of two.
+    distance: u64,
+}
+
+impl Field {
+    /// For so many members: [`MOST_MEMBERS`] at most.
+    pub(super) fn new(members: usize) -> Self {
+        let doublings = members.clamp(1, MOST_MEMBERS).next_power_of_two().trailing_zeros();
+        let digit_bits = u32::BITS - doublings;
+        let distance = DISTANCES.get((digit_bits - FEWEST_BITS) as usize).copied().unwrap_or_default();
+        Self { digit_bits, prime: ((1u128 << (2 * digit_bits)) - u128::from(distance)) as u64, distance }
+    }
+
+    /// What is left of a number. As `%`, and several times as fast: the power of two that is just above the prime leaves its
+    /// distance from it.
+    pub(super) fn reduce(self, mut number: u128) -> u64 {
+        let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
+        while number >> bits > 0 {
+            number = (number >> bits) * u128::from(self.distance) + (number & ((1 << bits) - 1));
+        }
+        (if number >= prime { number - prime } else { number }) as u64
+    }
+
+    /// Of two numbers below the prime, as all numbers are below.
+    pub(super) fn add(self, a: u64, b: u64) -> u64 {
+        self.subtract(a, self.prime - b)
+    }
+
+    pub(super) fn subtract(self, a: u64, b: u64) -> u64 {
+        if a >= b { a - b } else { self.prime - b + a }
+    }
+
+    pub(super) fn multiply(self, a: u64, b: u64) -> u64 {
+        self.reduce(u128::from(a) * u128::from(b))
+    }
+
+    /// 1 / a, by Fermat's little theorem; of 0 it is 0.
+    pub(super) fn invert(self, a: u64) -> u64 {
+        let (mut power, mut square, mut exponent) = (1, a, self.prime - 2);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                power = self.multiply(power, square);
+            }
+            square = self.multiply(square, square);
+            exponent >>= 1;
+        }
+        power
+    }
+
+    /// A number's two digits.
+    pub(super) fn split(self, number: u64) -> Tag {
+        let digit = |shift: u32| (number >> shift) & ((1 << self.digit_bits) - 1);
+        Tag { high: digit(self.digit_bits) as u32, low: digit(0) as u32 }
+    }
+
+    /// The number that digits stand for, which may be sums of digits.
+    pub(super) fn join(self, tag: Tag) -> u64 {
+        self.reduce((u128::from(tag.high) << self.digit_bits) + u128::from(tag.low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Miller and Rabin's test with the first twelve primes, which is exact below 2^64.
+    fn is_prime(n: u64) -> bool {
+        let power = |base: u64, mut exponent: u64| {
+            let times = |a: u64, b: u64| (u128::from(a) * u128::from(b) % u128::from(n)) as u64;
+            let (mut power, mut square) = (1, base);
+            while exponent > 0 {
+                power = if exponent & 1 == 1 { times(power, square) } else { power };
+                (square, exponent) = (times(square, square), exponent >> 1);
+            }
+            power
+        };
+        let twos = (n - 1).trailing_zeros();
+        [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37].iter().all(|&base| {
+            let mut x = power(base, (n - 1) >> twos);
+            let mut passes = x == 1 || x == n - 1;
+            for _ in 1..twos {
+                x = (u128::from(x) * u128::from(x) % u128::from(n)) as u64;
+                passes |= x == n - 1;
+            }
+            passes
+        })
+    }
+
+    #[test]
+    fn each_modulus_is_the_largest_prime_that_its_digits_can_hold() {
+        for doublings in 0..=15 {
+            let members = 1 << doublings;
+            let Field { digit_bits, prime, .. } = Field::new(members);
+            assert!(members as u64 * ((1 << digit_bits) - 1) < 1 << 32, "{members} members' digits wrap");
+            assert!(prime > u64::from(u32::MAX), "a value could change by {prime} unnoticed");
+            let most = u64::MAX >> (64 - 2 * digit_bits);
+            assert!(is_prime(prime), "{prime} is none");
+            assert!(
+                (prime + 1..=most).filter(|n| n % 2 == 1).all(|n| !is_prime(n)),
+                "{prime} is not the largest"
+            );
+        }
+        assert_eq!(Field::new(5), Field::new(8));
+        assert_eq!(Field::new(0), Field::new(1));
+    }
+
+    proptest! {
+        #[test]
+        fn digits_that_are_added_up_stand_for_the_sum(members in 1..200usize, numbers in prop::array::uniform32(any::<u64>())) {
+            let field = Field::new(members);
+            let (mut sum, mut digits) = (0, Tag::default());
+            for number in numbers.iter().cycle().take(members) {
+                let number = field.reduce(u128::from(*number));
+                let Tag { high, low } = field.split(number);
+                // Without a wrap: this panics where they would.
+                digits = Tag { high: digits.high + high, low: digits.low + low };
+                sum = field.add(sum, number);
+            }
+            prop_assert_eq!(field.join(digits), sum);
+        }
+
+        #[test]
+        fn what_is_left_of_a_number_is_the_remainder(members in 1..40_000usize, number in any::<u128>()) {
+            let field = Field::new(members);
+            prop_assert_eq!(u128::from(field.reduce(number)), number % u128::from(field.prime));
+        }
+
+        #[test]
+        fn what_is_taken_away_or_divided_comes_back(members in 1..40_000usize, a in any::<u64>(), b in 1..u64::MAX) {
+            let field = Field::new(members);
+            let (a, b) = (field.reduce(a.into()), field.reduce(b.into()).max(1));
+            prop_assert_eq!(field.add(field.subtract(a, b), b), a);
+            prop_assert_eq!(field.multiply(field.multiply(a, b), field.invert(b)), a);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The tags that tell a right sum from a wrong one, whoever has made it.
+//!
+//! Each worker puts into its header the tag
+//!
+//! ```text
+//! t = Σ r_i · v_i  +  r_w · weight  +  r_o · owns  +  F(rank, job, slice)    mod P
+//! ```
+//!
+//! of its values v_i, written in two digits. Switches and the server add digits as plain numbers, which is all that they do
+//! and know. The receiver knows the members, so it knows what the sum of their tags must be for the sum that it got: with
+//! Σ v_i, Σ weight and ΣF in place of one member's. The coefficients r and the pads F come from the job's
+//! [secret](JobSecret).
+//!
+//! To whoever has not got the secret a tag is a random number, because of its pad, and says nothing of the coefficients. One
+//! who changes values by d_i, not all of them 0, has to change the tag by Σ r_i · d_i mod P, which takes each value with the
+//! same probability as long as some d_i is not a multiple of P. None is: P is above 2^32. (Two tags modulo a prime
+//! below 2^32 each, which take as many bits, do not give this: a value that is wrong by such a prime is right for its tag.)
+//! What was added twice, left out, put into another slice's place, repeated from another generation, or made by a member that
+//! runs another operation, changes the sum of the pads.
+//!
+//! MAX is not linear: a MAX slice's tag covers the weight only. A maximum that is too low is noticed by whoever has sent more.
+//! For one that is too high each worker says in its SUM slice whether the bound that the slice's scale follows from is its
+//! own: `owns` is 1 or 0. What is left of the sum of tags, divided by r_o, is how many do, and must be one of 1 to the number
+//! of members; so a forger has not one chance in P but as many as there are members. Only where a member has left
+//! since the bounds were agreed on, its bound may be nobody's any more, and 0 is right, too.
+
+mod field;
+mod keys;
+mod meaning;
+mod products;
+
+use std::sync::Arc;
+
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{JobId, JobSecret, Operator, Rank, Tag, ValuesView};
+
+use field::Field;
+pub(crate) use field::MOST_MEMBERS;
+use keys::Keys;
+pub(crate) use meaning::{Meaning, name_hash};
+use products::Multipliers;
+
+/// What one member gives to a slice beside its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) rank: Rank,
+    pub(crate) weight: u32,
+    /// The bound of the slice's scale is this member's own.
+    pub(crate) owns: bool,
+}
+
+/// The members of one generation of a job, and what makes and verifies their tags.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    job: JobId,
+    ranks: Box<[Rank]>,
+    keys: Arc<Keys>,
+}
+
+impl Membership {
+    /// `ranks`: each once.
+    pub(crate) fn new(secret: &JobSecret, job: JobId, ranks: &[Rank]) -> Self {
+        let keys = Keys::new(secret, Field::new(ranks.len()));
+        Self { job, ranks: ranks.into(), keys: Arc::new(keys) }
+    }
+
+    /// Those of another generation of the same job. What both have in common is there once.
+    pub(crate) fn next(&self, job: JobId, ranks: &[Rank]) -> Self {
+        let Keys { secret, field, .. } = &*self.keys;
+        if Field::new(ranks.len()) == *field {
+            return Self { job, ranks: ranks.into(), keys: self.keys.clone() };
+        }
+        Self::new(secret, job, ranks)
+    }
+
+    /// How many members there are.
+    pub(crate) fn count(&self) -> u32 {
+        // At most MOST_MEMBERS.
+        self.ranks.len() as u32
+    }
+
+    /// One member's tag over its `values`.
+    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32; VALUES_PER_SLICE]) -> Tag {
+        let Keys { field, coefficients, pads, .. } = &*self.keys;
+        let pad = pads.sum(*field, self.job, meaning, &[share.rank]);
+        let owned = if share.owns && meaning.operator == Operator::Sum { coefficients.owners } else { 0 };
+        let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
+        field.split(field.add(field.add(covered, owned), pad))
+    }
+
+    /// How many members own the bound of the slice's scale, if all of this comes from all members, each once; `None` if it
+    /// does not.
+    pub(crate) fn owners(
+        &self,
+        meaning: &Meaning,
+        (weight, tag): (u32, Tag),
+        values: ValuesView<'_>,
+    ) -> Option<u32> {
+        let Keys { field, coefficients, pads, .. } = &*self.keys;
+        let pads = pads.sum(*field, self.job, meaning, &self.ranks);
+        let rest = field.subtract(
+            field.subtract(field.join(tag), pads),
+            self.covered(meaning, weight, |multipliers| multipliers.of_view(values)),
+        );
+        let owners = field.multiply(rest, coefficients.per_owner);
+        let most = match meaning.operator {
+            Operator::Sum => self.count(),
+            Operator::Max => 0,
+        };
+        u32::try_from(owners).ok().filter(|owners| *owners <= most)
+    }
+
+    /// What is linear in what members give: values, of which `products` tells the sum of products, and weight.
+    fn covered(&self, meaning: &Meaning, weight: u32, products: impl FnOnce(&Multipliers) -> u128) -> u64 {
+        let Keys { field, coefficients, .. } = &*self.keys;
+        let weight = u128::from(coefficients.weight) * u128::from(weight);
+        match meaning.operator {
+            Operator::Sum => {
+                field.subtract(field.reduce(products(&coefficients.values) + weight), coefficients.offset)
+            }
+            Operator::Max => field.reduce(weight),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Seq, Tally, values};
+
+use super::*;
+
+const MEANING: Meaning = Meaning {
+    seq: Seq(77),
+    operator: Operator::Sum,
+    operation: Seq(70),
+    name: 9,
+    len: 1000,
+    element_type: 1,
+    scale: (5, 3),
+};
+
+fn secret() -> JobSecret {
+    JobSecret::new([7; JobSecret::BYTES])
+}
+
+fn job(number: u16) -> JobId {
+    JobId::new(number).unwrap()
+}
+
+fn ranks(count: u16) -> Vec<Rank> {
+    (0..count).map(Rank::new).collect()
+}
+
+fn membership(count: u16) -> Membership {
+    Membership::new(&secret(), job(1), &ranks(count))
+}
+
+/// What switches make of some contributions.
+#[derive(Clone)]
+struct Sum {
+    values: [i32; VALUES_PER_SLICE],
+    tally: Tally,
+}
+
+/// One member's contribution: values that leave room for the others'.
+fn contribution(members: &Membership, meaning: &Meaning, rank: u16, random: &mut ChaCha8Rng) -> Sum {
+    let most = i32::MAX / members.ranks.len() as i32;
+    let values = std::array::from_fn(|_| random.random_range(-most..=most));
+    let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank), owns: rank == 0 };
+    let tag = members.tag(meaning, share, &values);
+    Sum { values, tally: Tally { contributors: 1, weight: share.weight, tag } }
+}
+
+impl Sum {
+    fn of(contributions: impl IntoIterator<Item = Self>) -> Self {
+        let add = |mut sum: Self, other: Self| {
+            sum.values.iter_mut().zip(other.values).for_each(|(to, from)| *to = to.wrapping_add(from));
+            sum.tally.add(other.tally);
+            sum
+        };
+        contributions.into_iter().reduce(add).unwrap()
+    }
+
+    fn owners(&self, members: &Membership, meaning: &Meaning) -> Option<u32> {
+        let mut bytes = [0; VALUES_BYTES];
+        values::write(&self.values, &mut bytes);
+        members.owners(meaning, (self.tally.weight, self.tally.tag), ValuesView::new(&bytes))
+    }
+}
+
+fn right_sum(members: &Membership, seed: u64) -> Sum {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    Sum::of((0..members.ranks.len() as u16).map(|rank| contribution(members, &MEANING, rank, &mut random)))
+}
+
+#[test]
+fn a_right_sum_is_believed_with_any_number_of_members() {
+    for count in [1, 2, 3, 8, 9, 64, 300] {
+        let members = membership(count);
+        assert_eq!(right_sum(&members, count.into()).owners(&members, &MEANING), Some(1), "{count} members");
+    }
+}
+
+#[test]
+fn what_members_do_not_give_alike_is_noticed() {
+    let members = membership(3);
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut sum = |meanings: [Meaning; 3], ranks: [u16; 3]| {
+        Sum::of(
+            meanings
+                .iter()
+                .zip(ranks)
+                .map(|(meaning, rank)| contribution(&members, meaning, rank, &mut random)),
+        )
+    };
+    assert_eq!(sum([MEANING; 3], [0, 1, 2]).owners(&members, &MEANING), Some(1));
+    assert_eq!(
+        sum([MEANING; 3], [0, 1, 1]).owners(&members, &MEANING),
+        None,
+        "one twice, another not at all"
+    );
+    let others = [
+        Meaning { seq: Seq(78), ..MEANING },
+        Meaning { operation: Seq(71), ..MEANING },
+        Meaning { name: name_hash("layer 2"), ..MEANING },
+        Meaning { len: 1001, ..MEANING },
+        Meaning { len: 1000 + (1 << 32), ..MEANING },
+        Meaning { element_type: 2, ..MEANING },
+        Meaning { scale: (6, 3), ..MEANING },
+        Meaning { scale: (5, 4), ..MEANING },
+        Meaning { operator: Operator::Max, ..MEANING },
+    ];
+    for other in others {
+        assert_eq!(sum([MEANING, other, MEANING], [0, 1, 2]).owners(&members, &MEANING), None, "{other:?}");
+        assert_eq!(sum([MEANING; 3], [0, 1, 2]).owners(&members, &other), None, "{other:?} is awaited");
+    }
+}
+
+#[test]
+fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_believed() {
+    let sum = right_sum(&membership(4), 2);
+    let others = [
+        Membership::new(&secret(), job(2), &ranks(4)),
+        Membership::new(&secret(), job(1), &ranks(5)[1..]),
+        membership(3),
+        membership(4).next(job(2), &ranks(4)),
+        membership(4).next(job(1), &ranks(2)),
+        Membership::new(&JobSecret::new([8; JobSecret::BYTES]), job(1), &ranks(4)),
+    ];
+    for other in others {
+        assert_eq!(sum.owners(&other, &MEANING), None, "{other:?}");
+    }
+}
+
+#[test]
+fn nobody_or_everybody_may_own_a_bound() {
+    for (count, owning) in [(5, 0), (5, 5), (1, 0)] {
+        let members = membership(count);
+        let shares = (0..count).map(|rank| Share { rank: Rank::new(rank), weight: 1, owns: rank < owning });
+        let mut tally = Tally::default();
+        for share in shares {
+            let tag = members.tag(&MEANING, share, &[1; VALUES_PER_SLICE]);
+            tally.add(Tally { contributors: 1, weight: 1, tag });
+        }
+        let sum = Sum { values: [i32::from(count as i16); VALUES_PER_SLICE], tally };
+        assert_eq!(sum.owners(&members, &MEANING), Some(owning.into()));
+    }
+}
+
+#[test]
+fn the_tag_of_a_max_slice_covers_the_weight_and_not_the_values() {
+    let members = membership(3);
+    let meaning = Meaning { operator: Operator::Max, ..MEANING };
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let mut sum = Sum::of((0..3).map(|rank| contribution(&members, &meaning, rank, &mut random)));
+    assert_eq!(sum.owners(&members, &meaning), Some(0));
+    sum.values[9] ^= 5;
+    assert_eq!(sum.owners(&members, &meaning), Some(0));
+    sum.tally.weight -= 1;
+    assert_eq!(sum.owners(&members, &meaning), None);
+}
+
+#[test]
+fn names_are_told_apart() {
+    let names = ["", "\0", "a", "a\0", "b", "layer 1", "layer 2", "1 layer", "layer 10"];
+    let hashes: std::collections::BTreeSet<_> = names.iter().map(|name| name_hash(name)).collect();
+    assert_eq!(hashes.len(), names.len());
+}
+
+/// Changes a sum; another slice's sum is at hand.
+type Tampering = fn(&mut Sum, &Sum, &Membership, &mut ChaCha8Rng);
+
+/// Ways to tamper with a sum, as one can who knows all but the secret.
+const TAMPERINGS: [(&str, Tampering); 9] = [
+    ("one bit", |sum, _, _, random| {
+        sum.values[random.random_range(0..VALUES_PER_SLICE)] ^= 1 << random.random_range(0..32);
+    }),
+    ("two top bits", |sum, _, _, random| {
+        let [a, b] = two_lanes(random);
+        sum.values[a] ^= i32::MIN;
+        sum.values[b] ^= i32::MIN;
+    }),
+    ("two values exchanged", |sum, _, _, random| {
+        let [a, b] = two_lanes(random);
+        sum.values.swap(a, b);
+        sum.values[a] = sum.values[a].wrapping_add(i32::from(sum.values[a] == sum.values[b]));
+    }),
+    ("+x here, -x there", |sum, _, _, random| {
+        let ([a, b], x) = (two_lanes(random), random.random_range(1..i32::MAX));
+        sum.values[a] = sum.values[a].wrapping_add(x);
+        sum.values[b] = sum.values[b].wrapping_sub(x);
+    }),
+    ("what one digit counts to, added", |sum, _, members, random| {
+        let value = &mut sum.values[random.random_range(0..VALUES_PER_SLICE)];
+        *value = value.wrapping_add(members.keys.field.join(Tag { high: 1, low: 0 }) as i32);
+    }),
+    ("a bit of the tag", |sum, _, _, random| {
+        let digits = [&mut sum.tally.tag.high, &mut sum.tally.tag.low];
+        *digits[random.random_range(0..2)] ^= 1 << random.random_range(0..32);
+    }),
+    ("any tag", |sum, _, _, random| {
+        sum.values[0] ^= 1;
+        sum.tally.tag = Tag { high: random.random(), low: random.random() };
+    }),
+    ("the weight", |sum, _, _, random| sum.tally.weight ^= 1 << random.random_range(0..32)),
+    ("another slice's values", |sum, other, _, _| sum.values = other.values),
+];
+
+fn two_lanes(random: &mut ChaCha8Rng) -> [usize; 2] {
+    let a = random.random_range(0..VALUES_PER_SLICE);
+    [a, (a + random.random_range(1..VALUES_PER_SLICE)) % VALUES_PER_SLICE]
+}
+
+/// `TRIBUTARY_TAMPERINGS` tries of each kind, 2,000 by default.
+#[test]
+fn whoever_has_not_got_the_secret_changes_no_sum_unnoticed() {
+    let tries = std::env::var("TRIBUTARY_TAMPERINGS").map_or(2000, |tries| tries.parse().unwrap());
+    let members = membership(8);
+    let [right, other] = [10, 11].map(|seed| right_sum(&members, seed));
+    for (what, tamper) in TAMPERINGS {
+        let mut random = ChaCha8Rng::seed_from_u64(12);
+        let believed = (0..tries).filter(|_| {
+            let mut sum = right.clone();
+            tamper(&mut sum, &other, &members, &mut random);
+            sum.owners(&members, &MEANING).is_some()
+        });
+        let believed = believed.count();
+        println!("{what}: {tries} tries, {believed} believed");
+        assert_eq!(believed, 0, "{what}");
+    }
+}
