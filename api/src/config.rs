@@ -75,6 +75,8 @@ pub enum Role {
         up: Vec<Hop>,
         /// What the members' tags are made from.
         secret: JobSecret,
+        /// Values are hidden from all but members.
+        confidential: bool,
     },
     /// The root of the tree.
     Server {

@@ -26,7 +26,10 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         let joined = joined(&message.joined, &ranks)?;
         let adopted = adopted(&message.adopted, &ranks)?;
         let secret = secret(&message.secret)?;
-        let role = role(message.role, (message.take_over, secret), &ranks, message.window)?;
+        let mut role = role(message.role, (message.take_over, secret), &ranks, message.window)?;
+        if let Role::Worker { confidential, .. } = &mut role {
+            *confidential = message.confidential;
+        }
         if message.generation == 0 {
             return Err(ConfigError::Missing { field: "generation" });
         }
@@ -56,7 +59,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
 impl From<&JobConfig> for v1::JobConfig {
     fn from(config: &JobConfig) -> Self {
         let (role, take_over, secret) = match &config.role {
-            Role::Worker { rank, up, secret } => {
+            Role::Worker { rank, up, secret, .. } => {
                 let up = up.iter().map(v1::Hop::from).collect();
                 let role = v1::WorkerRole { rank: rank.get().into(), up };
                 (v1::job_config::Role::Worker(role), None, Some(secret))
@@ -87,6 +90,7 @@ impl From<&JobConfig> for v1::JobConfig {
             take_over,
             regroup: config.regroup,
             adopted: numbers(&config.adopted),
+            confidential: matches!(config.role, Role::Worker { confidential: true, .. }),
             secret: secret.map(|secret| secret.bytes().to_vec()).unwrap_or_default(),
         }
     }
@@ -279,7 +283,7 @@ fn worker_role(
         return Err(ConfigError::Missing { field: "worker.up" });
     }
     let secret = secret.ok_or(ConfigError::Missing { field: "secret" })?;
-    Ok(Role::Worker { rank, up, secret })
+    Ok(Role::Worker { rank, up, secret, confidential: false })
 }
 
 fn server_role(

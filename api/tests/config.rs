@@ -44,8 +44,9 @@ fn secret() -> impl Strategy<Value = JobSecret> {
 }
 
 fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
-    (proptest::sample::select(ranks), vec(hop(), 1..=8), secret())
-        .prop_map(|(rank, up, secret)| Role::Worker { rank: Rank::new(rank), up, secret })
+    (proptest::sample::select(ranks), vec(hop(), 1..=8), secret(), any::<bool>()).prop_map(
+        |(rank, up, secret, confidential)| Role::Worker { rank: Rank::new(rank), up, secret, confidential },
+    )
 }
 
 fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
@@ -184,6 +185,7 @@ fn sample() -> v1::JobConfig {
         regroup: true,
         adopted: vec![2, 5],
         secret: vec![7; JobSecret::BYTES],
+        confidential: false,
     }
 }
 

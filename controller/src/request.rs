@@ -93,7 +93,8 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
     if request.rigid && on_degraded.auto {
         return Err(RequestError::RigidAndDegraded);
     }
-    Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads: request.server_reads })
+    let (server_reads, confidential) = (request.server_reads, request.confidential);
+    Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads, confidential })
 }
 
 /// Off unless it is asked for: a job's processes have to share their data anew.

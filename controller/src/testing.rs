@@ -80,6 +80,7 @@ pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
 /// What most jobs are created with.
 pub(crate) const TERMS: Terms = Terms {
     server_reads: false,
+    confidential: false,
     rigid: false,
     join_deadline: Duration::from_secs(60),
     on_degraded: OnDegraded { auto: false, theta: 0.1 },

@@ -167,7 +167,12 @@ impl Team {
         network.hosts.insert(plan.server.key, of_worker);
         let worker = |route: &tributary_planner::WorkerRoute| {
             let secret = JobSecret::new([1; JobSecret::BYTES]);
-            let role = Role::Worker { rank: Rank::new(route.rank), up: route.up.clone(), secret };
+            let role = Role::Worker {
+                rank: Rank::new(route.rank),
+                up: route.up.clone(),
+                secret,
+                confidential: true,
+            };
             let config = config(topology, plan, route.key, role);
             let port = network.hosts.remove(&route.key).unwrap();
             (route.rank, WorkerAgent::start(&config, Timers::default(), Box::new(port)).unwrap())

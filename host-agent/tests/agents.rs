@@ -56,7 +56,7 @@ fn configurations_that_make_no_sense_are_refused() {
     let error = start_worker(&JobConfig { ranks: Vec::new(), ..worker.clone() }).err().unwrap();
     assert!(matches!(error, AgentError::Config(_)), "{error}");
 
-    let with = |up| Role::Worker { rank: *rank, up, secret: secret.clone() };
+    let with = |up| Role::Worker { rank: *rank, up, secret: secret.clone(), confidential: false };
     let too_deep = with(vec![up[0]; usize::from(MAX_HOPS) + 1]);
     let error = start_worker(&JobConfig { role: too_deep, ..worker.clone() }).err().unwrap();
     assert!(matches!(error, AgentError::Frame(_)), "{error}");

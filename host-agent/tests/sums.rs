@@ -5,14 +5,17 @@
 mod job;
 mod star;
 
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+
 use star::{Meddle, Star};
 use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
 use tributary_protocol::{
-    AllReduce, CollectiveError, ElementType, GradientData, Reduced, StartError, Tensor,
+    AllReduce, CollectiveError, ElementType, GradientData, Reduced, StartError, Sums, Tensor,
 };
 use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{FrameView, Operator, Rank};
+use tributary_wire::{FrameView, Kind, Operator, Rank};
 
 const WORKERS: u8 = 3;
 /// Several windows of slices, and not a whole number of them.
@@ -102,6 +105,36 @@ async fn the_server_gets_the_workers_errors() {
     assert_eq!(rank, Rank::new(2));
     let error = wrong.await.unwrap_err();
     assert!(matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })), "{error}");
+}
+
+/// The star's job is confidential: from its links nobody can read what the workers give.
+#[tokio::test]
+async fn what_a_worker_gives_to_a_confidential_job_is_noise_on_its_link() {
+    let (seen, on_the_wire) = mpsc::channel();
+    let tap: Meddle = Box::new(move |from, frame| {
+        let Ok(view) = FrameView::parse(frame) else { return };
+        let header = view.message().header();
+        if let Some(values) = view.message().values()
+            && (header.kind, header.operator) == (Kind::Gradient, Operator::Sum)
+        {
+            seen.send((from, values.iter().collect::<Vec<i32>>())).unwrap();
+        }
+    });
+    let star = reading(0.0, tap);
+    let sums = star.server.sums(tensor()).unwrap();
+    star.on_every_worker(|_, worker| drop(reduce(worker, vec![0.5; ELEMENTS], 1).unwrap()));
+    assert_eq!(sums.await.unwrap().sums, Sums::F32(vec![0.5 * f32::from(WORKERS); ELEMENTS]));
+    drop(star);
+    let mut slices = 0;
+    for (from, values) in on_the_wire {
+        let distinct: BTreeSet<i32> = values.iter().copied().collect();
+        assert!(
+            distinct.len() > values.len() - 2,
+            "worker {from} gives the same value everywhere, and it shows"
+        );
+        slices += 1;
+    }
+    assert!(slices >= usize::from(WORKERS) * ELEMENTS / 256, "{slices}");
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub struct WorkerConfig {
     pub members: Vec<Rank>,
     /// What tags are made from: the same for all members for life.
     pub secret: JobSecret,
+    /// Whether values are hidden from all but members: the same for all of them.
+    pub confidential: bool,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
     /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:

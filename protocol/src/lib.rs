@@ -5,6 +5,7 @@
 
 mod config;
 mod error;
+mod masks;
 mod numbers;
 mod operation;
 mod rtt;

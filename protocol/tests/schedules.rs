@@ -46,10 +46,30 @@ fn faults() -> impl Strategy<Value = Faults> {
 fn setups() -> impl Strategy<Value = Setup> {
     let start = prop_oneof![Just(Seq::FIRST), (0u32..30).prop_map(|before| Seq(u32::MAX - before))];
     let downlink = prop_oneof![Just(Downlink::Multicast), Just(Downlink::Unicast)];
-    (any::<u64>(), trees(), 0u32..4, start, downlink, faults(), any::<bool>()).prop_map(
-        |(seed, (parents, aggregates, homes), window_bits, start, downlink, faults, reads)| {
+    (any::<u64>(), trees(), 0u32..4, start, downlink, faults(), any::<[bool; 2]>()).prop_map(
+        |(
+            seed,
+            (parents, aggregates, homes),
+            window_bits,
+            start,
+            downlink,
+            faults,
+            [reads, confidential],
+        )| {
             let (window, churn) = (1 << window_bits, Churn::NONE);
-            Setup { seed, parents, aggregates, homes, window, start, downlink, faults, churn, reads }
+            Setup {
+                seed,
+                parents,
+                aggregates,
+                homes,
+                window,
+                start,
+                downlink,
+                faults,
+                churn,
+                reads,
+                confidential,
+            }
         },
     )
 }
@@ -109,6 +129,7 @@ fn calm(window: u32) -> Setup {
         faults: Faults::NONE,
         churn: Churn::NONE,
         reads: false,
+        confidential: false,
     }
 }
 

@@ -157,7 +157,17 @@ impl<'a> Simulation<'a> {
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
             let secret = JobSecret::new([0; JobSecret::BYTES]);
-            let config = WorkerConfig { job, rank, members, secret, window, start, begun: 0, timers };
+            let config = WorkerConfig {
+                job,
+                rank,
+                members,
+                secret,
+                confidential: false,
+                window,
+                start,
+                begun: 0,
+                timers,
+            };
             Ok(SimWorker {
                 worker: Worker::new(config).map_err(SimError::Config)?,
                 stack: tree.stack(rank.get().into()).into(),

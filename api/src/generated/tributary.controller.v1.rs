@@ -41,6 +41,9 @@ pub struct CreateJobRequest {
     /// The server reads the sums, and is told the job's secret for it.
     #[prost(bool, tag = "13")]
     pub server_reads: bool,
+    /// Workers hide their values: only the sum of all members can be read, and only by those who have the secret of the job.
+    #[prost(bool, tag = "14")]
+    pub confidential: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateJobResponse {
@@ -502,6 +505,9 @@ pub struct JobConfig {
     /// What the members' tags are made from: 32 bytes. Empty for a server that does not read the sums.
     #[prost(bytes = "vec", tag = "19")]
     pub secret: ::prost::alloc::vec::Vec<u8>,
+    /// Workers hide their values.
+    #[prost(bool, tag = "20")]
+    pub confidential: bool,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }

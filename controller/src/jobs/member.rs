@@ -17,7 +17,8 @@ pub(crate) fn worker_config(
     rank: Rank,
 ) -> Option<JobConfig> {
     let worker = generation.plan.workers.iter().find(|worker| worker.rank == rank.get())?;
-    let role = Role::Worker { rank, up: worker.up.clone(), secret: record.secret.clone() };
+    let (up, secret, confidential) = (worker.up.clone(), record.secret.clone(), record.terms.confidential);
+    let role = Role::Worker { rank, up, secret, confidential };
     let is_new = generation.joined.contains(&rank);
     let beginning = if is_new { generation.beginning } else { Beginning::OF_JOB };
     config(topology, record, generation, (worker.key, role, beginning))

@@ -49,6 +49,8 @@ pub(crate) struct Terms {
     pub(crate) on_degraded: OnDegraded,
     /// Its server reads the sums, and is told the secret.
     pub(crate) server_reads: bool,
+    /// Its workers hide their values.
+    pub(crate) confidential: bool,
 }
 
 impl JobRecord {

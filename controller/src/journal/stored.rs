@@ -52,6 +52,8 @@ pub(super) struct StoredJob {
     rigid: bool,
     #[serde(default)]
     server_reads: bool,
+    #[serde(default)]
+    confidential: bool,
     join_deadline_milliseconds: u64,
     /// Something is done about processes that get slow.
     #[serde(default)]
@@ -117,6 +119,7 @@ impl StoredJob {
             gradient_bytes: request.gradient_bytes,
             rigid: terms.rigid,
             server_reads: terms.server_reads,
+            confidential: terms.confidential,
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             degraded_auto: terms.on_degraded.auto,
             theta: terms.on_degraded.theta,
@@ -176,6 +179,7 @@ impl StoredJob {
             terms: Terms {
                 rigid: self.rigid,
                 server_reads: self.server_reads,
+                confidential: self.confidential,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
                 on_degraded: OnDegraded { auto: self.degraded_auto, theta: self.theta },
             },

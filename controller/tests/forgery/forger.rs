@@ -61,6 +61,7 @@ fn worker(job: &JobConfig, rank: Rank, values: Vec<i32>) -> Worker {
         rank,
         members: job.ranks.clone(),
         secret: JobSecret::new([0; JobSecret::BYTES]),
+        confidential: false,
         window: job.window,
         start: job.start_seq,
         begun: job.begun,

@@ -87,7 +87,7 @@ pub(crate) struct WorkerRole {
 
 impl WorkerRole {
     pub(super) fn new(config: &JobConfig, timers: Timers) -> Result<Self, AgentError> {
-        let JobRole::Worker { rank, up, secret } = &config.role else {
+        let JobRole::Worker { rank, up, secret, confidential } = &config.role else {
             return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
         };
         let rank = *rank;
@@ -96,6 +96,7 @@ impl WorkerRole {
             rank,
             members: config.ranks.clone(),
             secret: secret.clone(),
+            confidential: *confidential,
             window: config.window,
             start: config.start_seq,
             begun: config.begun,

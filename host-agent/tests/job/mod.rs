@@ -86,7 +86,15 @@ impl Structure {
     pub(crate) fn worker(&self, rank: u8) -> JobConfig {
         let child = u8::try_from(self.ranks.iter().position(|other| *other == rank).unwrap()).unwrap();
         let hop = Hop { node: self.node(), egress_port: 0, aggregate: true, child, fan_in: self.fan_in() };
-        self.member(rank, Role::Worker { rank: Rank::new(rank.into()), up: vec![hop], secret: secret() })
+        self.member(
+            rank,
+            Role::Worker {
+                rank: Rank::new(rank.into()),
+                up: vec![hop],
+                secret: secret(),
+                confidential: true,
+            },
+        )
     }
 
     /// What the server is told.

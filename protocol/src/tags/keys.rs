@@ -108,7 +108,7 @@ impl Pads {
 }
 
 /// For one purpose: nothing about another purpose's key follows from its own.
-fn cipher(secret: &JobSecret, purpose: &str) -> Aes128 {
+pub(crate) fn cipher(secret: &JobSecret, purpose: &str) -> Aes128 {
     let digest = Sha256::new().chain_update(secret.bytes()).chain_update(purpose).finalize();
     let mut key = [0; 16];
     key.iter_mut().zip(digest).for_each(|(to, from)| *to = from);

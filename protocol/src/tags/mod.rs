@@ -37,6 +37,7 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, Tag, ValuesView};
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
 use keys::Keys;
+pub(crate) use keys::cipher;
 pub(crate) use meaning::{Meaning, name_hash};
 use products::Multipliers;
 
@@ -77,6 +78,12 @@ impl Membership {
     pub(crate) fn count(&self) -> u32 {
         // At most MOST_MEMBERS.
         self.ranks.len() as u32
+    }
+
+    /// The member after `rank` in the ring of all of them.
+    pub(crate) fn after(&self, rank: Rank) -> Rank {
+        let at = self.ranks.iter().position(|other| *other == rank).unwrap_or_default();
+        self.ranks.get(at + 1).or(self.ranks.first()).copied().unwrap_or(rank)
     }
 
     /// One member's tag over its `values`.

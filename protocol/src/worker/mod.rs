@@ -12,10 +12,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, JobId, Kind, Rank, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
 
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
+use crate::masks::Masks;
 use crate::numbers::AllReduce;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
@@ -40,6 +41,8 @@ pub struct Worker {
     job: JobId,
     rank: Rank,
     generations: Generations,
+    /// For a job that is confidential.
+    masks: Option<Masks>,
     gate: Gate,
     slots: Slots,
     operations: Operations<Contribution>,
@@ -65,12 +68,13 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the window or the members make no sense.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let WorkerConfig { job, rank, members, secret, window, start, begun, timers } = config;
+        let WorkerConfig { job, rank, members, secret, confidential, window, start, begun, timers } = config;
         check_window(window)?;
         Ok(Self {
             job,
             rank,
             generations: Generations::new(&secret, job, rank, members)?,
+            masks: confidential.then(|| Masks::new(&secret)),
             gate: Gate::Open,
             slots: Slots::new(start, window),
             operations: Operations::new(start, begun),
@@ -203,6 +207,9 @@ impl Worker {
         let (operator, tally) = operation.write(position, (members, self.rank), &mut self.values);
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
+        if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {
+            masks.hide((job, seq), [rank, members.after(rank)], &mut self.values);
+        }
         let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };
         Some(Outgoing { header, values: &self.values })
     }

@@ -17,6 +17,7 @@ pub(crate) fn config(window: u32) -> WorkerConfig {
         rank: ME,
         members: vec![ME],
         secret: JobSecret::new([1; JobSecret::BYTES]),
+        confidential: false,
         window,
         start: Seq::FIRST,
         begun: 0,

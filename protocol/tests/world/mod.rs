@@ -75,6 +75,7 @@ pub(crate) struct Setup {
     pub(crate) churn: Churn,
     /// Whether the server reads the sums.
     pub(crate) reads: bool,
+    pub(crate) confidential: bool,
 }
 
 pub(crate) struct World {
@@ -139,6 +140,7 @@ impl World {
             rank: Rank::new(0),
             members: members.clone(),
             secret: secret(),
+            confidential: setup.confidential,
             window: setup.window,
             start: setup.start,
             begun: 0,

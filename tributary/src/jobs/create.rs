@@ -54,6 +54,10 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     rigid: bool,
 
+    /// Hide the workers' values from switches, the server and whoever sees the wire: they see sums of some members as noise
+    #[arg(long)]
+    confidential: bool,
+
     /// What is done about processes that become much slower than the others: with auto the job goes on without them
     /// until they are well again, where that makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
@@ -119,6 +123,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         degraded: v1::Degraded::from(args.degraded).into(),
         theta: args.theta,
         server_reads: false,
+        confidential: args.confidential,
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

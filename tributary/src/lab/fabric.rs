@@ -48,6 +48,10 @@ pub(crate) struct FabricArgs {
     /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
+
+    /// Hide the workers' values from switches and the server
+    #[arg(long, requires = "topology")]
+    confidential: bool,
 }
 
 /// What the switches are.
@@ -70,7 +74,8 @@ impl FabricArgs {
     /// What a fabric is like unless told otherwise, but for losses.
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
-        Self { loss, no_rates: false, switch: Switches::Softswitch, aggregation, downlink, window: None }
+        let (switch, confidential) = (Switches::Softswitch, false);
+        Self { loss, no_rates: false, switch, aggregation, downlink, window: None, confidential }
     }
 
     /// Without losses, and with links as fast as this machine can.
@@ -103,6 +108,7 @@ pub(crate) async fn up(
         downlink: args.downlink,
         window: args.window,
         theta: None,
+        confidential: args.confidential,
     };
     let started = tokio::select! {
         started = start(&lab, &topology, topology_file, switches, job) => started,

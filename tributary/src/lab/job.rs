@@ -32,11 +32,14 @@ pub(super) struct JobOptions {
     /// The θ with which something is done about processes that get slow; `None`: nothing is.
     #[serde(default)]
     pub(super) theta: Option<f64>,
+    /// Workers hide their values.
+    #[serde(default)]
+    pub(super) confidential: bool,
 }
 
 /// Creates the job. The controller asks the server that is there to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
-    let JobOptions { aggregation, downlink, window, theta } = record.job_options.clone();
+    let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),
         workers: record.workers.iter().map(|worker| worker.host.clone()).collect(),
@@ -51,6 +54,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         degraded: if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Off }.into(),
         theta,
         server_reads: false,
+        confidential,
     };
     let created = ask(lab, record, async |mut client| {
         let created = client.create_job(request).await.map_err(refused)?.into_inner();
