@@ -5,6 +5,7 @@
 //! Nothing depends on the machine's speed: the same [`Scenario`] has the same [`Outcome`] every time.
 
 mod link;
+mod matrix;
 mod outcome;
 mod packet;
 mod run;
@@ -15,9 +16,10 @@ mod table;
 mod tree;
 
 pub use link::Carried;
+pub use matrix::{Found, Total, case, search};
 pub use outcome::Outcome;
 pub use run::{SimError, run};
-pub use scenario::{Host, Link, Scenario};
+pub use scenario::{Faults, Host, Link, Scenario};
 pub use sweep::{Row, Sweep, sweep};
 pub use table::table;
 pub use tree::Tree;

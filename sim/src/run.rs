@@ -12,7 +12,7 @@ use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
     ServerConfig, StartError, Sums, Time, Worker, WorkerConfig,
 };
-use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank, Seq};
+use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
 use crate::link::Line;
 use crate::outcome::Outcome;
@@ -76,6 +76,8 @@ enum Event {
     Start(usize),
     /// A worker may have a timeout.
     Timer(usize),
+    /// A switch loses its memory.
+    Reboot(usize),
 }
 
 struct Scheduled {
@@ -150,7 +152,7 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
         let Some(job) = JobId::new(1) else { return Err(SimError::Config(ConfigError::NoMembers)) };
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
-        let (start, downlink) = (Seq::FIRST, scenario.downlink);
+        let (start, downlink) = (scenario.start, scenario.downlink);
         let line = || Line::new(scenario.link);
         let server =
             ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: None };
@@ -205,6 +207,9 @@ impl<'a> Simulation<'a> {
                 self.scenario.stragglers.iter().filter(|&&(rank, _)| rank == at).map(|&(_, by)| by).sum();
             self.schedule(Time::ZERO + late, Event::Start(at));
         }
+        for &(switch, at) in &self.scenario.faults.reboots {
+            self.schedule(Time::ZERO + at, Event::Reboot(switch));
+        }
         while let Some(Reverse(next)) = self.events.pop() {
             self.now = next.at;
             if self.now - Time::ZERO > TOO_LONG {
@@ -216,6 +221,11 @@ impl<'a> Simulation<'a> {
                 Event::Packet(Node::Server, packet) => self.at_server(&packet),
                 Event::Start(at) => self.start(at)?,
                 Event::Timer(at) => self.timer(at)?,
+                Event::Reboot(at) => {
+                    if let Some(switch) = self.switches.get_mut(at) {
+                        switch.slots.reboot();
+                    }
+                }
             }
         }
         let unfinished = self.workers.iter().filter(|worker| worker.finished_at.is_none()).count();
@@ -244,6 +254,14 @@ impl<'a> Simulation<'a> {
         };
         let (line, to) = if up { (lines.0, above) } else { (lines.1, below) };
         let Some(arrival) = line.send(self.now, packet.bytes(), &mut self.rng) else { return };
+        let faults = &self.scenario.faults;
+        if faults.duplicates > 0.0 && self.rng.random_bool(faults.duplicates) {
+            let later = arrival + faults.lateness.mul_f64(self.rng.random());
+            let handled = self.handled(to, later);
+            self.schedule(handled, Event::Packet(to, packet.clone()));
+        }
+        let late = faults.late > 0.0 && self.rng.random_bool(faults.late);
+        let arrival = if late { arrival + faults.lateness.mul_f64(self.rng.random()) } else { arrival };
         let handled = self.handled(to, arrival);
         self.schedule(handled, Event::Packet(to, packet));
     }
@@ -321,8 +339,12 @@ impl<'a> Simulation<'a> {
         let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
         sim.to_start -= 1;
         let elements = 0..self.scenario.elements;
-        let data = elements.map(|element| gradient(at, element)).collect();
-        let operation = AllReduce { name: "gradient".to_owned(), data: GradientData::F32(data), weight: 1 };
+        let data = if self.scenario.integers {
+            GradientData::I32(elements.map(|element| integer(at, element)).collect())
+        } else {
+            GradientData::F32(elements.map(|element| gradient(at, element)).collect())
+        };
+        let operation = AllReduce { name: "gradient".to_owned(), data, weight: 1 };
         sim.worker.start_all_reduce(operation).map_err(SimError::Start)?;
         self.after(at)
     }
@@ -406,8 +428,27 @@ fn gradient(worker: usize, element: usize) -> f32 {
     (f32::from(wave) / 65536.0 - 0.5) * magnitude * (worker + 1) as f32
 }
 
+/// The same in integers.
+fn integer(worker: usize, element: usize) -> i32 {
+    let mixed = (element as u32 ^ (worker as u32) << 20).wrapping_mul(2_654_435_761);
+    (mixed >> 12).cast_signed() - (1 << 19)
+}
+
+fn assert_exact(sums: &[i32], workers: usize) -> Result<(), SimError> {
+    for (element, &sum) in sums.iter().enumerate() {
+        let expected: i64 = (0..workers).map(|worker| i64::from(integer(worker, element))).sum();
+        if i64::from(sum) != expected {
+            return Err(SimError::WrongSum { element, expected: expected as f64, got: sum.into() });
+        }
+    }
+    Ok(())
+}
+
 fn assert_right(reduced: &Reduced, workers: usize) -> Result<(), SimError> {
-    let Sums::F32(sums) = &reduced.sums else { return Err(SimError::Differ) };
+    let sums = match &reduced.sums {
+        Sums::F32(sums) => sums,
+        Sums::I32(sums) => return assert_exact(sums, workers),
+    };
     for (element, &sum) in sums.iter().enumerate() {
         let expected: f64 = (0..workers).map(|worker| f64::from(gradient(worker, element))).sum();
         let got = f64::from(sum);

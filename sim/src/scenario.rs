@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::{DEFAULT_WINDOW, Downlink, Timers};
+use tributary_wire::Seq;
 
 use crate::tree::Tree;
 
@@ -11,10 +12,14 @@ use crate::tree::Tree;
 pub struct Scenario {
     /// Who hangs where.
     pub tree: Tree,
-    /// f32 elements in each all-reduce.
+    /// Elements in each all-reduce.
     pub elements: usize,
+    /// Whether they are i32, whose sums are compared exactly, or f32.
+    pub integers: bool,
     /// All-reduces, one after the other.
     pub operations: u32,
+    /// The first slice.
+    pub start: Seq,
     /// Slices that the job may have under way: a power of two.
     pub window: u32,
     /// How first results travel.
@@ -25,6 +30,8 @@ pub struct Scenario {
     pub link: Link,
     /// The hosts.
     pub host: Host,
+    /// What else goes wrong on links and in switches.
+    pub faults: Faults,
     /// Switches: from a packet's arrival to its place in a queue.
     pub switch_delay: Duration,
     /// Workers that start their first operation late: rank and by how much.
@@ -46,6 +53,19 @@ pub struct Link {
     pub loss: f64,
 }
 
+/// What else can go wrong.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Faults {
+    /// Probability that a packet that arrives does so once more, later.
+    pub duplicates: f64,
+    /// Probability that a packet is held back, so that others overtake it...
+    pub late: f64,
+    /// ...and for how long at most, as duplicates are.
+    pub lateness: Duration,
+    /// Switches that lose their memory: which, and when.
+    pub reboots: Vec<(usize, Duration)>,
+}
+
 /// How a host treats packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
@@ -63,12 +83,15 @@ impl Default for Scenario {
         Self {
             tree: Tree::three_tier_8(),
             elements: 2 << 20,
+            integers: false,
             operations: 1,
+            start: Seq::FIRST,
             window: DEFAULT_WINDOW,
             downlink: Downlink::Multicast,
             timers: Timers::default(),
             link: Link { rate: 50_000_000, delay: Duration::from_micros(50), queue: 64, loss: 0.0 },
             host: Host { turn_around: Duration::from_micros(20), pauses: 0.0, pause: Duration::ZERO },
+            faults: Faults::default(),
             switch_delay: Duration::from_micros(20),
             stragglers: Vec::new(),
             seed: 1,

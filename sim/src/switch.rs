@@ -37,6 +37,11 @@ impl Switch {
         self.slots.get_mut(index)
     }
 
+    /// It loses its memory.
+    pub(crate) fn reboot(&mut self) {
+        *self = Self::new(self.slots.len() as u32);
+    }
+
     /// A GRADIENT passes: what goes on towards the server, if anything.
     pub(crate) fn gradient(&mut self, mut packet: Packet) -> Option<Packet> {
         let hop = packet.hop()?;

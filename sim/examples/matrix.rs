@@ -1,0 +1,67 @@
+//! Random scenarios without end: prints how far it has come, and the seed of whatever goes wrong.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use tributary_sim::{Found, Total, case, search};
+
+/// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock, until it is interrupted.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+
+    /// How many seeds; 1 shows the scenario, too
+    #[arg(long)]
+    seeds: Option<u64>,
+
+    /// Stop when workers have contributed this many values
+    #[arg(long)]
+    until: Option<u64>,
+
+    /// Values that the workers of one scenario contribute, about
+    #[arg(long, default_value_t = 1 << 20)]
+    values: usize,
+
+    /// Print the end's figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let Arguments { first, seeds, until, values, json } = Arguments::parse();
+    if seeds == Some(1) {
+        println!("{:#?}", case(first, values));
+    }
+    let (begun, mut shown) = (Instant::now(), Instant::now());
+    let told = |total: &Total, found: Option<Found>| {
+        if let Some(Found { seed, error }) = &found {
+            println!("seed {seed}: {error}; again: --first {seed} --seeds 1 --values {values}");
+        }
+        if shown.elapsed().as_secs() >= 10 {
+            shown = Instant::now();
+            eprintln!("{}", words(total, begun));
+        }
+        until.is_none_or(|until| total.values < until)
+    };
+    let end = seeds.map_or(u64::MAX, |seeds| first.saturating_add(seeds));
+    let total = search(first..end, values, told);
+    if json {
+        println!("{}", serde_json::json!(total));
+    } else {
+        println!("{}", words(&total, begun));
+    }
+    if total.wrong + total.stuck == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn words(total: &Total, begun: Instant) -> String {
+    let Total { scenarios, values, retransmitted, lost, wrong, stuck } = total;
+    let seconds = begun.elapsed().as_secs();
+    format!(
+        "{scenarios} scenarios in {seconds} s: {:.3} billion values, {lost} packets lost, {retransmitted} slices sent again, \
+         {wrong} wrong, {stuck} stuck",
+        *values as f64 / 1e9
+    )
+}
