@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-switch bench-allreduce bench-tools simulate soak mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-switch bench-allreduce bench-tools simulate verify soak mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -87,6 +87,10 @@ bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for be
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)
+
+verify: ## check the protocol in every state that a network can bring it to (ARGS="--json"), then random scenarios; minutes
+	$(CARGO) run --release --quiet --locked -p tributary-verify -- $(ARGS)
+	$(CARGO) run --release --quiet --locked -p tributary-sim --example matrix -- --until 100000000 >&2
 
 soak: ## random scenarios on a virtual clock until interrupted; prints the seed of whatever goes wrong (ARGS="--first 1000")
 	$(CARGO) run --release --quiet --locked -p tributary-sim --example matrix -- $(ARGS)

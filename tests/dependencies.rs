@@ -12,15 +12,16 @@ use toml::Table;
 const ROWS: [&[&str]; 7] = [
     &["tributary"],
     &["demo", "python"],
-    &["controller", "host-agent", "client", "softswitch", "sim", "bench", "trainer"],
+    &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps"],
     &["api", "transport", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],
     &["topology"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 11] = [
-    "sim", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec", "topology", "wire",
+const WITHOUT_RUNTIME: [&str; 12] = [
+    "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec",
+    "topology", "wire",
 ];
 
 /// Every crate of the workspace with its dependencies, those of its tests left out.

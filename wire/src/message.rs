@@ -29,7 +29,7 @@ pub enum Operator {
 }
 
 /// What is aggregated beside the values, whatever the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tally {
     /// How many workers' gradients are inside.
     pub contributors: u32,
@@ -51,7 +51,7 @@ impl Tally {
 
 /// An authenticator of a message, or the sum of several: one number in two digits, which switches add up each by itself.
 /// Whoever makes tags chooses the digits so small that their sum does not wrap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tag {
     /// The high digit.
     pub high: u32,

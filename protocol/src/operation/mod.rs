@@ -3,6 +3,7 @@
 mod event;
 mod layout;
 mod queue;
+mod state;
 mod verify;
 
 use std::collections::TryReserveError;
@@ -22,7 +23,7 @@ pub(crate) use queue::Operations;
 use verify::Mismatch;
 
 /// What is known about the SUM slices whose bounds one MAX slice carries.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 enum Agreement {
     /// Its result is not there.
     Awaited,
@@ -49,7 +50,7 @@ impl Tensor {
 }
 
 /// The memory that an all-reduce needs until its result is there.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Room {
     bounds: Vec<u32>,
     owned: Vec<bool>,
@@ -80,7 +81,7 @@ impl Room {
 
 /// An all-reduce under way. One that has failed goes through the rest of its slices all the same, so that
 /// the members' windows stay together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Operation<C> {
     pub(crate) id: OperationId,
     pub(crate) layout: Layout,

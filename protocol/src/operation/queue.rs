@@ -1,13 +1,14 @@
 //! The operations of one job, one after the other.
 
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 
 use tributary_wire::Seq;
 
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Operations<C> {
     /// The slice at position 0. Positions count from there: unlike a [`Seq`] they never wrap.
     start: Seq,
@@ -88,5 +89,11 @@ impl<C> Operations<C> {
     pub(crate) fn position(&self, seq: Seq) -> u64 {
         let base = self.under_way.front().map_or(self.next, |operation| operation.layout.first);
         base.saturating_add_signed(seq.distance(self.seq(base)).into())
+    }
+
+    /// Feeds `into` with what the operations' future depends on.
+    pub(crate) fn hash_state(&self, into: &mut impl Hasher) {
+        (self.begun, self.next, self.under_way.len()).hash(into);
+        self.under_way.iter().for_each(|operation| operation.hash_state(into));
     }
 }

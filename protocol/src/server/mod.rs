@@ -2,6 +2,7 @@
 
 mod reader;
 mod slot;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -84,7 +85,7 @@ pub struct ServerStats {
 ///
 /// After each [`handle_gradient`](Self::handle_gradient) the caller sends what
 /// [`poll_transmit`](Self::poll_transmit) yields, until `None`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Server {
     job: JobId,
     members: Vec<Rank>,

@@ -14,7 +14,7 @@ use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::tags::Membership;
 
 /// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,

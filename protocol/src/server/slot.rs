@@ -70,8 +70,8 @@ pub(super) struct Slot {
     /// The slice that is awaited. All before it in this slot are finished: the floor of rule 6.
     pub(super) due: Seq,
     /// Children whose contribution to `due` is in `partial`.
-    children: u64,
-    partial: Sum,
+    pub(super) children: u64,
+    pub(super) partial: Sum,
     /// The slice one window before `due`, unless that is before the job's start.
     pub(super) finished: Option<Sum>,
     /// Who has been sent the finished slice.

@@ -8,7 +8,7 @@ use crate::operation::{Operation, Part};
 use crate::tags::{Membership, Share};
 
 /// A member's elements and their weight.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Contribution {
     data: GradientData,
     weight: u32,

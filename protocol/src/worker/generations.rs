@@ -42,7 +42,7 @@ pub struct Standing {
 }
 
 /// The generations in which what is under way may have been summed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Generations {
     /// The present members in order.
     members: Vec<Rank>,

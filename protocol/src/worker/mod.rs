@@ -6,6 +6,7 @@ mod generations;
 mod pace;
 mod recovery;
 mod slots;
+mod state;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -36,7 +37,7 @@ use slots::{Flight, Slots, State};
 /// [`poll_timeout`](Self::poll_timeout)'s instant has come, and after either (and after a start) sends what
 /// [`poll_transmit`](Self::poll_transmit) yields and takes what [`poll_event`](Self::poll_event) yields,
 /// both until `None`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Worker {
     job: JobId,
     rank: Rank,
@@ -372,7 +373,7 @@ impl Worker {
 }
 
 /// An operation that was started, but may not begin yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Waiting {
     operation: AllReduce,
     room: Room,

@@ -13,7 +13,7 @@ const STEP: f64 = 0.25;
 /// here: with tens of links behind one result, random ones are more frequent than full queues, and whoever
 /// slowed down for them would stand still. A queue that fills, a member that falls behind, a core that is
 /// shared: all show in the round trip before anything is dropped.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pace {
     window: f64,
     limit: f64,

@@ -54,7 +54,7 @@ impl Missing {
 }
 
 /// Watches what is sent and answered for signs of losses.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Recovery {
     timers: Timers,
     round_trip: RoundTrip,

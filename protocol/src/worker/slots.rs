@@ -47,10 +47,10 @@ pub(crate) struct Flight {
 }
 
 /// All slots of a worker.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Slots {
     start: Seq,
-    slots: Box<[Slot]>,
+    pub(super) slots: Box<[Slot]>,
     /// The last result of each slot, once there was one. Its memory serves the slot's next ones, too.
     finished: Box<[Option<FinishedSlice>]>,
 }

@@ -1,0 +1,442 @@
+//! The search: breadth first through every state, so that what it finds is found by the shortest way.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+use crate::Error;
+use crate::content::origin;
+use crate::machines::{StateId, WorkerInput};
+use crate::network::{Net, Packet, Packets};
+use crate::recovery::Recovery;
+use crate::setup::{Change, Node, Setup};
+use crate::slot::Bug;
+use crate::story;
+use crate::world::{Parts, World};
+
+/// What must not happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "property")]
+pub enum Violation {
+    /// The server has finished a slice with another sum than that of each member's contribution, each once.
+    WrongSum {
+        /// Counted from 0.
+        slice: u8,
+        /// What the sum says of itself.
+        contributors: u32,
+    },
+    /// A worker's operation has failed.
+    Failed {
+        /// Which.
+        worker: u8,
+        /// Why.
+        error: String,
+    },
+    /// A packet has changed what a slot held of another slice or job, and had no right to.
+    Touched {
+        /// Counted from 0.
+        switch: u8,
+    },
+    /// The job does not complete although faults have stopped.
+    Stuck,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// States of all parts and the network.
+    pub states: usize,
+    /// Steps between them.
+    pub steps: usize,
+    /// Steps of the longest of all shortest ways to a state.
+    pub depth: usize,
+    /// States of all parts that the job was shown to complete from.
+    pub completing: usize,
+    /// How long it took.
+    pub seconds: f64,
+    /// What was found, and the shortest schedule that leads there.
+    pub found: Option<(Violation, Vec<String>)>,
+}
+
+/// How far a check has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// States found.
+    pub states: usize,
+    /// States that wait to be looked at.
+    pub waiting: usize,
+    /// States of all parts that have yet to be shown to complete.
+    pub to_complete: usize,
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A packet arrives.
+    Arrives(u16),
+    /// A switch loses its memory.
+    Reboots(u8),
+    /// The server changes over to the next generation.
+    ServerChanges,
+    /// A worker does.
+    WorkerChanges(u8),
+}
+
+/// A state, and how it was reached first.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) parts: Parts,
+    pub(crate) net: Net,
+}
+
+struct Search<'p> {
+    world: World,
+    packets: Packets,
+    seen: FxHashSet<u128>,
+    /// Of each state: the one before, and what happened.
+    ways: Vec<(u32, Event)>,
+    steps: usize,
+    /// States of all parts, and the first state with them, in the order of their distance.
+    parts: Vec<(Parts, u32)>,
+    parts_seen: FxHashSet<Parts>,
+    progress: &'p mut dyn FnMut(Progress),
+}
+
+/// How a search ends early.
+enum Stop {
+    Found(Violation),
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Checks everything that can happen in `setup`.
+///
+/// # Errors
+/// [`Error`]: the setup makes no sense, or is too large.
+pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+    let begun = Instant::now();
+    let (mut search, first) = Search::new(setup, progress)?;
+    let start = first.clone();
+    let (depth, found) = search.explore(first)?;
+    let mut recovery = Recovery::default();
+    let found = match found {
+        Some((violation, at, last)) => {
+            let way = search.way(at, last);
+            Some((violation, story::tell(&mut search.world, &search.packets, &start, &way)?))
+        }
+        None => search.recover(&mut recovery, &start)?,
+    };
+    Ok(Outcome {
+        states: search.ways.len(),
+        steps: search.steps,
+        depth,
+        completing: recovery.looked_at(),
+        seconds: seconds(begun.elapsed()),
+        found,
+    })
+}
+
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
+
+impl<'p> Search<'p> {
+    /// A search, and where it begins.
+    fn new(setup: &Setup, progress: &'p mut dyn FnMut(Progress)) -> Result<(Self, State), Error> {
+        let (world, parts, sent) = World::new(setup)?;
+        let mut search = Self {
+            world,
+            packets: Packets::default(),
+            seen: FxHashSet::default(),
+            ways: Vec::new(),
+            steps: 0,
+            parts: Vec::new(),
+            parts_seen: FxHashSet::default(),
+            progress,
+        };
+        let mut first = State { parts, net: Net::default() };
+        for packet in sent.into_iter().filter_map(Packet::lasting) {
+            first.net.insert(search.packets.id(packet)?);
+        }
+        Ok((search, first))
+    }
+
+    /// Goes through all states. What was found: the state before, and the last event.
+    #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
+    fn explore(
+        &mut self,
+        mut first: State,
+    ) -> Result<(usize, Option<(Violation, u32, Option<Event>)>), Error> {
+        match self.settle(&mut first) {
+            Err(Stop::Found(violation)) => return Ok((0, Some((violation, 0, None)))),
+            Err(Stop::Error(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        self.add(&first, 0, Event::ServerChanges);
+        let (mut level, mut depth) = (vec![(0, first)], 0);
+        loop {
+            let mut next = Vec::new();
+            let waiting = level.len();
+            for (done, (at, state)) in level.into_iter().enumerate() {
+                if done % 4096 == 0 {
+                    let waiting = waiting - done + next.len();
+                    (self.progress)(Progress { states: self.ways.len(), waiting, to_complete: 0 });
+                }
+                for event in self.events(&state) {
+                    match self.after(&state, event) {
+                        Ok(None) => {}
+                        Ok(Some(state)) => {
+                            self.steps += 1;
+                            if let Some(at) = self.add(&state, at, event) {
+                                next.push((at, state));
+                            }
+                        }
+                        Err(Stop::Found(violation)) => {
+                            return Ok((depth + 1, Some((violation, at, Some(event)))));
+                        }
+                        Err(Stop::Error(error)) => return Err(error),
+                    }
+                }
+            }
+            if next.is_empty() {
+                return Ok((depth, None));
+            }
+            (level, depth) = (next, depth + 1);
+        }
+    }
+
+    /// The number of the state, if it is a new one.
+    fn add(&mut self, state: &State, before: u32, event: Event) -> Option<u32> {
+        let half = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, &state.parts, state.net).hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        if !self.seen.insert(half(0) << 64 | half(1)) {
+            return None;
+        }
+        let at = self.ways.len() as u32;
+        self.ways.push((before, event));
+        if self.parts_seen.insert(state.parts.clone()) {
+            self.parts.push((state.parts.clone(), at));
+        }
+        Some(at)
+    }
+
+    /// Whether workers take results as soon as they can: in one generation whoever has a result can do all
+    /// that it could do without, since what it has sent stays on its way.
+    fn is_eager(&self) -> bool {
+        self.world.setup.change == Change::None
+    }
+
+    fn events(&self, state: &State) -> Vec<Event> {
+        let mut events: Vec<Event> = state.net.iter().map(Event::Arrives).collect();
+        events.extend((0..self.world.setup.switches()).map(Event::Reboots));
+        if self.world.setup.change != Change::None {
+            if self.world.generation(&state.parts) == 0 {
+                events.push(Event::ServerChanges);
+            }
+            events.extend(self.world.behind(&state.parts).into_iter().map(Event::WorkerChanges));
+        }
+        events
+    }
+
+    /// The state after an event, unless that changes nothing.
+    fn after(&mut self, before: &State, event: Event) -> Result<Option<State>, Stop> {
+        let mut state = before.clone();
+        match event {
+            Event::Arrives(id) => {
+                if !self.arrives(&mut state, id)? {
+                    return Ok(None);
+                }
+            }
+            Event::Reboots(switch) => {
+                let slots = self.world.slots_of(switch);
+                state.parts.get_mut(slots).unwrap_or_default().fill(0);
+            }
+            Event::ServerChanges => {
+                let answers = self.world.change_server(&mut state.parts)?;
+                self.put(&mut state, &answers)?;
+                self.forget_first_generation(&mut state);
+            }
+            Event::WorkerChanges(worker) => {
+                let Some(part) = state.parts.get_mut(usize::from(worker)) else { return Ok(None) };
+                let effect = self.world.worker_step(worker, *part, WorkerInput::Change)?;
+                *part = effect.next;
+                self.put(&mut state, &effect.out)?;
+            }
+        }
+        self.settle(&mut state)?;
+        let changed = state.parts != before.parts || state.net != before.net;
+        Ok(changed.then_some(state))
+    }
+
+    /// Lets a packet arrive, and stay. Whether its part has changed.
+    fn arrives(&mut self, state: &mut State, id: u16) -> Result<bool, Stop> {
+        let packet = self.packets.get(id);
+        let at = self.world.part(&packet);
+        let Some(part) = state.parts.get_mut(at) else { return Ok(false) };
+        let effect = self.world.effect(*part, packet)?;
+        if let Some(violation) = &effect.violation {
+            return Err(Stop::Found(violation.clone()));
+        }
+        let changed = *part != effect.next;
+        *part = effect.next;
+        self.put(state, &effect.out)?;
+        Ok(changed)
+    }
+
+    fn put(&mut self, state: &mut State, packets: &[Packet]) -> Result<bool, Stop> {
+        let mut new = false;
+        for packet in packets.iter().filter_map(|packet| packet.lasting()) {
+            new |= state.net.insert(self.packets.id(packet)?);
+        }
+        Ok(new)
+    }
+
+    /// What happens without changing any part only puts more packets on their way: it is done at once.
+    fn settle(&mut self, state: &mut State) -> Result<(), Stop> {
+        loop {
+            let mut changed = false;
+            for id in state.net.iter() {
+                let packet = self.packets.get(id);
+                let Some(&part) = state.parts.get(self.world.part(&packet)) else { continue };
+                let effect = self.world.effect(part, packet)?;
+                if effect.next == part {
+                    changed |= self.put(state, &effect.out)?;
+                } else if self.is_eager() && matches!(packet.to(), Node::Worker(_)) {
+                    self.arrives(state, id)?;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Once the server has changed over it takes nothing of the first generation: that can only go on in slots of
+    /// its own.
+    fn forget_first_generation(&self, state: &mut State) {
+        if self.world.setup.bug == Some(Bug::SharedSlots) {
+            return;
+        }
+        for id in state.net.iter() {
+            if matches!(self.packets.get(id), Packet::Up { generation: 0, .. }) {
+                state.net.remove(id);
+            }
+        }
+        for switch in 0..self.world.setup.switches() {
+            let slots = self.world.slots_of(switch).take(self.world.setup.window as usize);
+            slots.filter_map(|slot| state.parts.get_mut(slot).map(|part| *part = 0)).for_each(drop);
+        }
+    }
+
+    /// The events that lead to a state, and one more.
+    fn way(&self, mut at: u32, last: Option<Event>) -> Vec<Event> {
+        let mut way: Vec<Event> = last.into_iter().collect();
+        while at != 0
+            && let Some(&(before, event)) = self.ways.get(at as usize)
+        {
+            way.push(event);
+            at = before;
+        }
+        way.reverse();
+        way
+    }
+
+    /// Shows that the job completes from everywhere; or what leads to where it does not.
+    fn recover(
+        &mut self,
+        recovery: &mut Recovery,
+        start: &State,
+    ) -> Result<Option<(Violation, Vec<String>)>, Error> {
+        let earlier = self.earlier_workers(start)?;
+        let all = std::mem::take(&mut self.parts);
+        for (done, (parts, at)) in all.iter().enumerate() {
+            if done % 4096 == 0 {
+                let (states, to_complete) = (self.ways.len(), all.len() - done);
+                (self.progress)(Progress { states, waiting: 0, to_complete });
+            }
+            for parts in self.without_last_results(parts, &earlier) {
+                if !recovery.completes(&mut self.world, &parts)? {
+                    let way = self.way(*at, None);
+                    let mut lines = story::tell(&mut self.world, &self.packets, start, &way)?;
+                    lines.push(story::stuck(&self.world, &parts));
+                    return Ok(Some((Violation::Stuck, lines)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// All states that a worker can be in that gets right results in any order, by worker and what each slot waits for.
+    fn earlier_workers(&mut self, start: &State) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
+        let mut earlier = FxHashMap::default();
+        if !self.is_eager() {
+            return Ok(earlier);
+        }
+        let results: Vec<_> = self.packets.to_workers().collect();
+        let world = &mut self.world;
+        let first = start.parts.iter().copied().take(world.server_part());
+        for (worker, part) in (0..).zip(first) {
+            let mut waiting = vec![part];
+            while let Some(part) = waiting.pop() {
+                let Some(facts) = world.workers.facts(part) else { continue };
+                if earlier.insert((worker, facts.dues.clone()), part).is_some() {
+                    continue;
+                }
+                for &packet in results.iter().filter(|packet| packet.to() == Node::Worker(worker)) {
+                    waiting.push(world.effect(part, packet)?.next);
+                }
+            }
+        }
+        Ok(earlier)
+    }
+
+    /// `parts`, and the same with some workers that have not got the last results, in every combination. Where a worker's
+    /// next slice has gone into some sum, it has had the result before.
+    fn without_last_results(&self, parts: &Parts, earlier: &FxHashMap<(u8, Vec<u8>), StateId>) -> Vec<Parts> {
+        let mut all = vec![parts.clone()];
+        let contributions = self.world.contributions(parts);
+        for worker in 0..self.world.setup.workers() {
+            let Some(&part) = parts.get(usize::from(worker)) else { continue };
+            let Some(facts) = self.world.workers.facts(part).filter(|_| !earlier.is_empty()) else {
+                continue;
+            };
+            let (slots, window) = (facts.dues.len(), self.world.setup.window as u8);
+            let missing = (1..1u32 << slots).filter_map(|missing| {
+                let due = |(slot, &due): (usize, &u8)| match missing >> slot & 1 {
+                    0 => Some(due),
+                    _ => due.checked_sub(window).filter(|_| contributions & origin(worker, due) == 0),
+                };
+                let dues: Option<Vec<u8>> = facts.dues.iter().enumerate().map(due).collect();
+                earlier.get(&(worker, dues?)).copied()
+            });
+            let variants: Vec<StateId> = missing.collect();
+            let with = |parts: &Parts| {
+                let replaced = variants.iter().map(|&variant| {
+                    let mut parts = parts.clone();
+                    if let Some(part) = parts.get_mut(usize::from(worker)) {
+                        *part = variant;
+                    }
+                    parts
+                });
+                replaced.collect::<Vec<_>>()
+            };
+            let more: Vec<Parts> = all.iter().flat_map(with).collect();
+            all.extend(more);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;

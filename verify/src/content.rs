@@ -1,0 +1,100 @@
+//! What packets carry, each different one once.
+
+use rustc_hash::FxHashMap;
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Operator, Tally, ValuesView, values};
+
+/// The number of something that packets carry.
+pub(crate) type ContentId = u16;
+
+/// Workers and slices, a bit for each pair.
+pub(crate) type Origins = u64;
+
+/// As many workers, and as many slices, as there are bits for.
+pub(crate) const MOST: u8 = 8;
+
+pub(crate) fn origin(worker: u8, slice: u8) -> Origins {
+    1 << (worker % MOST * MOST + slice % MOST)
+}
+
+/// A slice's values, and what is aggregated beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Content {
+    pub(crate) operator: Operator,
+    pub(crate) tally: Tally,
+    bytes: Box<[u8; VALUES_BYTES]>,
+}
+
+impl Content {
+    pub(crate) fn values(&self) -> ValuesView<'_> {
+        ValuesView::new(&self.bytes)
+    }
+}
+
+/// All contents that there were.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    all: Vec<Content>,
+    /// Of each: whose contributions to what are inside.
+    from: Vec<Origins>,
+    ids: FxHashMap<Content, ContentId>,
+    sums: FxHashMap<(ContentId, ContentId), ContentId>,
+}
+
+impl Contents {
+    pub(crate) fn get(&self, id: ContentId) -> Option<&Content> {
+        self.all.get(usize::from(id))
+    }
+
+    pub(crate) fn origins(&self, id: ContentId) -> Origins {
+        self.from.get(usize::from(id)).copied().unwrap_or_default()
+    }
+
+    /// Notes where a content is from.
+    pub(crate) fn is_from(&mut self, id: ContentId, origins: Origins) {
+        if let Some(from) = self.from.get_mut(usize::from(id)) {
+            *from |= origins;
+        }
+    }
+
+    pub(crate) fn intern(
+        &mut self,
+        operator: Operator,
+        tally: Tally,
+        numbers: &[i32; VALUES_PER_SLICE],
+    ) -> ContentId {
+        let mut bytes = Box::new([0; VALUES_BYTES]);
+        values::write(numbers, &mut *bytes);
+        let content = Content { operator, tally, bytes };
+        if let Some(&id) = self.ids.get(&content) {
+            return id;
+        }
+        let id = self.all.len() as ContentId;
+        self.all.push(content.clone());
+        self.from.push(0);
+        self.ids.insert(content, id);
+        id
+    }
+
+    /// What a switch makes of two: the operator is the first one's, as in a slot.
+    pub(crate) fn add(&mut self, a: ContentId, b: ContentId) -> ContentId {
+        if let Some(&sum) = self.sums.get(&(a, b)) {
+            return sum;
+        }
+        let (Some(first), Some(second)) = (self.get(a), self.get(b)) else { return a };
+        let (operator, mut tally) = (first.operator, first.tally);
+        tally.add(second.tally);
+        let mut numbers = [0; VALUES_PER_SLICE];
+        let pairs = first.values().iter().zip(second.values().iter());
+        for (to, (x, y)) in numbers.iter_mut().zip(pairs) {
+            *to = match operator {
+                Operator::Sum => x.wrapping_add(y),
+                Operator::Max => (x & i32::MAX).max(y & i32::MAX),
+            };
+        }
+        let sum = self.intern(operator, tally, &numbers);
+        self.is_from(sum, self.origins(a) | self.origins(b));
+        self.sums.insert((a, b), sum);
+        sum
+    }
+}

@@ -1,0 +1,42 @@
+//! An exhaustive check of the protocol under everything that a network does.
+//!
+//! What runs is `protocol`'s own [`Worker`](tributary_protocol::Worker) and [`Server`](tributary_protocol::Server); the
+//! switches are the table of DESIGN.md ([`slot`]), which the switch's tests compare with the P4 program. The README says
+//! what is abstracted, and why that leaves nothing out.
+
+mod check;
+mod content;
+mod machines;
+mod network;
+mod plan;
+mod recovery;
+mod report;
+mod setup;
+pub mod slot;
+mod story;
+mod world;
+
+pub use check::{Outcome, Progress, Violation, check};
+pub use plan::{everything, planted, small};
+pub use report::{Row, table};
+pub use setup::{Change, Setup};
+pub use slot::Bug;
+use thiserror::Error as ThisError;
+use tributary_protocol::{ConfigError, StartError};
+
+/// Why something cannot be checked.
+#[derive(Debug, Clone, PartialEq, ThisError)]
+pub enum Error {
+    /// The state machines refuse it.
+    #[error("this cannot be checked: {0}")]
+    Config(ConfigError),
+    /// A worker refuses its operations.
+    #[error("this cannot be checked: {0}")]
+    Start(StartError),
+    /// It makes no sense.
+    #[error("this cannot be checked: it needs workers, a window that is a power of two, and an operation")]
+    Setup,
+    /// There is more than there are numbers for.
+    #[error("this is too large to be checked: more than {0} different packets")]
+    TooLarge(usize),
+}

@@ -1,0 +1,41 @@
+//! What `make verify` checks.
+
+use crate::setup::{Change, Setup};
+use crate::slot::Bug;
+
+/// Jobs of different kinds, then each bug.
+pub fn everything() -> Vec<Setup> {
+    let flat = Setup { window: 2, operations: vec![3], ..small() };
+    let deep = Setup { spine: true, window: 1, operations: vec![2], ..flat.clone() };
+    let mut setups = vec![
+        flat.clone(),
+        Setup { operations: vec![1, 1], ..flat.clone() },
+        Setup { operations: vec![0; 4], ..flat.clone() },
+        Setup { operations: vec![1], change: Change::Replan, ..flat.clone() },
+        Setup { operations: vec![1], change: Change::Leave, ..flat },
+        Setup { operations: vec![5], ..deep.clone() },
+        Setup { window: 2, operations: vec![1], ..deep.clone() },
+        Setup { operations: vec![1], change: Change::Replan, ..deep.clone() },
+        Setup { change: Change::Leave, ..deep },
+    ];
+    setups.extend(Bug::ALL.map(planted));
+    setups
+}
+
+/// A small job in which this bug shows.
+pub fn planted(bug: Bug) -> Setup {
+    let change = if bug == Bug::SharedSlots { Change::Replan } else { Change::None };
+    Setup { change, bug: Some(bug), ..small() }
+}
+
+/// A job that is checked within a second: one worker under a leaf, two under another, three slices and one slot.
+pub fn small() -> Setup {
+    Setup {
+        leaves: vec![1, 2],
+        spine: false,
+        window: 1,
+        operations: vec![2],
+        change: Change::None,
+        bug: None,
+    }
+}

@@ -1,0 +1,153 @@
+//! What is checked: the tree, the job, and what happens to it.
+
+use serde::Serialize;
+use tributary_protocol::{AllReduce, GradientData};
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{JobId, Rank, Seq};
+
+use crate::slot::Bug;
+
+/// The first slice: sequence numbers wrap soon.
+pub(crate) const START: Seq = Seq(u32::MAX - 1);
+/// The job that has left something in every slot: no generation's.
+pub(crate) const LEFTOVER: u16 = 999;
+
+/// Whether the job's generation changes, at any moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It does not.
+    None,
+    /// The same members go on with other slots.
+    Replan,
+    /// The last worker leaves.
+    Leave,
+}
+
+/// One thing to check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setup {
+    /// Workers under each leaf switch.
+    pub leaves: Vec<u8>,
+    /// Whether there is a switch between the leaves and the server.
+    pub spine: bool,
+    /// S.
+    pub window: u32,
+    /// SUM slices of each operation; each has one MAX slice in front.
+    pub operations: Vec<usize>,
+    /// What happens to the job.
+    pub change: Change,
+    /// What the model does wrong.
+    pub bug: Option<Bug>,
+}
+
+/// A place that packets are on their way to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Node {
+    Worker(u8),
+    Switch(u8),
+    Server,
+}
+
+impl Setup {
+    /// How many workers there are.
+    pub fn workers(&self) -> u8 {
+        self.leaves.iter().sum()
+    }
+
+    /// How many slices each of them sends.
+    pub fn slices(&self) -> usize {
+        self.operations.iter().map(|sums| sums + 1).sum()
+    }
+
+    pub(crate) fn switches(&self) -> u8 {
+        self.leaves.len() as u8 + u8::from(self.spine)
+    }
+
+    pub(crate) fn generations(&self) -> u8 {
+        if self.change == Change::None { 1 } else { 2 }
+    }
+
+    pub(crate) fn members(&self, generation: u8) -> Vec<Rank> {
+        let left = u8::from(generation > 0 && self.change == Change::Leave);
+        (0..self.workers() - left).map(|rank| Rank::new(rank.into())).collect()
+    }
+
+    pub(crate) fn is_member(&self, worker: u8, generation: u8) -> bool {
+        usize::from(worker) < self.members(generation).len()
+    }
+
+    /// The slots of one switch.
+    pub(crate) fn slots(&self) -> usize {
+        self.window as usize * usize::from(self.generations())
+    }
+
+    /// The slot of a slice.
+    pub(crate) fn slot(&self, generation: u8, slice: u8) -> usize {
+        let base = if self.bug == Some(Bug::SharedSlots) { 0 } else { generation as usize };
+        base * self.window as usize + (seq(slice).0 & (self.window - 1)) as usize
+    }
+
+    /// Where a worker hangs, and as which child.
+    pub(crate) fn home(&self, worker: u8) -> (Node, u8) {
+        let mut first = 0;
+        for (leaf, &workers) in self.leaves.iter().enumerate() {
+            if worker < first + workers {
+                return (Node::Switch(leaf as u8), worker - first);
+            }
+            first += workers;
+        }
+        (Node::Server, 0)
+    }
+
+    /// Where a switch hangs, and as which child.
+    pub(crate) fn above(&self, switch: u8) -> (Node, u8) {
+        let leaves = self.leaves.len() as u8;
+        match switch {
+            _ if switch >= leaves => (Node::Server, 0),
+            _ if self.spine => (Node::Switch(leaves), switch),
+            _ => (Node::Server, switch),
+        }
+    }
+
+    /// What hangs below a node.
+    pub(crate) fn below(&self, node: Node) -> Vec<Node> {
+        let switches = (0..self.switches()).map(|switch| (Node::Switch(switch), self.above(switch).0));
+        let workers = (0..self.workers()).map(|worker| (Node::Worker(worker), self.home(worker).0));
+        switches.chain(workers).filter(|&(_, above)| above == node).map(|(below, _)| below).collect()
+    }
+
+    pub(crate) fn fan_in(&self, node: Node, generation: u8) -> u8 {
+        let stays = |below: &&Node| !matches!(below, Node::Worker(at) if !self.is_member(*at, generation));
+        self.below(node).iter().filter(stays).count() as u8
+    }
+
+    /// What a worker gives: another number to each slice, and no two subsets of workers give the same sum.
+    pub(crate) fn operations_of(&self, worker: u8) -> Vec<AllReduce> {
+        let numbers = |at: usize, sums: usize| {
+            let number = |slice: usize| (1 + 10 * at + slice) as i32 * 16_i32.pow(worker.into());
+            (0..sums).flat_map(|slice| [number(slice); VALUES_PER_SLICE]).collect()
+        };
+        let operation = |(at, &sums)| AllReduce {
+            name: "gradient".to_owned(),
+            data: GradientData::I32(numbers(at, sums)),
+            weight: 1 + u32::from(worker),
+        };
+        self.operations.iter().enumerate().map(operation).collect()
+    }
+}
+
+/// A slice's number on the wire.
+pub(crate) fn seq(slice: u8) -> Seq {
+    START.plus(slice.into())
+}
+
+/// The slice that has this number.
+pub(crate) fn slice(seq: Seq) -> u8 {
+    seq.distance(START) as u8
+}
+
+/// A generation's data-plane job id.
+pub(crate) fn job(generation: u8) -> Option<JobId> {
+    JobId::new(5 + u16::from(generation))
+}
