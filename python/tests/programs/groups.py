@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -25,11 +26,17 @@ def again() -> None:
     for _ in range(60):
         dist.all_reduce(torch.ones(100_000), async_op=True)
     dist.destroy_process_group()
-    dist.init_process_group("tributary", timeout=TIMEOUT)
-    values = torch.ones(10)
-    dist.all_reduce(values)
-    print("again:", values[0].item(), flush=True)
-    dist.destroy_process_group()
+    # Each rank is once the later one: it must not meet what the last group has left.
+    for late in range(2):
+        if int(os.environ["RANK"]) == late:
+            time.sleep(1)
+        dist.init_process_group("tributary", timeout=TIMEOUT)
+        values = torch.ones(10)
+        dist.all_reduce(values)
+        broadcast = torch.full((10,), 1.0 + int(os.environ["RANK"]))
+        dist.broadcast(broadcast, 0)
+        print("again:", values[0].item(), broadcast[0].item(), flush=True)
+        dist.destroy_process_group()
 
 
 def refused() -> None:

@@ -26,7 +26,7 @@ from torch._C._distributed_c10d import (
 
 from tributary.errors import SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
-from tributary.torch.joining import join_together
+from tributary.torch.joining import join_together, own_part
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, logger
 from tributary.torch.work import FabricWork, Together
@@ -124,6 +124,7 @@ class FabricBackend(Backend):
         self._timeout = timeout
         self._under_way: set[Reduction] = set()
         self._process = os.getpid()
+        store = own_part(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         if not _alone and first is None:
             self._job = join_together(PrefixStore("job/", store), rank, size, timeout)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from threading import Thread
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store
 
 from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join
@@ -20,6 +20,15 @@ LOOK = 0.05
 LAST_WORDS = 2.0
 """Seconds in which the others can hear why a rank is refused, before it goes and perhaps takes their store along."""
 REFUSED = "refused"
+
+
+def own_part(store: Store, rank: int) -> Store:
+    """The part of a store that this group of ranks has for itself.
+
+    A store may outlive a group and serve the next one, whose ranks would take what the last ones have left there for
+    each other's words: their addresses, too, at which nobody answers any more.
+    """
+    return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
 
 
 def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:
@@ -98,9 +107,6 @@ def _tell(store: Store, why: str, size: int) -> None:
         until = time.monotonic() + LAST_WORDS
         while store.add("heard", 0) < size - 1 and time.monotonic() < until:
             time.sleep(LOOK)
-        # It is said once: a store may serve a later group, too.
-        store.delete_key(REFUSED)
-        store.delete_key("heard")
 
 
 def _key(rank: int) -> str:
