@@ -166,7 +166,7 @@ fn what_is_no_controller_is_said_to_be_none() {
     let other = tower::service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Status::unimplemented("").into_http::<Body>())
     });
-    let connections = runtime.block_on(async move { tributary_transport::incoming(listener, None) });
+    let connections = runtime.block_on(async move { tributary_transport::incoming(listener, None, 64) });
     runtime.spawn(tonic::transport::Server::builder().serve_with_incoming(other, connections));
     let commands =
         [(&["jobs", "list"][..], 1), (&["jobs", "explain", "job"], 1), (&["counters"], 1), (&["doctor"], 2)];

@@ -35,6 +35,10 @@ use crate::switch::{Common, Elections, Switch};
 /// A member whose host is silent this long is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that there is room for: each host's agent has one, and opens another one before this one is known to be
+/// lost; tools come and go.
+const CONNECTIONS_PER_HOST: usize = 4;
+const OTHER_CONNECTIONS: usize = 256;
 /// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
 const PACKETS_KEPT: usize = 1024;
 /// How long clients may take to hang up when the controller stops.
@@ -109,6 +113,7 @@ impl Controller {
             TcpListener::bind(address).await.map_err(|reason| StartError::Listen { address, reason })?;
         let api_addr = listener.local_addr().map_err(|reason| StartError::Listen { address, reason })?;
 
+        let connections = CONNECTIONS_PER_HOST * topology.hosts().count() + OTHER_CONNECTIONS;
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
         let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
@@ -137,7 +142,7 @@ impl Controller {
         let serving = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .serve_with_incoming_shutdown(service, incoming(listener, tls), async move {
+            .serve_with_incoming_shutdown(service, incoming(listener, tls, connections), async move {
                 // It is dropped, too, when the controller is to stop.
                 let _ = stopped.await;
             });

@@ -4,11 +4,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::names::Names;
+use crate::room::Place;
+
+/// How long a client may take for the first bytes that say that it speaks HTTP/2: after these it is the protocol that
+/// notices one that is gone.
+const PREFACE_PATIENCE: Duration = Duration::from_secs(10);
+/// So many are these.
+const PREFACE_BYTES: usize = 24;
 
 /// TCP, with TLS or without.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -17,8 +26,25 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A connection that a client has opened.
 pub struct Connection {
-    pub(crate) stream: Box<dyn Stream>,
-    pub(crate) peer: Peer,
+    stream: Box<dyn Stream>,
+    peer: Peer,
+    /// Until the client has said that it speaks HTTP/2.
+    preface: Option<Preface>,
+    /// Free again when this is dropped.
+    _place: Place,
+}
+
+struct Preface {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Connection {
+    /// Must be called in a tokio runtime.
+    pub(crate) fn new(stream: Box<dyn Stream>, peer: Peer, place: Place) -> Self {
+        let deadline = Box::pin(sleep(PREFACE_PATIENCE));
+        Self { stream, peer, preface: Some(Preface { missing: PREFACE_BYTES, deadline }), _place: place }
+    }
 }
 
 /// Who is at the other end of a [`Connection`]. A service finds it among a request's extensions.
@@ -60,7 +86,16 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some(preface) = &mut self.preface else { return read };
+        preface.missing = preface.missing.saturating_sub(buffer.filled().len() - before);
+        if preface.missing == 0 {
+            self.preface = None;
+        } else if read.is_pending() && preface.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")));
+        }
+        read
     }
 }
 

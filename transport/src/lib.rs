@@ -19,6 +19,7 @@ mod first_words;
 mod incoming;
 mod names;
 mod remote;
+mod room;
 mod service;
 #[cfg(feature = "tls")]
 mod tls;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
 
-use crate::connection::{Connection, Stream};
+use crate::connection::{Peer, Stream};
 use crate::service::Service;
 
 /// With what a client shows who it is, and knows the server: nothing, without the feature `tls`.
@@ -43,7 +43,7 @@ impl ClientTls {
 pub struct ServerTls(Infallible);
 
 impl ServerTls {
-    pub(crate) async fn handshake(self, _: TcpStream, _: SocketAddr) -> Option<Connection> {
+    pub(crate) async fn handshake(self, _: TcpStream, _: SocketAddr) -> Option<(Box<dyn Stream>, Peer)> {
         match self.0 {}
     }
 }

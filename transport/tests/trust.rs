@@ -22,7 +22,7 @@ use ca::{Ca, controller_at, days, host, long_ago};
 async fn serve(tls: Option<ServerTls>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = incoming(listener, tls);
+    let connections = incoming(listener, tls, 1024);
     let nothing = service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Status::unimplemented("there is no service").into_http::<Body>())
     });

@@ -45,6 +45,8 @@ use session::{Served, Service};
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// Connections that are not workers', at most.
+const OTHER_CONNECTIONS: usize = 64;
 /// What a message has besides a gradient or parameters, at most.
 const MESSAGE_ROOM: usize = 64 << 10;
 
@@ -131,15 +133,22 @@ impl ParameterServer {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
         let (end, ended) = oneshot::channel::<()>();
+        let workers: usize = self.jobs.values().map(|job| usize::from(job.spec.workers.get())).sum();
+        // A worker that has lost its connection opens another one before the server knows.
+        let connections = 4 * workers + OTHER_CONNECTIONS;
         let mut serving = tokio::spawn(
             Server::builder()
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .http2_keepalive_timeout(Some(KEEPALIVE))
                 .http2_adaptive_window(Some(true))
-                .serve_with_incoming_shutdown(self.service(), incoming(listener, tls), async move {
-                    // An error means that this function is over, too.
-                    let _ = ended.await;
-                }),
+                .serve_with_incoming_shutdown(
+                    self.service(),
+                    incoming(listener, tls, connections),
+                    async move {
+                        // An error means that this function is over, too.
+                        let _ = ended.await;
+                    },
+                ),
         );
         tokio::select! {
             over = &mut serving => return over.unwrap_or(Ok(())).map_err(|error| {

@@ -17,7 +17,7 @@ use super::files::{TlsFiles, provider};
 use super::fitness::{self, Usage};
 use super::{HTTP2, names_of, words};
 use crate::cause::carried;
-use crate::connection::{Connection, Peer};
+use crate::connection::{Peer, Stream};
 
 /// A client that takes longer to show who it is goes without.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -75,7 +75,11 @@ fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
 
 impl ServerTls {
     /// Speaks TLS on a connection; `None`: its client was turned away, and the log says why.
-    pub(crate) async fn handshake(self, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
+    pub(crate) async fn handshake(
+        self,
+        stream: TcpStream,
+        address: SocketAddr,
+    ) -> Option<(Box<dyn Stream>, Peer)> {
         let handshake = TlsAcceptor::from(self.current.get().config).accept(stream).into_fallible();
         let refused = |reason: &str| tracing::warn!(%address, reason, "turned a client away");
         match timeout(HANDSHAKE_PATIENCE, handshake).await {
@@ -88,7 +92,7 @@ impl ServerTls {
                         return None;
                     }
                 };
-                Some(Connection { stream: Box::new(stream), peer })
+                Some((Box::new(stream), peer))
             }
             Ok(Err((error, stream))) => {
                 match carried(&error) {

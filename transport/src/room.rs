@@ -1,0 +1,84 @@
+//! How many connections a server has room for.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Room for so many connections. Half of it is the most that one address gets: who takes all that it can must not shut
+/// out the others.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    most: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// One connection's place, free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    address: IpAddr,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Room {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, taken: Arc::default() }
+    }
+
+    /// A place for a connection from there, if one is free.
+    pub(crate) fn take(&self, address: IpAddr) -> Option<Place> {
+        let mut taken = locked(&self.taken);
+        let of_address = taken.by_address.get(&address).copied().unwrap_or_default();
+        if taken.all >= self.most || of_address >= self.most.div_ceil(2) {
+            return None;
+        }
+        taken.all += 1;
+        taken.by_address.insert(address, of_address + 1);
+        Some(Place { address, taken: Arc::clone(&self.taken) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = locked(&self.taken);
+        taken.all -= 1;
+        if let Some(of_address) = taken.by_address.get_mut(&self.address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                taken.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// The numbers are right whatever ended while they were locked.
+fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn nobody_takes_all_of_it_and_what_is_given_back_is_free() {
+        let room = Room::new(4);
+        let [a, b, c] = [1, 2, 3].map(|host| IpAddr::from(Ipv4Addr::new(10, 0, 0, host)));
+        let own: Vec<_> = (0..2).map(|_| room.take(a).unwrap()).collect();
+        assert!(room.take(a).is_none(), "half is the most");
+        let others: Vec<_> = (0..2).map(|_| room.take(b).unwrap()).collect();
+        assert!(room.take(c).is_none(), "it is full");
+        drop(own);
+        assert!(room.take(c).is_some());
+        drop(others);
+        assert_eq!(locked(&room.taken).all, 0);
+        assert!(locked(&room.taken).by_address.is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+//! How many connections a server has room for, and how long it waits for one that says nothing.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_stream::StreamExt;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
+use tonic::transport::Server;
+use tower::service_fn;
+use tributary_transport::incoming;
+
+/// What a client of HTTP/2 says first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[tokio::test]
+async fn one_address_gets_half_of_the_room() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut connections = incoming(listener, None, 4);
+    let _first = TcpStream::connect(address).await.unwrap();
+    let mut second = TcpStream::connect(address).await.unwrap();
+    let held = [connections.next().await, connections.next().await];
+    // There is no more room for this address: closed without a word.
+    let mut third = TcpStream::connect(address).await.unwrap();
+    assert_eq!(third.read(&mut [0; 1]).await.unwrap(), 0);
+    // One goes, and there is room again.
+    drop(held);
+    assert_eq!(second.read(&mut [0; 1]).await.unwrap(), 0);
+    let _fourth = TcpStream::connect(address).await.unwrap();
+    assert!(connections.next().await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_nothing_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let nothing = service_fn(|_: Request<Body>| async {
+        Ok::<_, std::convert::Infallible>(tonic::Status::unimplemented("nothing").into_http::<Body>())
+    });
+    tokio::spawn(Server::builder().serve_with_incoming(nothing, incoming(listener, None, 4)));
+    for said in [&[][..], &PREFACE[..PREFACE.len() - 1]] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(said).await.unwrap();
+        let mut answer = Vec::new();
+        // Its end, or a reset.
+        let _ = client.read_to_end(&mut answer).await;
+    }
+}
