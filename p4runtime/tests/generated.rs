@@ -29,6 +29,7 @@ fn what_is_checked_in_is_what_the_proto_files_make() {
         let mut config = tonic_prost_build::Config::new();
         // google.protobuf.Any says by name what is inside.
         config.enable_type_names();
-        tonic_prost_build::configure().out_dir(out).compile_fds_with_config(descriptors, config).unwrap();
+        let builder = tonic_prost_build::configure().out_dir(out).codec_path("crate::codec::BoundedCodec");
+        builder.compile_fds_with_config(descriptors, config).unwrap();
     });
 }

@@ -1,0 +1,217 @@
+//! How messages are taken off the wire: one that would become far larger in memory than it is there is refused first.
+//!
+//! An empty message inside of another one is two bytes there, and hundreds once it is decoded: 40 MB of them are 12 GB.
+//! Protobuf's wire format is looked through without its schema, which costs no memory and reads each byte once at most.
+
+use std::marker::PhantomData;
+
+use prost::Message;
+use prost::encoding::decode_varint;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+use crate::p4::v1;
+
+/// What the generated client and server read and write messages with.
+#[derive(Debug, Clone)]
+pub struct BoundedCodec<T, U>(PhantomData<fn(T) -> U>);
+
+impl<T, U> Default for BoundedCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, U> Codec for BoundedCodec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Bounded + Message + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = BoundedDecoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<T, U>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        BoundedDecoder(ProstCodec::<T, U>::default().decoder())
+    }
+}
+
+/// Decodes messages that are not too large to be.
+#[derive(Debug)]
+pub struct BoundedDecoder<U>(ProstDecoder<U>);
+
+impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        use prost::bytes::Buf;
+        // All of it: tonic hands out whole messages, in one piece.
+        if has_more_fields_than(U::MOST_FIELDS, bytes.chunk()) {
+            let most = U::MOST_FIELDS;
+            return Err(Status::resource_exhausted(format!(
+                "a message of more than {most} fields: send it in parts"
+            )));
+        }
+        self.0.decode(bytes)
+    }
+}
+
+/// How many fields a message may have, those of messages inside of it included. Each of them takes some 300 bytes of
+/// memory at most, beside its bytes on the wire.
+pub trait Bounded {
+    /// So many.
+    const MOST_FIELDS: usize;
+}
+
+/// Requests come from anyone: the most is what a P4Info of thousands of tables has, or a batch of thousands of updates.
+const OF_REQUEST: usize = 1 << 18;
+/// Responses come from whom one has asked: simple_switch_grpc puts all that is read into a single one.
+const OF_RESPONSE: usize = 1 << 24;
+
+macro_rules! bounded {
+    ($most:expr; $($message:ident),+) => {
+        $(impl Bounded for v1::$message {
+            const MOST_FIELDS: usize = $most;
+        })+
+    };
+}
+
+bounded!(
+    OF_REQUEST;
+    CapabilitiesRequest,
+    GetForwardingPipelineConfigRequest,
+    ReadRequest,
+    SetForwardingPipelineConfigRequest,
+    StreamMessageRequest,
+    WriteRequest
+);
+bounded!(
+    OF_RESPONSE;
+    CapabilitiesResponse,
+    GetForwardingPipelineConfigResponse,
+    ReadResponse,
+    SetForwardingPipelineConfigResponse,
+    StreamMessageResponse,
+    WriteResponse
+);
+
+/// Whether an encoded message has more fields than these. Strings and bytes are looked through like messages, since they
+/// look alike; what is broken counts as far as a decoder would come.
+fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
+    let mut left = most;
+    count(message, &mut left, DEPTH).is_err()
+}
+
+/// A decoder goes no deeper.
+const DEPTH: usize = 100;
+
+/// There are more fields than there may be.
+struct TooMany;
+
+/// Takes the fields of a message, and of those inside of it, from what is left.
+fn count(mut message: &[u8], left: &mut usize, depth: usize) -> Result<(), TooMany> {
+    while !message.is_empty() {
+        let Some(content) = next_field(&mut message) else { return Ok(()) };
+        *left = left.checked_sub(1).ok_or(TooMany)?;
+        if depth > 0 {
+            count(content, left, depth - 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes inside of the next field, none for a number; `None` where a decoder ends.
+fn next_field<'a>(message: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let key = loop {
+        let key = decode_varint(message).ok()?;
+        // The beginning and the end of a group, which no message here has: a decoder leaves out what is inside.
+        if !matches!(key & 7, 3 | 4) {
+            break key;
+        }
+    };
+    // No field has the number 0: so a program's binary, which has many, does not count.
+    if key >> 3 == 0 {
+        return None;
+    }
+    let length = match key & 7 {
+        // A varint.
+        0 => {
+            decode_varint(message).ok()?;
+            0
+        }
+        1 => return skip(message, 8).map(|_| &[][..]),
+        2 => usize::try_from(decode_varint(message).ok()?).ok()?,
+        5 => return skip(message, 4).map(|_| &[][..]),
+        _ => return None,
+    };
+    skip(message, length)
+}
+
+fn skip<'a>(message: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (content, rest) = message.split_at_checked(length)?;
+    *message = rest;
+    Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn write(updates: usize) -> Vec<u8> {
+        v1::WriteRequest { updates: vec![v1::Update::default(); updates], ..Default::default() }
+            .encode_to_vec()
+    }
+
+    #[test]
+    fn each_empty_message_counts() {
+        let bytes = write(1000);
+        assert_eq!(bytes.len(), 2000);
+        assert!(!has_more_fields_than(1000, &bytes));
+        assert!(has_more_fields_than(999, &bytes));
+    }
+
+    #[test]
+    fn what_is_deep_inside_counts() {
+        let entry = v1::TableEntry { r#match: vec![v1::FieldMatch::default(); 50], ..Default::default() };
+        let entity = v1::Entity { entity: Some(v1::entity::Entity::TableEntry(entry)) };
+        let update = v1::Update { r#type: 0, entity: Some(entity) };
+        let bytes = v1::WriteRequest { updates: vec![update], ..Default::default() }.encode_to_vec();
+        // The update, its entity, the entry, and what is in that.
+        assert!(!has_more_fields_than(53, &bytes));
+        assert!(has_more_fields_than(52, &bytes));
+    }
+
+    #[test]
+    fn what_is_before_garbage_counts() {
+        let mut bytes = write(1000);
+        bytes.push(0xff);
+        assert!(has_more_fields_than(999, &bytes));
+    }
+
+    #[test]
+    fn bytes_do_not_count() {
+        for byte in [0, b'{', 0xff] {
+            let config =
+                v1::ForwardingPipelineConfig { p4_device_config: vec![byte; 5000], ..Default::default() };
+            assert!(!has_more_fields_than(1, &config.encode_to_vec()), "{byte}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_looked_through(bytes: Vec<u8>, most in 0usize..50) {
+            let more = has_more_fields_than(most, &bytes);
+            // A field is two bytes at least.
+            prop_assert!(!more || bytes.len() > 2 * most);
+        }
+    }
+}
