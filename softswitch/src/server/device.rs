@@ -9,6 +9,7 @@ use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::stream_message_response::Update;
 use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128};
 
+use super::answer::Readers;
 use super::arbitration::{Arbitration, ConnectionId, from_wire};
 use super::packet;
 use super::status::Refusal;
@@ -32,6 +33,7 @@ pub(super) struct Device {
     pub(super) control: Control,
     pub(super) arbitration: Arc<RwLock<Arbitration<Mailbox>>>,
     pub(super) programs: Arc<RwLock<Programs>>,
+    pub(super) readers: Readers,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -119,7 +121,14 @@ impl Mailbox {
 
 impl Device {
     pub(super) fn new(id: u64, control: Control, stopping: watch::Receiver<bool>) -> Self {
-        Self { id, control, arbitration: Arc::default(), programs: Arc::default(), stopping }
+        Self {
+            id,
+            control,
+            arbitration: Arc::default(),
+            programs: Arc::default(),
+            readers: Readers::default(),
+            stopping,
+        }
     }
 
     /// The request is for this device.

@@ -9,7 +9,9 @@
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
 //! - multicast groups really are gone after a commit: BMv2's data plane keeps them where P4Runtime can't see.
 
+mod answer;
 mod arbitration;
+mod by_size;
 mod carry_over;
 mod convert;
 mod device;
@@ -31,18 +33,30 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
-use tributary_p4runtime::p4::v1::p4_runtime_server::P4RuntimeServer;
+use tributary_transport::incoming;
 
 pub use error::ServerError;
 
 use crate::engine::{Control, PacketIns};
+use by_size::BySize;
 use device::Device;
 use service::Service;
 
-/// The largest request, as with simple_switch_grpc: a program's JSON can have megabytes.
-const MAX_REQUEST: usize = 256 << 20;
+/// Connections that there is room for: more than controllers.
+const CONNECTIONS: usize = 64;
+/// Calls of one connection that may be under way, streams among them ...
+const STREAMS: u32 = 64;
+/// ... and those of them that have not been answered: more of them wait for these.
+const UNANSWERED: usize = 4;
+/// Bytes of a call's headers, and of what nobody has read yet of one call and of all of a connection.
+const HEADER_BYTES: u32 = 8 << 10;
+const CALL_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+/// How long a call may take, with what the client needs to send it.
+const CALL_PATIENCE: Duration = Duration::from_secs(60);
+/// A client that is silent this long is tried, and is gone when it does not answer for as long again.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// How long a client that stops in the middle of a request can hold up the end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -103,14 +117,22 @@ impl Drop for RunningServer {
 
 async fn serve(listener: TcpListener, device: Arc<Device>) {
     let mut stopping = device.stopping.clone();
-    let service = P4RuntimeServer::new(Service::new(device)).max_decoding_message_size(MAX_REQUEST);
+    let service = BySize::new(Service::new(device));
     let stopped = async move {
         // An error means that the handle is gone, which is a stop as well.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
-    let connections = TcpListenerStream::new(listener);
-    let served =
-        Server::builder().tcp_nodelay(true).serve_with_incoming_shutdown(service, connections, stopped).await;
+    let served = Server::builder()
+        .timeout(CALL_PATIENCE)
+        .concurrency_limit_per_connection(UNANSWERED)
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(CALL_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(HEADER_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .serve_with_incoming_shutdown(service, incoming(listener, None, CONNECTIONS), stopped)
+        .await;
     if let Err(error) = served {
         tracing::error!(%error, "P4Runtime server failed");
     }

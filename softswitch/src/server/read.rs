@@ -1,5 +1,7 @@
 //! Patterns of a Read: what they cover, gathered on the switch's thread and put into messages off it.
 
+use std::sync::Arc;
+
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry::{self, LAST_GROUP};
 use tributary_p4runtime::google::rpc::Code;
@@ -16,14 +18,14 @@ use crate::switch::Switch;
 /// One pattern, ready to be looked up.
 #[derive(Debug, Clone)]
 pub(super) enum Query {
-    /// Entries of these tables that pass the filter.
-    Entries { tables: Vec<u32>, filter: Filter, show: Show },
+    /// Entries of a table that pass the filter.
+    Entries { table: u32, filter: Arc<Filter>, show: Show },
     /// One entry, if it is there.
     Entry { key: EntryKey, show: Show },
-    /// The default actions of these tables.
-    Defaults { tables: Vec<u32>, show: Show },
-    /// Cells of these counters; all, or the one with this index.
-    Counters { counters: Vec<u32>, index: Option<i64> },
+    /// The default action of a table.
+    Default { table: u32, show: Show },
+    /// Cells of a counter; all, or the one with this index.
+    Counter { counter: u32, index: Option<i64> },
     /// Multicast groups; all, or the one with this id.
     Groups(Option<u16>),
 }
@@ -55,8 +57,8 @@ pub(super) enum Found {
 }
 
 impl Query {
-    /// What a pattern asks for.
-    pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Self, Refusal> {
+    /// What a pattern asks for, each part of which is looked up by itself.
+    pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Vec<Self>, Refusal> {
         match pattern.entity {
             Some(Kind::TableEntry(entry)) => {
                 let show = if entry.counter_data.is_some() { Show::EntryWithCounter } else { Show::Entry };
@@ -68,8 +70,9 @@ impl Query {
             }
             Some(Kind::CounterEntry(entry)) => {
                 let all = || p4info.counters().map(|counter| counter.name.id).collect();
-                let counters = if entry.counter_id == 0 { all() } else { vec![entry.counter_id] };
-                Ok(Self::Counters { counters, index: convert::index(entry.index.as_ref())? })
+                let counters: Vec<u32> = if entry.counter_id == 0 { all() } else { vec![entry.counter_id] };
+                let index = convert::index(entry.index.as_ref())?;
+                Ok(counters.into_iter().map(|counter| Self::Counter { counter, index }).collect())
             }
             Some(Kind::PacketReplicationEngineEntry(entry)) => match entry.r#type {
                 Some(Replication::MulticastGroupEntry(group)) => groups(group.multicast_group_id),
@@ -86,29 +89,23 @@ impl Query {
     }
 
     /// Looks it up.
-    pub(super) fn gather(&self, switch: &Switch) -> Result<Vec<Found>, ControlError> {
+    pub(super) fn gather(&self, switch: &Switch) -> Result<Option<Found>, ControlError> {
         match self {
-            Self::Entries { tables, filter, show } => tables
-                .iter()
-                .map(|&table| {
-                    let mut entries = switch.entries(table)?;
-                    entries.retain(|(entry, _)| filter.passes(entry));
-                    Ok(Found::Entries(entries, *show))
-                })
-                .collect(),
+            Self::Entries { table, filter, show } => {
+                let mut entries = switch.entries(*table)?;
+                entries.retain(|(entry, _)| filter.passes(entry));
+                Ok(Some(Found::Entries(entries, *show)))
+            }
             Self::Entry { key, show } => match switch.entry(key) {
-                Ok(entry) => Ok(vec![Found::Entries(vec![entry], *show)]),
-                Err(ControlError::NotFound(_)) => Ok(Vec::new()),
+                Ok(entry) => Ok(Some(Found::Entries(vec![entry], *show))),
+                Err(ControlError::NotFound(_)) => Ok(None),
                 Err(error) => Err(error),
             },
-            Self::Defaults { tables, show } => tables
-                .iter()
-                .map(|&table| switch.default_action(table).map(|(action, count)| (table, action, count)))
-                .map(|found| found.map(|(table, action, count)| Found::Default(table, action, count, *show)))
-                .collect(),
-            Self::Counters { counters, index } => {
-                counters.iter().map(|&counter_id| gather_cells(switch, counter_id, *index)).collect()
+            Self::Default { table, show } => {
+                let (action, count) = switch.default_action(*table)?;
+                Ok(Some(Found::Default(*table, action, count, *show)))
             }
+            Self::Counter { counter, index } => gather_cells(switch, *counter, *index).map(Some),
             Self::Groups(id) => {
                 let mut groups = switch.groups();
                 groups.retain(|group| id.is_none_or(|id| id == group.id));
@@ -116,7 +113,7 @@ impl Query {
                     Some(id) if groups.is_empty() => {
                         Err(ControlError::NotFound(format!("multicast group {id}")))
                     }
-                    _ => Ok(vec![Found::Groups(groups)]),
+                    _ => Ok(Some(Found::Groups(groups))),
                 }
             }
         }
@@ -169,7 +166,7 @@ impl Found {
     }
 }
 
-fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) -> Result<Query, Refusal> {
+fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
     if entry.time_since_last_hit.is_some() {
         return Err(Refusal::invalid("no table has an idle timeout: leave time_since_last_hit out"));
     }
@@ -189,29 +186,30 @@ fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) -> Result<Que
         },
     };
     if entry.is_default_action {
-        return Ok(Query::Defaults { tables, show });
+        return Ok(tables.into_iter().map(|table| Query::Default { table, show }).collect());
     }
     if entry.r#match.is_empty() {
-        let filter = Filter {
+        let filter = Arc::new(Filter {
             priority: entry.priority,
             controller_metadata: entry.controller_metadata,
             metadata: entry.metadata,
             action_id: convert::action(entry.action)?.map(|action| action.action_id),
-        };
-        return Ok(Query::Entries { tables, filter, show });
+        });
+        let of_table = |table| Query::Entries { table, filter: Arc::clone(&filter), show };
+        return Ok(tables.into_iter().map(of_table).collect());
     }
     if entry.table_id == 0 {
         return Err(Refusal::invalid(
             "match fields say nothing without a table: give a table id, or no fields",
         ));
     }
-    Ok(Query::Entry { key: convert::key(entry.table_id, entry.r#match, entry.priority)?, show })
+    Ok(vec![Query::Entry { key: convert::key(entry.table_id, entry.r#match, entry.priority)?, show }])
 }
 
-fn groups(id: u32) -> Result<Query, Refusal> {
+fn groups(id: u32) -> Result<Vec<Query>, Refusal> {
     match u16::try_from(id) {
-        Ok(0) => Ok(Query::Groups(None)),
-        Ok(small) if id <= LAST_GROUP => Ok(Query::Groups(Some(small))),
+        Ok(0) => Ok(vec![Query::Groups(None)]),
+        Ok(small) if id <= LAST_GROUP => Ok(vec![Query::Groups(Some(small))]),
         _ => Err(Refusal::new(
             Code::OutOfRange,
             format!("multicast group ids end at {LAST_GROUP}, not at {id}"),

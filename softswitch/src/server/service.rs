@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use prost::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -11,23 +10,23 @@ use tonic::{Request, Response, Status, Streaming};
 use tributary_p4runtime::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use tributary_p4runtime::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
+    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
     GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
     SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, WriteRequest,
     WriteResponse, get_forwarding_pipeline_config_request::ResponseType, write_request::Atomicity,
 };
 
 use super::device::{Device, MAILBOX, Mailbox, carry_through};
-use super::read::{Found, Query};
+use super::read::Query;
 use super::status::{self, Refusal};
 use super::write::Operation;
-use super::{pipeline_config, stream};
+use super::{answer, pipeline_config, stream};
 use crate::switch::Switch;
 
 /// The version of P4Runtime whose messages and rules these are.
 const API_VERSION: &str = "1.4.1";
-/// Most clients refuse messages above 4 MiB.
-const RESPONSE_BYTES: usize = 1 << 20;
+/// Patterns of one Read.
+const MOST_PATTERNS: usize = 1000;
 
 /// What tonic serves.
 pub(super) struct Service {
@@ -72,14 +71,17 @@ impl P4Runtime for Service {
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
-        let programs = self.device.programs.read().await;
-        let program = programs.current()?;
+        if request.entities.len() > MOST_PATTERNS {
+            let said = format!("{} patterns: {MOST_PATTERNS} are the most", request.entities.len());
+            return Err(Status::invalid_argument(said));
+        }
+        let place = self.device.readers.enter()?;
+        let program = Arc::clone(self.device.programs.read().await.current()?);
         let queries = request.entities.into_iter().map(|pattern| Query::plan(pattern, program.p4info()));
-        let queries = queries.collect::<Result<Vec<_>, _>>()?;
-        let found = programs.run(&self.device.control, move |switch| gather(&queries, switch)).await??;
-        let entities = found.into_iter().flat_map(Found::into_entities);
-        let responses = chunks(entities).into_iter().map(|entities| Ok(ReadResponse { entities }));
-        Ok(Response::new(Box::pin(tokio_stream::iter(responses))))
+        let queries: Vec<_> = queries.collect::<Result<_, _>>()?;
+        let queries = queries.into_iter().flatten().collect();
+        let answer = answer::answer(Arc::clone(&self.device), program, queries, place).await?;
+        Ok(Response::new(Box::pin(answer)))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -136,68 +138,4 @@ impl P4Runtime for Service {
 /// In order, each whatever became of those before.
 fn carry_out(planned: Vec<Result<Operation, Refusal>>, switch: &mut Switch) -> Vec<Result<(), Refusal>> {
     planned.into_iter().map(|operation| operation?.carry_out(switch).map_err(Refusal::from)).collect()
-}
-
-fn gather(queries: &[Query], switch: &Switch) -> Result<Vec<Found>, Refusal> {
-    let mut found = Vec::new();
-    for query in queries {
-        found.extend(query.gather(switch)?);
-    }
-    Ok(found)
-}
-
-/// As few responses as the message size allows, but always one: clients of BMv2 expect it.
-fn chunks(entities: impl Iterator<Item = Entity>) -> Vec<Vec<Entity>> {
-    let mut chunks = vec![Vec::new()];
-    let mut filled = 0;
-    for entity in entities {
-        // The tag and length of a repeated message take at most 6 bytes at these sizes.
-        let size = entity.encoded_len() + 6;
-        if filled + size > RESPONSE_BYTES && filled > 0 {
-            chunks.push(Vec::new());
-            filled = 0;
-        }
-        if let Some(chunk) = chunks.last_mut() {
-            chunk.push(entity);
-        }
-        filled += size;
-    }
-    chunks
-}
-
-#[cfg(test)]
-mod tests {
-    use tributary_p4runtime::p4::v1::{TableEntry, entity};
-
-    use super::*;
-
-    fn entity(metadata: usize) -> Entity {
-        let entry = TableEntry { metadata: vec![7; metadata], ..TableEntry::default() };
-        Entity { entity: Some(entity::Entity::TableEntry(entry)) }
-    }
-
-    #[test]
-    fn a_long_answer_comes_in_several_messages_in_order() {
-        let entities: Vec<_> = (0..5000).map(|n| entity(n % 700)).collect();
-        let chunks = chunks(entities.clone().into_iter());
-        assert!(chunks.len() > 1);
-        for entities in &chunks {
-            assert!(ReadResponse { entities: entities.clone() }.encoded_len() <= RESPONSE_BYTES);
-        }
-        assert_eq!(chunks.concat(), entities);
-    }
-
-    #[test]
-    fn an_empty_answer_is_one_message() {
-        assert_eq!(chunks(std::iter::empty()), [Vec::new()]);
-    }
-
-    #[test]
-    fn an_entity_above_the_limit_goes_alone() {
-        let sizes: Vec<_> = chunks([entity(1), entity(2 * RESPONSE_BYTES), entity(1)].into_iter())
-            .iter()
-            .map(Vec::len)
-            .collect();
-        assert_eq!(sizes, [1, 1, 1]);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use tonic::{Status, Streaming};
 use tributary_p4runtime::p4::v1::stream_error::Details;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
@@ -13,6 +14,9 @@ use tributary_p4runtime::p4::v1::{
 use super::arbitration::{ConnectionId, MAX_CONTROLLERS, Rejected, from_wire};
 use super::device::{Device, Mailbox};
 use super::status::{Refusal, SPACE};
+
+/// The largest packet that goes back along with why it was refused: it waits until the controller reads it, as others do.
+const ECHO_BYTES: usize = 2 << 10;
 
 /// Serves a stream until one side ends it; then the controller has left.
 pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessageRequest>, mailbox: Mailbox) {
@@ -53,7 +57,8 @@ impl Connection {
                 Some(Some(Request::DigestAck(_)) | None) => {}
                 Some(Some(Request::Other(other))) => {
                     let refusal = Refusal::unimplemented("a stream message of an architecture's own kind");
-                    self.complain(refusal, Details::Other(StreamOtherError { other: Some(other) }));
+                    let other = (other.encoded_len() <= ECHO_BYTES).then_some(other);
+                    self.complain(refusal, Details::Other(StreamOtherError { other }));
                 }
             }
         }
@@ -89,7 +94,8 @@ impl Connection {
 
     async fn packet(&self, packet: PacketOut) {
         if let Err(refusal) = self.device.send_packet(self.id, &packet).await {
-            self.complain(refusal, Details::PacketOut(PacketOutError { packet_out: Some(packet) }));
+            let packet_out = (packet.encoded_len() <= ECHO_BYTES).then_some(packet);
+            self.complain(refusal, Details::PacketOut(PacketOutError { packet_out }));
         }
     }
 

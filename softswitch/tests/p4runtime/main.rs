@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arbitration;
+mod bounds;
 mod counters;
 mod fixture;
 mod groups;

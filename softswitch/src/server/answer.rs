@@ -1,0 +1,208 @@
+//! The answer to a Read: found piece by piece, so that neither packets nor other readers wait for it, and no faster than its
+//! reader takes it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prost::Message;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use tributary_p4runtime::p4::v1::{Entity, ReadResponse};
+
+use super::device::{Device, Program};
+use super::read::Query;
+
+/// Most clients refuse messages above 4 MiB.
+const RESPONSE_BYTES: usize = 1 << 20;
+/// Reads that may be under way.
+const READS: usize = 8;
+/// A reader that takes nothing for so long has gone.
+const READER_PATIENCE: Duration = Duration::from_secs(30);
+/// For each time that the switch looks up entries, all readers together leave it so many times as long to packets.
+const TO_PACKETS: u32 = 4;
+/// Less than this is not worth a rest.
+const REST: Duration = Duration::from_millis(1);
+
+/// The switch's readers, and what of its time they may take.
+#[derive(Debug)]
+pub(super) struct Readers {
+    places: Arc<Semaphore>,
+    /// How long packets are to be left alone before something is looked up.
+    owed: Mutex<Duration>,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self { places: Arc::new(Semaphore::new(READS)), owed: Mutex::default() }
+    }
+}
+
+impl Readers {
+    /// A place for one more.
+    pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!("{READS} reads are under way: ask again when one has ended"))
+        })
+    }
+}
+
+/// Looks up what is asked for, one piece after the other. Gives back once the first part of the answer, or an error, is
+/// there.
+///
+/// The parts are as they were when they were looked up, which other requests may come between.
+pub(super) async fn answer(
+    device: Arc<Device>,
+    program: Arc<Program>,
+    queries: Vec<Query>,
+    place: OwnedSemaphorePermit,
+) -> Result<ReceiverStream<Result<ReadResponse, Status>>, Status> {
+    // One that is being sent, and one that is being made.
+    let (parts, mut taken) = mpsc::channel(1);
+    let (first, begun) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let _place = place;
+        let mut answer = Answer { parts, first: Some(first), part: Part::default() };
+        if let Err(status) = answer.fill(&device, &program, queries).await {
+            answer.end(status).await;
+        }
+    });
+    match begun.await {
+        Ok(Ok(())) => Ok(ReceiverStream::new(taken)),
+        Ok(Err(status)) => Err(status),
+        Err(_) => {
+            taken.close();
+            Err(Status::internal("the read broke off"))
+        }
+    }
+}
+
+struct Answer {
+    parts: mpsc::Sender<Result<ReadResponse, Status>>,
+    /// Told when the first part goes out, or what is wrong before.
+    first: Option<tokio::sync::oneshot::Sender<Result<(), Status>>>,
+    part: Part,
+}
+
+impl Answer {
+    async fn fill(
+        &mut self,
+        device: &Device,
+        program: &Arc<Program>,
+        queries: Vec<Query>,
+    ) -> Result<(), Status> {
+        for query in queries {
+            for entity in look_up(device, program, query).await? {
+                if let Some(full) = self.part.push(entity) {
+                    self.send(full).await?;
+                }
+            }
+        }
+        let last = std::mem::take(&mut self.part);
+        // Always one: clients of BMv2 expect it.
+        if self.first.is_some() || !last.entities.is_empty() {
+            self.send(last.entities).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, entities: Vec<Entity>) -> Result<(), Status> {
+        if let Some(first) = self.first.take() {
+            // Nobody waits any more: then the next line says so, too.
+            let _ = first.send(Ok(()));
+        }
+        let gone = || Status::deadline_exceeded("the reader takes nothing");
+        let sent = timeout(READER_PATIENCE, self.parts.send(Ok(ReadResponse { entities }))).await;
+        sent.map_err(|_| gone())?.map_err(|_| gone())
+    }
+
+    /// Says what is wrong, to whoever still listens.
+    async fn end(mut self, status: Status) {
+        match self.first.take() {
+            Some(first) => drop(first.send(Err(status))),
+            None => drop(timeout(READER_PATIENCE, self.parts.send(Err(status))).await),
+        }
+    }
+}
+
+/// What one query finds.
+async fn look_up(device: &Device, program: &Arc<Program>, query: Query) -> Result<Vec<Entity>, Status> {
+    // Held from the rest on, so that all readers together take no more than their share.
+    let mut owed = device.readers.owed.lock().await;
+    if *owed >= REST {
+        sleep(std::mem::take(&mut *owed)).await;
+    }
+    let programs = device.programs.read().await;
+    if !Arc::ptr_eq(programs.current()?, program) {
+        return Err(Status::aborted("the program was replaced while its state was read: read again"));
+    }
+    let (found, took) = programs
+        .run(&device.control, move |switch| {
+            let began = Instant::now();
+            (query.gather(switch), began.elapsed())
+        })
+        .await?;
+    drop(programs);
+    *owed += took * TO_PACKETS;
+    drop(owed);
+    let found = found.map_err(super::status::Refusal::from)?;
+    Ok(found.map(super::read::Found::into_entities).unwrap_or_default())
+}
+
+/// Entities that go out together.
+#[derive(Debug, Default)]
+struct Part {
+    entities: Vec<Entity>,
+    bytes: usize,
+}
+
+impl Part {
+    /// Adds one. Gives back those before it, if they would become too many for one message with it.
+    fn push(&mut self, entity: Entity) -> Option<Vec<Entity>> {
+        // The tag and length of a repeated message take at most 6 bytes at these sizes.
+        let size = entity.encoded_len() + 6;
+        let is_full = self.bytes + size > RESPONSE_BYTES && self.bytes > 0;
+        let full = is_full.then(|| std::mem::take(self).entities);
+        self.entities.push(entity);
+        self.bytes += size;
+        full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_p4runtime::p4::v1::{TableEntry, entity};
+
+    use super::*;
+
+    fn entity(metadata: usize) -> Entity {
+        let entry = TableEntry { metadata: vec![7; metadata], ..TableEntry::default() };
+        Entity { entity: Some(entity::Entity::TableEntry(entry)) }
+    }
+
+    fn parts(entities: impl IntoIterator<Item = Entity>) -> Vec<Vec<Entity>> {
+        let mut part = Part::default();
+        let mut parts: Vec<_> = entities.into_iter().filter_map(|entity| part.push(entity)).collect();
+        parts.push(part.entities);
+        parts
+    }
+
+    #[test]
+    fn a_long_answer_comes_in_several_messages_in_order() {
+        let entities: Vec<_> = (0..5000).map(|n| entity(n % 700)).collect();
+        let parts = parts(entities.clone());
+        assert!(parts.len() > 1);
+        for entities in &parts {
+            assert!(ReadResponse { entities: entities.clone() }.encoded_len() <= RESPONSE_BYTES);
+        }
+        assert_eq!(parts.concat(), entities);
+    }
+
+    #[test]
+    fn an_entity_above_the_limit_goes_alone() {
+        let sizes: Vec<_> =
+            parts([entity(1), entity(2 * RESPONSE_BYTES), entity(1)]).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [1, 1, 1]);
+    }
+}
