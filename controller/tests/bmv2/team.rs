@@ -24,11 +24,13 @@ pub(crate) struct Team {
     pub(crate) server: ServerAgent,
     /// What the server was told.
     pub(crate) server_config: JobConfig,
+    /// What the workers were told, by rank.
+    pub(crate) worker_configs: BTreeMap<u16, JobConfig>,
     _memberships: Vec<Membership>,
 }
 
 enum Agent {
-    Worker(u16, WorkerAgent),
+    Worker(u16, Box<JobConfig>, WorkerAgent),
     Server(Box<JobConfig>, ServerAgent),
 }
 
@@ -47,18 +49,21 @@ impl Team {
         for member in workers.chain([JobMember::server(&job, &token, &plan.server)]) {
             joining.spawn(join(remote.clone(), member));
         }
-        let mut workers = BTreeMap::new();
+        let (mut workers, mut worker_configs) = (BTreeMap::new(), BTreeMap::new());
         let mut server = None;
         let mut memberships = Vec::new();
         for (agent, membership) in joining.join_all().await {
             match agent {
-                Agent::Worker(rank, agent) => drop(workers.insert(rank, Arc::new(agent))),
+                Agent::Worker(rank, config, agent) => {
+                    worker_configs.insert(rank, *config);
+                    workers.insert(rank, Arc::new(agent));
+                }
                 Agent::Server(config, agent) => server = Some((config, agent)),
             }
             memberships.push(membership);
         }
         let (config, server) = server.unwrap();
-        Self { workers, server, server_config: *config, _memberships: memberships }
+        Self { workers, server, server_config: *config, worker_configs, _memberships: memberships }
     }
 
     /// Lets every worker reduce its values, and gives back what each of them got, by rank.
@@ -113,7 +118,8 @@ async fn join(controller: Remote, member: JobMember) -> (Agent, Membership) {
     let port = Box::new(HostPort::open(&interface).unwrap());
     let agent = match &config.role {
         Role::Worker { rank, .. } => {
-            Agent::Worker(rank.get(), WorkerAgent::start(&config, Timers::default(), port).unwrap())
+            let agent = WorkerAgent::start(&config, Timers::default(), port).unwrap();
+            Agent::Worker(rank.get(), config, agent)
         }
         Role::Server { .. } => {
             let agent = ServerAgent::start(&config, port).unwrap();

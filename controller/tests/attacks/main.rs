@@ -1,0 +1,351 @@
+//! Whoever is on the wire, and the switches themselves, against the promise: a sum is right, or an error. On real
+//! interfaces, with the embedded switch and, where it is installed, with BMv2. What strangers and tagged frames are told
+//! is in `forgery`.
+//!
+//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../bmv2/fabric.rs"]
+mod fabric;
+mod frames;
+mod mutants;
+#[path = "../../../link/tests/netns/mod.rs"]
+mod netns;
+#[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
+mod simple_switch;
+#[path = "../switches/mod.rs"]
+mod switches;
+#[path = "../bmv2/team.rs"]
+mod team;
+
+use tributary_api::v1;
+use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
+use tributary_link::{FramePort, InterfacePort};
+use tributary_topology::Topology;
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Hop, NodeId, Seq};
+
+use common::{Client, job, start};
+use fabric::{Fabric, connect, in_bare_namespace, in_namespace};
+use frames::{Packet, recorded};
+use mutants::Mutant;
+use switches::{Switches, eventually};
+use team::Team;
+
+/// Two jobs, "right" and "other"; `none` is in none, and `shared` is behind the same port as w1.
+const TOPOLOGY: &str = r#"
+    name = "attacks"
+    description = "A leaf with a plain switch behind it, and a root with the server"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "leaf"
+    [[switch]]
+    name = "plain"
+    programmable = false
+    [[switch]]
+    name = "root"
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "o0"
+    role = "worker"
+    [[host]]
+    name = "o1"
+    role = "worker"
+    [[host]]
+    name = "o2"
+    role = "worker"
+    [[host]]
+    name = "none"
+    role = "worker"
+    [[host]]
+    name = "shared"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["leaf", "root"]
+    [[link]]
+    ends = ["leaf", "plain"]
+    [[link]]
+    ends = ["root", "ps"]
+    [[link]]
+    ends = ["leaf", "w0"]
+    [[link]]
+    ends = ["plain", "w1"]
+    [[link]]
+    ends = ["plain", "shared"]
+    [[link]]
+    ends = ["leaf", "o0"]
+    [[link]]
+    ends = ["leaf", "o1"]
+    [[link]]
+    ends = ["root", "o2"]
+    [[link]]
+    ends = ["leaf", "none"]
+"#;
+
+/// A few slices, the last one not full.
+const LEN: usize = 5 * VALUES_PER_SLICE - 1;
+/// Frames at once: BMv2's ring holds 32, and drops the rest without a word.
+const BURST: usize = 16;
+
+fn topology() -> Topology {
+    Topology::parse(TOPOLOGY, "attacks").unwrap()
+}
+
+fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Vec<(u16, Box<dyn FramePort>)> {
+    let interfaces = connect(topology);
+    move |name| {
+        let open = |(number, interface): &(u16, String)| {
+            let port: Box<dyn FramePort> = Box::new(InterfacePort::open(interface).unwrap());
+            (*number, port)
+        };
+        interfaces[&topology.find(name).unwrap()].iter().map(open).collect()
+    }
+}
+
+/// What each worker has to give.
+fn values(rank: u16) -> Vec<i32> {
+    (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
+}
+
+/// What they add up to.
+fn sum_of(team: &Team) -> Vec<i32> {
+    let all: Vec<_> = team.worker_configs.keys().map(|rank| values(*rank)).collect();
+    (0..LEN).map(|index| all.iter().map(|values| values[index]).sum()).collect()
+}
+
+async fn is_right(team: &Team) {
+    for sums in team.all_reduce(values).await {
+        assert!(sums == sum_of(team), "not the members' sum");
+    }
+}
+
+/// What is counted on a switch: at the port that leads to a host, or for a job.
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    Port(&'static str, &'static str),
+    Job(&'static str, &'static str),
+}
+
+struct Scene {
+    controller: RunningController,
+    client: Client,
+    right: Team,
+    other: Team,
+}
+
+impl Scene {
+    async fn start(switches: &Switches) -> Self {
+        let (controller, mut client) = start(topology(), switches.addresses()).await;
+        let right = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
+        let right = Team::start(&controller, &mut client, right).await;
+        let other =
+            v1::CreateJobRequest { workers: ["o0", "o1", "o2"].map(String::from).into(), ..job("other") };
+        let other = Team::start(&controller, &mut client, other).await;
+        Self { controller, client, right, other }
+    }
+
+    async fn counted(&self, switch: &str, count: Count) -> u64 {
+        let request = v1::GetCountersRequest { switches: vec![switch.into()] };
+        let told = self.client.clone().get_counters(request).await.unwrap().into_inner();
+        let counters = &told.switches[0];
+        match count {
+            Count::Port(host, kind) => {
+                let topology = topology();
+                let [from, to] = [switch, host].map(|name| topology.find(name).unwrap());
+                let port = u32::from(topology.forwarding().next(from, to).unwrap().port);
+                let mut ports = counters.ports.iter();
+                ports.find(|one| one.port == port && one.kind == kind).unwrap().packets
+            }
+            Count::Job(name, reason) => {
+                let mut jobs = counters.jobs.iter();
+                jobs.find(|one| one.job == name && one.reason == reason).unwrap().packets
+            }
+        }
+    }
+
+    /// Sends frames out of a host's interface, and waits until a switch has counted each of them so.
+    async fn send(&self, host: &str, frames: &[Vec<u8>], switch: &str, count: Count) {
+        println!("{} frames from {host}: {count:?} of {switch}", frames.len());
+        let mut port = InterfacePort::open(host).unwrap();
+        let before = self.counted(switch, count).await;
+        for (burst, sent) in frames.chunks(BURST).zip((BURST..).step_by(BURST)) {
+            burst.iter().for_each(|frame| port.send(frame).unwrap());
+            port.flush().unwrap();
+            let expected = before + sent.min(frames.len()) as u64;
+            eventually(async || self.counted(switch, count).await == expected).await;
+        }
+        assert_eq!(port.meter().sent.read().dropped, 0);
+    }
+
+    async fn all_is_right(&self) {
+        is_right(&self.right).await;
+        is_right(&self.other).await;
+    }
+}
+
+/// Bytes that are not what they claim to be; for each how many of a frame's ends, heads and fields are wrong.
+fn broken(frame: &[u8]) -> Vec<Vec<u8>> {
+    // Ethernet, then: flags and fragment at 20, checksum at 24, and the INA header from 42 on with its hop count at 48.
+    let with = |at: usize, byte: u8| {
+        let mut frame = frame.to_vec();
+        frame[at] = byte;
+        // The IPv4 header is sound again.
+        if (14..34).contains(&at) {
+            frame[24..26].fill(0);
+            let sum: u32 =
+                frame[14..34].chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
+            let sum = (sum & 0xffff) + (sum >> 16);
+            frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        frame
+    };
+    let mut damaged = frame.to_vec();
+    damaged[24] ^= 1;
+    vec![
+        frame[..60].to_vec(),
+        frame[..frame.len() - 1].to_vec(),
+        with(20, 0x20),
+        with(48, 255),
+        with(48, 9),
+        with(42, 0xf0),
+        damaged,
+    ]
+}
+
+async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
+    let scene = Scene::start(switches).await;
+    let Scene { right, other, .. } = &scene;
+    let (w0, o0) = (&right.worker_configs[&0], &other.worker_configs[&0]);
+    let gradient = |config| Packet::gradient(config).bytes();
+
+    // In no job, and in another one.
+    let all =
+        |config| [gradient(config), Packet::probe(config).bytes(), Packet::result(config, Seq(0)).bytes()];
+    scene.send("none", &all(w0), "leaf", Count::Port("none", "rejected")).await;
+    scene.send("o0", &all(w0), "leaf", Count::Port("o0", "rejected")).await;
+    scene.send("o2", &all(w0), "root", Count::Port("o2", "rejected")).await;
+    let flood = vec![Packet::probe(w0).bytes(); 2000];
+    scene.send("none", &flood, "leaf", Count::Port("none", "rejected")).await;
+
+    // A member that lies of its own place.
+    let topology = topology();
+    let port_of = |host: &str| {
+        let [leaf, host] = ["leaf", host].map(|name| topology.find(name).unwrap());
+        topology.forwarding().next(leaf, host).unwrap().port
+    };
+    let lie = |change: &dyn Fn(&mut Hop)| Packet::gradient(o0).with_hop(change).bytes();
+    let mut as_result = Packet::result(o0, o0.start_seq);
+    as_result.hops = Packet::gradient(o0).hops;
+    let lies = [
+        lie(&|hop| hop.child += 1),
+        lie(&|hop| hop.child = 63),
+        lie(&|hop| hop.fan_in += 1),
+        lie(&|hop| hop.aggregate = !hop.aggregate),
+        lie(&|hop| hop.egress_port = port_of("w0")),
+        lie(&|hop| hop.egress_port = port_of("none")),
+        Packet::result(o0, o0.start_seq).bytes(),
+        as_result.bytes(),
+    ];
+    scene.send("o0", &lies, "leaf", Count::Job("other", "rejected")).await;
+    let elsewhere = lie(&|hop| hop.node = NodeId::new(hop.node.get() + 1).unwrap());
+    scene.send("o0", &[elsewhere], "leaf", Count::Port("o0", "rejected")).await;
+
+    // What is no message, from where a message could come.
+    let port = Count::Port("w0", "rejected");
+    scene.send("w0", &broken(&gradient(w0)), "leaf", port).await;
+    assert_eq!(right.server.stats().unwrap().protocol.received, 0);
+    scene.all_is_right().await;
+
+    // What w0 has sent is sent again: while its slots are free, and by whom it is not from.
+    let replay = recorded(right.worker_configs.values().cloned(), 0, values);
+    assert!(replay.len() > 1 + LEN / VALUES_PER_SLICE);
+    scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
+    scene.send("o0", &replay, "leaf", Count::Port("o0", "rejected")).await;
+    scene.all_is_right().await;
+    scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
+
+    // A member asks and asks, and the others' job goes on.
+    let flood = vec![Packet::probe(o0).bytes(); 2000];
+    let (_, ()) = tokio::join!(scene.send("o0", &flood, "leaf", Count::Job("other", "probe")), async {
+        for sums in right.all_reduce(values).await {
+            assert!(sums == sum_of(right), "not the members' sum");
+        }
+    });
+    scene.all_is_right().await;
+
+    // Who is behind the same port as a member can stop its job, and nothing more.
+    let w1 = &right.worker_configs[&1];
+    let next = Seq(w0.start_seq.0 + 1);
+    let forged = [gradient(w1), Packet::result(w0, next).bytes(), Packet::result(w1, w1.start_seq).bytes()];
+    let mut port = InterfacePort::open("shared").unwrap();
+    let attack = async {
+        for _ in 0..50 {
+            forged.iter().for_each(|frame| port.send(frame).unwrap());
+            port.flush().unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let (outcomes, ()) = tokio::join!(right.outcomes(values), attack);
+    for outcome in outcomes {
+        match outcome {
+            Ok(sums) => assert!(sums == sum_of(right), "not the members' sum"),
+            Err(error) => assert!(error.to_string().contains("tag"), "{error}"),
+        }
+    }
+    is_right(other).await;
+    scene.controller.shutdown().await.unwrap();
+}
+
+#[test]
+fn with_the_embedded_switch_sums_stay_right_whoever_sends_what() {
+    in_bare_namespace(async || {
+        let topology = topology();
+        let switches = Switches::start_with(&topology, embedded_ports(&topology)).await;
+        sums_stay_right_whoever_sends_what(&switches).await;
+    });
+}
+
+#[test]
+fn with_bmv2_sums_stay_right_whoever_sends_what() {
+    in_namespace(async || {
+        let fabric = Fabric::start(&topology());
+        sums_stay_right_whoever_sends_what(&fabric.look()).await;
+    });
+}
+
+#[test]
+fn a_switch_that_does_something_else_to_values_is_noticed() {
+    in_bare_namespace(async || {
+        let topology = topology();
+        let switches = Switches::start_with(&topology, embedded_ports(&topology)).await;
+        for mutant in Mutant::ALL {
+            let program = mutant.program();
+            let config = ControllerConfig {
+                switches: switches.addresses(),
+                pipeline: PipelineSource::Directory(program.path().to_owned()),
+                ..common::config(self::topology())
+            };
+            let controller = Controller::start(config).await.unwrap();
+            let mut client = common::connect(&controller).await;
+            let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
+            let team = Team::start(&controller, &mut client, request).await;
+            for outcome in team.outcomes(values).await {
+                let Err(error) = outcome else { panic!("{mutant:?}: a sum") };
+                let error = error.to_string();
+                assert!(error.contains("its tag does not fit its values"), "{mutant:?}: {error}");
+            }
+            controller.shutdown().await.unwrap();
+        }
+    });
+}

@@ -1,0 +1,58 @@
+//! P4 programs that do something else to values than they should.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::root;
+
+/// What a program does wrong.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mutant {
+    /// The first two blocks of lanes change their places where a child is added.
+    Swaps,
+    /// The first block of what came before is dropped.
+    Drops,
+    /// What a first child gave is kept, but for its first block, which stays what it was.
+    Forgets,
+    /// A value's last byte is lost where a child is added.
+    Changes,
+}
+
+impl Mutant {
+    pub(crate) const ALL: [Self; 4] = [Self::Swaps, Self::Drops, Self::Forgets, Self::Changes];
+
+    /// The folder of the program, as p4c could have made it.
+    pub(crate) fn program(self) -> TempDir {
+        let build = root().join("p4/build");
+        let mut program: Value =
+            serde_json::from_slice(&fs::read(build.join("tributary.json")).unwrap()).unwrap();
+        match self {
+            Self::Swaps => change(&mut program, "values.add", |add| {
+                let [one, other] = [0, 3].map(|read| add[read]["parameters"][1].clone());
+                (add[0]["parameters"][1], add[3]["parameters"][1]) = (other, one);
+            }),
+            Self::Drops => change(&mut program, "values.add", |add| drop(add.remove(1))),
+            Self::Forgets => change(&mut program, "values.store", |store| drop(store.remove(0))),
+            Self::Changes => change(&mut program, "values.add", |add| {
+                let sum = &mut add[1]["parameters"][1];
+                let changed = sum.to_string().replacen("7fffffff\"", "7fffff00\"", 1);
+                assert_ne!(sum.to_string(), changed);
+                *sum = serde_json::from_str(&changed).unwrap();
+            }),
+        }
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("tributary.json"), program.to_string()).unwrap();
+        fs::copy(build.join("tributary.p4info.txtpb"), folder.path().join("tributary.p4info.txtpb")).unwrap();
+        folder
+    }
+}
+
+/// Changes what an action does, by the end of its name: p4c makes one of each place that it is called at.
+fn change(program: &mut Value, name: &str, change: impl Fn(&mut Vec<Value>)) {
+    let actions = program["actions"].as_array_mut().unwrap();
+    let found = actions.iter_mut().filter(|action| action["name"].as_str().unwrap().ends_with(name));
+    let changed = found.map(|action| change(action["primitives"].as_array_mut().unwrap())).count();
+    assert!(changed > 0, "no action {name}");
+}
