@@ -2,6 +2,7 @@
 
 mod allreduce;
 mod degraded;
+mod endurance;
 mod machine;
 mod networks;
 mod ranks;
@@ -30,6 +31,7 @@ enum What {
     /// The training process of `degraded`
     #[command(hide = true)]
     DegradedWorker(degraded::WorkerArgs),
+    Endurance(endurance::EnduranceArgs),
     Overlap(allreduce::overlap::OverlapArgs),
     Schedule(schedule::ScheduleArgs),
     Simulate(simulate::SimulateArgs),
@@ -45,6 +47,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::Allreduce(args) => allreduce::run(args),
         What::Degraded(args) => degraded::run(args),
         What::DegradedWorker(args) => degraded::run_worker(args),
+        What::Endurance(args) => endurance::run(args),
         What::Overlap(args) => allreduce::overlap::run(args),
         What::Schedule(args) => schedule::run(args),
         What::Simulate(args) => simulate::run(args),

@@ -141,6 +141,12 @@ impl Record {
         &self.stations
     }
 
+    /// The daemons that run: where, what, and which process.
+    pub(crate) fn daemons(&self) -> impl Iterator<Item = (&str, &str, u32)> {
+        let running = self.stations.iter().filter_map(|station| Some((station, station.process?)));
+        running.map(|(station, process)| (station.name.as_str(), station.daemon.as_str(), process))
+    }
+
     /// What is known of a station.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Re
 }
 
 /// What a process on each worker says that reduces a tensor of so many bytes so often.
-pub(super) async fn run(
+pub(in crate::bench) async fn run(
     lab: &Lab,
     record: &Record,
     bytes: u64,

@@ -24,6 +24,7 @@ use crate::bench::{rate, until_stopped};
 use crate::daemon::WrongUse;
 use crate::picture::{PngError, png};
 use baseline::Baselines;
+pub(super) use fabric::run as reduce_on_all;
 use tributary_cli::options::{probability, size};
 
 /// As what the results are written to the folder of `--out`.

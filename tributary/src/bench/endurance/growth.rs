@@ -1,0 +1,93 @@
+//! Whether figures grow, or only go up and down.
+
+use serde::Serialize;
+
+/// A rise counts that is so many times what a line through figures that scatter as these do rises by chance.
+const ERRORS: f64 = 4.0;
+/// What a rise has to be of the median besides: what is below takes days to matter.
+const SHARE: f64 = 0.02;
+/// With fewer samples a line says nothing.
+const FEWEST: usize = 5;
+
+/// What something was at a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) hours: f64,
+    pub(super) figure: f64,
+}
+
+/// The line through samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Growth {
+    pub(super) median: f64,
+    /// Its slope, by least squares.
+    pub(super) per_hour: f64,
+    /// The slope's standard error.
+    pub(super) error: f64,
+    /// It rises by more than chance, and by enough to matter.
+    pub(super) grows: bool,
+}
+
+impl Growth {
+    /// `granule`: a line that rises by so much in all is no growth. `None`: too few samples.
+    pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
+        if samples.len() < FEWEST {
+            return None;
+        }
+        let count = samples.len() as f64;
+        let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
+        let (hours, figure) = (mean(|sample| sample.hours), mean(|sample| sample.figure));
+        let spread: f64 = samples.iter().map(|sample| (sample.hours - hours).powi(2)).sum();
+        let product = |sample: &Sample| (sample.hours - hours) * (sample.figure - figure);
+        let per_hour = samples.iter().map(product).sum::<f64>() / spread;
+        let off = |sample: &Sample| sample.figure - figure - per_hour * (sample.hours - hours);
+        let scatter = samples.iter().map(|sample| off(sample).powi(2)).sum::<f64>() / (count - 2.0);
+        let error = (scatter / spread).sqrt();
+        let mut sorted: Vec<_> = samples.iter().map(|sample| sample.figure).collect();
+        sorted.sort_by(f64::total_cmp);
+        let median = *sorted.get(sorted.len() / 2)?;
+        let span = samples.last()?.hours - samples.first()?.hours;
+        let grows = per_hour > ERRORS * error && per_hour * span > (SHARE * median).max(granule);
+        Some(Self { median, per_hour, error, grows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grows(figure: impl Fn(u32) -> f64) -> bool {
+        let sample = |turn| Sample { hours: f64::from(turn) / 100.0, figure: figure(turn) };
+        Growth::of(&(0..100).map(sample).collect::<Vec<_>>(), 2.0).unwrap().grows
+    }
+
+    /// From -1 to 1, the same each time.
+    fn noise(turn: u32) -> f64 {
+        f64::from(turn.wrapping_mul(2_654_435_761) >> 16) / f64::from(1 << 15) - 1.0
+    }
+
+    #[test]
+    fn a_leak_is_found_below_noise() {
+        assert!(grows(|turn| 1000.0 + f64::from(turn)));
+        assert!(grows(|turn| 1000.0 + f64::from(turn) + 30.0 * noise(turn)));
+    }
+
+    #[test]
+    fn what_goes_up_and_down_does_not_grow() {
+        assert!(!grows(|_| 1000.0));
+        assert!(!grows(|turn| 1000.0 + 100.0 * noise(turn)));
+        assert!(!grows(|turn| 1000.0 + 50.0 * f64::from(turn % 10)));
+        assert!(!grows(|turn| 1000.0 - f64::from(turn)));
+    }
+
+    #[test]
+    fn too_little_does_not_count() {
+        assert!(!grows(|turn| 1000.0 + f64::from(turn) / 10.0), "one in a hundred");
+        assert!(!grows(|turn| 5.0 + f64::from(turn / 50)), "one in all");
+    }
+
+    #[test]
+    fn a_line_needs_samples() {
+        assert_eq!(Growth::of(&[Sample { hours: 0.0, figure: 1.0 }; 4], 1.0), None);
+    }
+}

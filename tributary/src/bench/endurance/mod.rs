@@ -1,0 +1,201 @@
+//! `tributary bench endurance`: whether anything grows while a fabric works at full rate for an hour.
+
+mod growth;
+mod usage;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytesize::ByteSize;
+use clap::Args;
+use serde::Serialize;
+use tokio::time::timeout;
+use tributary_bench::comparison::Machine;
+use tributary_bench::statistics::Summary;
+use tributary_cli::options::size;
+use tributary_cli::output;
+
+use super::allreduce::reduce_on_all;
+use super::networks::{Shape, Switches};
+use super::{machine, rate, until_stopped};
+use crate::daemon::Stop;
+use growth::{Growth, Sample};
+use usage::{KINDS, Kind, Usage};
+
+/// For one turn, which takes seconds.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Between two lines that say how far it is.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+
+/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with new processes, and looks after each
+/// turn how much memory and how many descriptors and threads each daemon has. Needs root
+///
+/// Every sum is checked. The exit status is 1 if something of a daemon grows: if a line through its figures rises by more than
+/// what they scatter, after the first tenth of the time, in which caches fill.
+#[derive(Debug, Clone, Args)]
+pub(in crate::bench) struct EnduranceArgs {
+    /// Topology file [default: the built-in topologies/three-tier-8.toml]
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// Rate of all links, such as 50mbit or "2.5 Gbit/s"; the processor is the limit of a higher one
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "10gbit")]
+    rate: u64,
+
+    /// How long, minutes
+    #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = minutes)]
+    minutes: f64,
+
+    /// Size of the tensor
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
+    size: ByteSize,
+
+    /// How often a turn's processes reduce it
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes: &f64| minutes.is_finite() && *minutes > 0.0);
+    minutes.ok_or_else(|| "a number above 0 is needed".to_owned())
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+struct Report {
+    topology: String,
+    workers: usize,
+    rate_bits_per_second: u64,
+    minutes: f64,
+    turns: usize,
+    /// What all members together have reduced.
+    bytes: u64,
+    /// Bytes of the tensor a second, in each turn, with the start of its processes.
+    bytes_per_second: Summary,
+    daemons: Vec<Daemon>,
+    machine: Machine,
+}
+
+/// One figure of one daemon.
+#[derive(Debug, Serialize)]
+struct Daemon {
+    name: String,
+    kind: Kind,
+    #[serde(flatten)]
+    growth: Growth,
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// No root, a network that fails, a sum that is wrong, something that grows.
+pub(in crate::bench) fn run(args: &EnduranceArgs) -> Result<()> {
+    let report = until_stopped(measure(args))?;
+    match args.json {
+        true => println!("{}", serde_json::to_string(&report)?),
+        false => println!("{}", report.text()?),
+    }
+    let growing = report.daemons.iter().filter(|daemon| daemon.growth.grows);
+    let growing: Vec<_> =
+        growing.map(|daemon| format!("{} of {}", daemon.kind.name(), daemon.name)).collect();
+    ensure!(growing.is_empty(), "these grow: {}", growing.join(", "));
+    Ok(())
+}
+
+async fn measure(args: &EnduranceArgs) -> Result<Report> {
+    let shape = Shape::load(args.topology.as_deref())?;
+    let mut stop = Stop::new()?;
+    let name = format!("bench-{}-0", std::process::id());
+    let network = shape.up(&name, args.rate, Switches::Ours { loss: 0.0 }, &mut stop).await?;
+    let bytes = args.size.as_u64() * u64::from(args.iterations);
+    let (begin, length) = (Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
+    let (mut usages, mut rates, mut said) = (Vec::new(), Vec::new(), Instant::now());
+    while begin.elapsed() < length {
+        let turn = Instant::now();
+        let reducing = reduce_on_all(&network.lab, &network.record, args.size.as_u64(), args.iterations, &[]);
+        let done = timeout(PATIENCE, reducing).await;
+        done.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+        rates.push(bytes as f64 / turn.elapsed().as_secs_f64());
+        usages.push((begin.elapsed(), Usage::of_all(&network.record)?));
+        if said.elapsed() >= SAY_EVERY {
+            let percent = (100.0 * begin.elapsed().as_secs_f64() / length.as_secs_f64()).min(100.0);
+            eprintln!("{percent:.0} %: {} turns, every sum is right", usages.len());
+            said = Instant::now();
+        }
+    }
+    Ok(Report {
+        topology: shape.topology().name().to_owned(),
+        workers: shape.topology().workers().len(),
+        rate_bits_per_second: args.rate,
+        minutes: args.minutes,
+        turns: usages.len(),
+        bytes: bytes * usages.len() as u64,
+        bytes_per_second: Summary::of(&rates)?,
+        daemons: daemons(&usages, length / 10)?,
+        machine: machine::describe(),
+    })
+}
+
+/// How each figure of each daemon has changed since the caches were full.
+fn daemons(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Daemon>> {
+    let usages: Vec<_> = usages.iter().filter(|(time, _)| *time >= since).collect();
+    let (_, first) = usages.first().context("no turn ended in time: give it more minutes")?;
+    let mut daemons = Vec::new();
+    for (index, usage) in first.iter().enumerate() {
+        for kind in KINDS {
+            let sample = |(time, all): &&(Duration, Vec<Usage>)| {
+                Some(Sample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure(kind) })
+            };
+            let samples: Vec<_> = usages.iter().filter_map(sample).collect();
+            let growth = Growth::of(&samples, kind.granule());
+            let growth = growth.context("too few turns for a line: give it more minutes")?;
+            daemons.push(Daemon { name: usage.name.clone(), kind, growth });
+        }
+    }
+    Ok(daemons)
+}
+
+impl Report {
+    fn text(&self) -> Result<String> {
+        let mut table = output::table(&["daemon", "", "median", "an hour", "grows"]);
+        for Daemon { name, kind, growth } in &self.daemons {
+            table.add_row([
+                name.clone(),
+                kind.name().to_owned(),
+                kind.show(growth.median),
+                format!(
+                    "{}{} ± {}",
+                    sign(growth.per_hour),
+                    kind.show(growth.per_hour.abs()),
+                    kind.show(growth.error)
+                ),
+                if growth.grows { "yes" } else { "no" }.to_owned(),
+            ]);
+        }
+        let mut text = table.to_string();
+        let rate = &self.bytes_per_second;
+        write!(
+            text,
+            "\n{} turns in {} min, topology {}, {} workers, each {} of f32: every sum is right\n{:.1} MB/s of the tensor ({:.1} to {:.1})",
+            self.turns,
+            self.minutes,
+            self.topology,
+            self.workers,
+            ByteSize(self.bytes),
+            rate.median / 1e6,
+            rate.min / 1e6,
+            rate.max / 1e6,
+        )?;
+        Ok(text)
+    }
+}
+
+fn sign(number: f64) -> &'static str {
+    if number < 0.0 { "−" } else { "+" }
+}
