@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod optimizer;
+mod parts;
 pub mod policy;
 pub mod server;
 mod values;

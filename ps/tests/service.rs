@@ -2,92 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::num::{NonZeroU16, NonZeroU64};
+mod serving;
 
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
-use tributary_api::ps::parameter_server_client::ParameterServerClient;
+use serving::{PARAMETERS, Running, hello};
+use tonic::Code;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, ServerMessage, WorkerMessage};
+use tributary_api::ps::{Hello, Push};
 use tributary_codec::Kind;
-use tributary_ps::client::{Client, ClientError, ClientOptions};
-use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
-use tributary_transport::Remote;
-
-const PARAMETERS: usize = 10;
-
-/// A server with one job, which ends when this is dropped.
-struct Running {
-    remote: Remote,
-    view: View,
-    _stop: oneshot::Sender<()>,
-}
-
-impl Running {
-    async fn start(policy: PolicyKind, workers: u16) -> Self {
-        let epoch = NonZeroU64::new(10).unwrap();
-        let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), policy, epoch, 1.0);
-        let spec = JobSpec { decay: 1.0, max_parameters: 1000, ..spec };
-        let settings = JobSettings { spec, token: Some(b"secret".to_vec()) };
-        let server = ParameterServer::start(vec![settings], None, None).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let view = server.view();
-        tokio::spawn(server.serve(listener, None, async move {
-            let _ = stopped.await;
-        }));
-        Self { remote: Remote::parameter_server(&address, None).unwrap(), view, _stop: stop }
-    }
-
-    fn options(&self, worker: u16) -> ClientOptions {
-        let options = ClientOptions::new(vec![self.remote.clone()], "job", worker);
-        ClientOptions { token: b"secret".to_vec(), ..options }
-    }
-
-    async fn raw(&self) -> Raw {
-        let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
-        let (messages, receiver) = mpsc::channel(8);
-        let steps = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Raw { messages, steps }
-    }
-}
-
-/// A worker that may send anything.
-struct Raw {
-    messages: mpsc::Sender<WorkerMessage>,
-    steps: Streaming<ServerMessage>,
-}
-
-impl Raw {
-    async fn send(&self, message: Option<Message>) {
-        self.messages.send(WorkerMessage { message }).await.unwrap();
-    }
-
-    async fn refused(mut self) -> Status {
-        loop {
-            match self.steps.message().await {
-                Ok(step) => assert!(step.is_some(), "the session ended without a word"),
-                Err(status) => return status,
-            }
-        }
-    }
-}
-
-fn hello(worker: u32) -> Hello {
-    Hello {
-        job: "job".into(),
-        token: b"secret".to_vec(),
-        worker,
-        first: 0,
-        length: PARAMETERS as u64,
-        initial: vec![0; 4 * PARAMETERS],
-        host: String::new(),
-    }
-}
+use tributary_ps::client::{Client, ClientError};
+use tributary_ps::server::PolicyKind;
 
 #[tokio::test]
 async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {

@@ -169,9 +169,10 @@ async fn blocking<T: Send + 'static>(
 /// In the API's terms.
 fn status(error: &ClientError) -> Status {
     let code = match error {
-        ClientError::Servers { .. } | ClientError::Codec(_) | ClientError::Length { .. } => {
-            Code::InvalidArgument
-        }
+        ClientError::Servers { .. }
+        | ClientError::Codec(_)
+        | ClientError::Length { .. }
+        | ClientError::Parts(_) => Code::InvalidArgument,
         ClientError::Encode(_) => Code::FailedPrecondition,
         ClientError::NoTrust(_) | ClientError::Away { .. } => Code::Unavailable,
         ClientError::Refused { status, .. } => status.code(),

@@ -18,26 +18,30 @@
 //! ```
 
 mod backoff;
+mod encoder;
 mod fabric;
 mod groups;
 mod link;
+mod outgoing;
 mod session;
 mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tonic::Status;
 use tributary_codec::{EncodeError, Kind};
 use tributary_transport::{ConnectError, Remote};
 
 pub use fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
 
+use crate::parts::Parts;
+pub use crate::parts::{MAX_PARTS, PartError};
 use crate::policy::Worker;
-use link::Link;
+use link::{HandIn, Link};
 
 /// What a message has besides parameters, at most.
 const MESSAGE_ROOM: usize = 64 << 10;
@@ -94,6 +98,9 @@ pub enum ClientError {
         /// Values given.
         got: usize,
     },
+    /// A part that cannot be one of the gradient, or parts that are none.
+    #[error(transparent)]
+    Parts(#[from] PartError),
     /// A gradient that cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -154,6 +161,10 @@ pub struct Step {
 pub struct Client {
     links: Vec<Link>,
     parameters: usize,
+    /// What there is of the next gradient.
+    parts: Parts,
+    /// Held by what is being handed in, whether or not its caller still waits.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Client {
@@ -173,8 +184,9 @@ impl Client {
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
         let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);
-        let client = Self { links: (0..servers).map(link).collect(), parameters };
-        let step = client.exchange(None).await?;
+        let links = (0..servers).map(link).collect();
+        let mut client = Self { links, parameters, parts: Parts::new(parameters), turn: Arc::default() };
+        let step = client.exchange(|_| HandIn::Nothing).await?;
         Ok((client, step))
     }
 
@@ -191,25 +203,74 @@ impl Client {
         if gradient.len() != self.parameters {
             return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
         }
-        // No server gets its piece of a gradient that another piece of cannot be encoded.
-        if let Some(position) = gradient.iter().position(|value| !value.is_finite()) {
-            return Err(EncodeError::NotFinite { position, value: gradient[position] }.into());
+        if !self.parts.is_empty() {
+            return Err(PartError::Open.into());
         }
-        self.exchange(Some(gradient)).await
+        // No server gets its piece of a gradient that another piece of cannot be encoded.
+        check_finite(0, gradient)?;
+        self.exchange(|link| link.share(gradient)).await
     }
 
-    /// One gradient for all servers, if any, and a step from each.
-    async fn exchange(&self, gradient: Option<&[f32]>) -> Result<Step, ClientError> {
+    /// Hands in a part of the gradient of the last step's iteration, before the rest of it is there: its values from
+    /// the model's parameter `first` on. Parts come in any order. They leave at once, unless the whole gradient goes to
+    /// the fabric, and mean nothing to the servers before [`push_parts`](Self::push_parts).
+    ///
+    /// With a codec that loses something each part is encoded by itself, so that what arrives depends on the parts.
+    ///
+    /// # Errors
+    /// [`ClientError::Parts`] and [`ClientError::Encode`]: it is not counted, and the parts before it stay.
+    pub fn push_part(&mut self, first: usize, part: &[f32]) -> Result<(), ClientError> {
+        check_finite(first, part)?;
+        self.parts.add(first as u64, part.len() as u64)?;
+        self.links.iter().for_each(|link| link.part(first, part));
+        Ok(())
+    }
+
+    /// As [`push`](Self::push), of the gradient that the parts make up. A call that is given up has handed it in, unless
+    /// an earlier one that was given up still waits.
+    ///
+    /// # Errors
+    /// [`ClientError`]; after [`ClientError::Parts`] parts are still missing.
+    pub async fn push_parts(&mut self) -> Result<Step, ClientError> {
+        self.parts.check_whole()?;
+        self.exchange(|_| HandIn::Parts).await
+    }
+
+    /// Whether parts of the next gradient are there.
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Lets go of the parts: there will be no gradient of them. Waits for a step whose caller has given up.
+    pub async fn drop_parts(&mut self) {
+        if !self.parts.is_empty() {
+            self.parts.clear();
+            // A task that has gone has no parts.
+            let _ = join_all(self.links.iter().map(Link::drop_parts)).await;
+        }
+    }
+
+    /// Something for each server, and a step from each.
+    async fn exchange(&mut self, hand_in: impl Fn(&Link) -> HandIn) -> Result<Step, ClientError> {
+        let turn = Arc::new(Arc::clone(&self.turn).lock_owned().await);
+        self.parts.clear();
         let (released, _) = watch::channel(false);
-        let exchanges = self.links.iter().map(|link| {
-            let (released, others) = (&released, released.subscribe());
-            async move {
-                let step = link.exchange(gradient, others).await;
-                // The other servers must not hold what this one has let go: they could wait for each other.
-                released.send_replace(true);
-                step
-            }
-        });
+        // All servers are asked before this waits again: no one of them if the caller gives up, or all.
+        let exchanges: Vec<_> = self
+            .links
+            .iter()
+            .map(|link| {
+                let (released, answered) =
+                    (&released, link.exchange(hand_in(link), released.subscribe(), &turn));
+                async move {
+                    let step = answered.await;
+                    // The other servers must not hold what this one has let go: they could wait for each other.
+                    released.send_replace(true);
+                    step
+                }
+            })
+            .collect();
+        drop(turn);
         let steps = try_join_all(exchanges).await?;
         let (mut iteration, mut updates) = (u64::MAX, u64::MAX);
         let (mut parameters, mut released_by, mut in_group) = (Vec::with_capacity(self.parameters), 0, false);
@@ -220,5 +281,15 @@ impl Client {
             in_group |= step.in_group;
         }
         Ok(Step { iteration, updates, parameters, released_by, in_group })
+    }
+}
+
+/// Names the first value that cannot be encoded, of those from number `first` on.
+fn check_finite(first: usize, values: &[f32]) -> Result<(), EncodeError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(place) => {
+            Err(EncodeError::NotFinite { position: first.saturating_add(place), value: values[place] })
+        }
+        None => Ok(()),
     }
 }

@@ -19,8 +19,6 @@ pub(super) struct Session {
     pub(super) told: Streaming<ServerMessage>,
     /// Whether the server has sent a step.
     pub(super) good: bool,
-    /// The iteration whose gradient was pushed last.
-    pub(super) pushed: Option<u64>,
 }
 
 /// What there was to listen to.

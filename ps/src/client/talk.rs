@@ -6,41 +6,26 @@
 mod attend;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push, Ready, WorkerMessage};
-use tributary_codec::Codec;
+use tributary_api::ps::{DropParts, Hello, Ready, WorkerMessage};
 use tributary_transport::{ConnectError, Remote};
 
 use super::backoff::Backoff;
+use super::encoder::Encoder;
 use super::groups::Groups;
+use super::link::{Exchange, HandIn, Request};
+use super::outgoing::Outgoing;
 use super::session::{Heard, Session, Trouble, hear};
 use super::{ClientError, ClientOptions, Step};
 use crate::values;
 
-/// Messages that may wait to be sent: a gradient, its code, an urge and a failure.
+/// Messages that may wait to be sent: a gradient or its parts, an urge and a failure.
 const MESSAGES: usize = 4;
-
-/// A gradient to hand in, or none to join, and where the step that answers it goes.
-pub(super) struct Request {
-    pub(super) gradient: Option<Arc<[f32]>>,
-    /// Whether another server has let this worker go.
-    pub(super) released: watch::Receiver<bool>,
-    pub(super) answer: oneshot::Sender<Result<Step, ClientError>>,
-}
-
-/// A gradient that no step has answered yet.
-struct Waiting {
-    iteration: u64,
-    gradient: Arc<[f32]>,
-    /// It is encoded once at most: error feedback must not count it twice.
-    code: Option<Vec<u8>>,
-}
 
 /// What the task knows.
 pub(super) struct Talk {
@@ -48,10 +33,11 @@ pub(super) struct Talk {
     hello: Hello,
     length: usize,
     patience: Duration,
-    codec: Box<dyn Codec>,
+    encoder: Encoder,
     session: Option<Session>,
     groups: Groups,
-    waiting: Option<Waiting>,
+    /// The gradient that is being handed in.
+    outgoing: Option<Outgoing>,
     /// A step whose caller has gone before it came.
     unclaimed: Option<Step>,
     /// What the next push has to say.
@@ -80,10 +66,10 @@ impl Talk {
             hello,
             length: range.len(),
             patience: options.patience,
-            codec: options.codec.codec(seed),
+            encoder: Encoder::new(options.codec.codec(seed), range.len()),
             session: None,
             groups: Groups::new(options.fabric.clone(), range.len()),
-            waiting: None,
+            outgoing: None,
             unclaimed: None,
             iteration: 0,
             updates: 0,
@@ -92,19 +78,20 @@ impl Talk {
     }
 
     /// Does what it is asked for, and listens to the server meanwhile.
-    pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+    pub(super) async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         loop {
             let mut released = None;
             tokio::select! {
                 biased;
                 request = requests.recv() => {
-                    let Some(Request { gradient, released, answer }) = request else { return };
-                    let outcome = match self.unclaimed.take() {
-                        Some(step) => Ok(step),
-                        None => self.exchange(gradient, released).await,
-                    };
-                    if let Err(Ok(step)) = answer.send(outcome) {
-                        self.unclaimed = Some(step);
+                    match request {
+                        None => return,
+                        Some(Request::Part { first, values }) => self.part(first, &values).await,
+                        Some(Request::Drop(done)) => {
+                            self.drop_parts().await;
+                            let _ = done.send(());
+                        }
+                        Some(Request::Exchange(exchange)) => self.answer(exchange).await,
                     }
                 }
                 heard = hear(&mut self.session, &mut self.groups, &mut released) => {
@@ -117,20 +104,55 @@ impl Talk {
         }
     }
 
+    async fn answer(&mut self, Exchange { hand_in, released, answer, _turn }: Exchange) {
+        let outcome = match self.unclaimed.take() {
+            // The gradient was computed before this step was seen.
+            Some(step) => Ok(step),
+            None => self.exchange(hand_in, released).await,
+        };
+        self.outgoing = None;
+        if let Err(Ok(step)) = answer.send(outcome) {
+            self.unclaimed = Some(step);
+        }
+    }
+
+    /// Takes a part of the next gradient. It leaves at once if there is a session and no sum that the whole one goes to;
+    /// else once the gradient is handed in, and so does one that cannot be encoded, whose caller learns of it then.
+    async fn part(&mut self, first: usize, values: &[f32]) {
+        if self.unclaimed.is_some() {
+            return;
+        }
+        let (iteration, length) = (self.iteration, self.length);
+        self.outgoing.get_or_insert_with(|| Outgoing::begin(iteration, length)).add(first, values);
+        if self.session.is_some() && !self.groups.has(self.group) {
+            let _ = self.push().await;
+        }
+    }
+
+    /// There will be no gradient of the parts.
+    async fn drop_parts(&mut self) {
+        let Some(outgoing) = self.outgoing.take() else { return };
+        let has_left = outgoing.has_left();
+        outgoing.undo(&mut self.encoder);
+        if has_left {
+            self.send(Message::DropParts(DropParts {})).await;
+        }
+    }
+
     async fn exchange(
         &mut self,
-        gradient: Option<Arc<[f32]>>,
+        hand_in: HandIn,
         mut released: watch::Receiver<bool>,
     ) -> Result<Step, ClientError> {
-        let iteration = self.iteration;
-        self.waiting = gradient.map(|gradient| Waiting { iteration, gradient, code: None });
+        match hand_in {
+            HandIn::Nothing => self.outgoing = None,
+            HandIn::Whole(gradient) => self.outgoing = Some(Outgoing::whole(self.iteration, gradient)),
+            HandIn::Parts => self.outgoing.iter_mut().for_each(Outgoing::end),
+        }
         let (mut backoff, mut away) = (Backoff::new(), Instant::now());
         loop {
             match self.attempt(&mut released).await {
-                Ok(step) => {
-                    self.waiting = None;
-                    return Ok(step);
-                }
+                Ok(step) => return Ok(step),
                 Err(Trouble::Lasting(error)) => {
                     self.hang_up();
                     return Err(error);
@@ -154,6 +176,7 @@ impl Talk {
     fn hang_up(&mut self) {
         self.session = None;
         self.groups.clear();
+        self.outgoing.iter_mut().for_each(Outgoing::go_back);
     }
 
     async fn attempt(&mut self, released: &mut watch::Receiver<bool>) -> Result<Step, Trouble> {
@@ -161,13 +184,14 @@ impl Talk {
             let step = self.open().await?;
             // Anything but the same iteration: the gradient was used, or the server has gone back to its
             // checkpoint, and what it was computed from is lost.
-            if self.waiting.as_ref().is_none_or(|waiting| waiting.iteration != step.iteration) {
+            if self.outgoing.as_ref().is_none_or(|outgoing| outgoing.iteration != step.iteration) {
                 return Ok(step);
             }
         }
-        if let Some(Waiting { iteration, .. }) = self.waiting {
-            if self.groups.has(self.group) {
-                self.send(Message::Ready(Ready { iteration, updates: self.updates })).await;
+        if let Some(outgoing) = &self.outgoing {
+            if self.groups.has(self.group) && !outgoing.has_left() {
+                let ready = Ready { iteration: outgoing.iteration, updates: self.updates };
+                self.send(Message::Ready(ready)).await;
             } else {
                 self.push().await?;
             }
@@ -175,23 +199,13 @@ impl Talk {
         self.step(Some(released)).await
     }
 
-    /// Pushes the gradient itself.
+    /// Pushes what there is of the gradient and is not at the server yet.
     async fn push(&mut self) -> Result<(), Trouble> {
-        let Some(waiting) = &mut self.waiting else { return Ok(()) };
-        let code = match waiting.code.clone() {
-            Some(code) => code,
-            None => {
-                let code = self.codec.encode(&waiting.gradient);
-                let code = code.map_err(|error| Trouble::Lasting(error.into()))?;
-                waiting.code.insert(code).clone()
-            }
-        };
-        let iteration = waiting.iteration;
-        if let Some(session) = &mut self.session {
-            session.pushed = Some(iteration);
+        while let Some(outgoing) = &mut self.outgoing {
+            let next = outgoing.next(&mut self.encoder, self.updates);
+            let Some(message) = next.map_err(|error| Trouble::Lasting(error.into()))? else { break };
+            self.send(message).await;
         }
-        let push = Push { iteration, updates: self.updates, code };
-        self.send(Message::Push(push)).await;
         Ok(())
     }
 
@@ -209,7 +223,7 @@ impl Talk {
         let (messages, receiver) = mpsc::channel(MESSAGES);
         let opened = client.train(ReceiverStream::new(receiver)).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
-        self.session = Some(Session { messages, told, good: false, pushed: None });
+        self.session = Some(Session { messages, told, good: false });
         self.send(Message::Hello(self.hello.clone())).await;
         self.step(None).await
     }

@@ -6,6 +6,7 @@ mod fabric;
 mod group;
 mod job;
 mod output;
+mod parts;
 mod pending;
 mod reductions;
 mod runner;

@@ -11,11 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
+use tributary_api::ps::{EndParts, FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
 use tributary_transport::{Names, Peer};
 
 use super::command::{Command, Taken};
 use super::job::Gradient;
+use super::parts::Assembly;
 use super::spec::JobSpec;
 use super::stats::JobStats;
 use crate::policy::Worker;
@@ -104,16 +105,31 @@ impl Session {
 
     async fn gradients(&mut self, job: &Served, worker: Worker, length: usize) -> Result<(), Status> {
         let session = self.number;
+        let mut parts = Assembly::new(length);
         while let Some(message) = self.next().await? {
             let (taken, done): (Taken, _) = oneshot::channel();
             let command = match message {
+                Message::PushPart(part) => {
+                    parts.add(part).await?;
+                    continue;
+                }
+                Message::DropParts(_) => {
+                    parts.clear();
+                    continue;
+                }
+                Message::EndParts(EndParts { iteration, updates: pulled }) => {
+                    let gradient = Gradient { iteration, pulled, values: Some(parts.take()?) };
+                    Command::Push { worker, session, gradient, taken }
+                }
                 Message::Push(push) => {
+                    parts.check_empty()?;
                     let gradient = decode(push, length).await?;
                     Command::Push { worker, session, gradient, taken }
                 }
                 Message::Urge(_) => Command::Urge { worker, session, taken },
                 Message::Hello(_) => return Err(Status::invalid_argument("a session has one worker")),
                 Message::Ready(Ready { iteration, updates: pulled }) => {
+                    parts.check_empty()?;
                     let gradient = Gradient { iteration, pulled, values: None };
                     Command::Push { worker, session, gradient, taken }
                 }

@@ -8,6 +8,7 @@ use tributary_api::ps::server_message::Message as Told;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Contribute, FabricFailed, Step as StepMessage, Urge};
 
+use super::Outgoing;
 use super::Talk;
 use crate::client::fabric::Contribution;
 use crate::client::session::{Heard, Trouble};
@@ -40,10 +41,9 @@ impl Talk {
             }
             Some(Told::Contribute(contribute)) => self.contribute(&contribute).await,
             Some(Told::PushPlain(plain)) => {
-                let wanted =
-                    self.waiting.as_ref().is_some_and(|waiting| waiting.iteration == plain.iteration);
                 // What was pushed in this session is at the server.
-                if wanted && self.session.as_ref().is_some_and(|it| it.pushed != Some(plain.iteration)) {
+                let whole = self.outgoing.as_ref().filter(|outgoing| outgoing.gradient().is_some());
+                if whole.is_some_and(|outgoing| outgoing.iteration == plain.iteration) {
                     self.push().await?;
                 }
             }
@@ -55,11 +55,10 @@ impl Talk {
 
     async fn contribute(&mut self, contribute: &Contribute) {
         let Contribute { group, round, weight } = *contribute;
-        let contribution = match (NonZeroU32::new(weight), &self.waiting) {
+        let gradient = self.outgoing.as_ref().and_then(Outgoing::gradient);
+        let contribution = match (NonZeroU32::new(weight), gradient) {
             (None, _) => Contribution::Zeros,
-            (Some(weight), Some(waiting)) => {
-                Contribution::Gradient { values: Arc::clone(&waiting.gradient), weight }
-            }
+            (Some(weight), Some(gradient)) => Contribution::Gradient { values: Arc::clone(gradient), weight },
             (Some(_), None) => {
                 self.groups.leave(group);
                 return self

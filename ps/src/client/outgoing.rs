@@ -1,0 +1,111 @@
+//! A gradient on its way to one server, in one piece or in parts.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tributary_api::ps::worker_message::Message;
+use tributary_api::ps::{EndParts, Push, PushPart};
+use tributary_codec::EncodeError;
+
+use super::encoder::{Encoded, Encoder};
+
+/// A gradient that no step has answered yet. It is kept until then: a session may break, and a sum may fail.
+pub(super) struct Outgoing {
+    pub(super) iteration: u64,
+    /// Zeros where nothing is yet.
+    values: Arc<[f32]>,
+    pieces: Vec<Piece>,
+    /// Whether all of it is there.
+    is_whole: bool,
+    /// How many pieces have gone out in this session ...
+    sent: usize,
+    /// ... and whether the server knows that they are all.
+    is_pushed: bool,
+}
+
+/// Values that go out together.
+struct Piece {
+    range: Range<usize>,
+    /// They are encoded once at most: error feedback must not count them twice.
+    encoded: Option<Encoded>,
+}
+
+impl Outgoing {
+    /// One that is there.
+    pub(super) fn whole(iteration: u64, values: Arc<[f32]>) -> Self {
+        let pieces = vec![Piece { range: 0..values.len(), encoded: None }];
+        Self { iteration, values, pieces, is_whole: true, sent: 0, is_pushed: false }
+    }
+
+    /// One of so many values, of which nothing is there.
+    pub(super) fn begin(iteration: u64, length: usize) -> Self {
+        let values = std::iter::repeat_n(0.0, length).collect();
+        Self { iteration, values, pieces: Vec::new(), is_whole: false, sent: 0, is_pushed: false }
+    }
+
+    /// One more part is there; the caller has checked that it is inside and overlaps no other.
+    pub(super) fn add(&mut self, first: usize, part: &[f32]) {
+        let range = first..first + part.len();
+        // Nobody else has it before it is whole, so that this copies nothing.
+        Arc::make_mut(&mut self.values)[range.clone()].copy_from_slice(part);
+        self.pieces.push(Piece { range, encoded: None });
+    }
+
+    /// The parts are all.
+    pub(super) fn end(&mut self) {
+        self.is_whole = true;
+    }
+
+    /// The gradient, if it is whole.
+    pub(super) fn gradient(&self) -> Option<&Arc<[f32]>> {
+        self.is_whole.then_some(&self.values)
+    }
+
+    /// Whether the server has something of it.
+    pub(super) fn has_left(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// The session is over: in the next one all of it has to go out again.
+    pub(super) fn go_back(&mut self) {
+        (self.sent, self.is_pushed) = (0, false);
+    }
+
+    /// What has to be sent next for the server to have all that is there; none: it has. `updates` are those in the
+    /// parameters that it was computed from.
+    ///
+    /// # Errors
+    /// What comes next cannot be encoded.
+    pub(super) fn next(
+        &mut self,
+        encoder: &mut Encoder,
+        updates: u64,
+    ) -> Result<Option<Message>, EncodeError> {
+        let iteration = self.iteration;
+        let Some(Piece { range, encoded }) = self.pieces.get_mut(self.sent) else {
+            let is_end = self.is_whole && !self.is_pushed;
+            self.is_pushed |= is_end;
+            return Ok(is_end.then_some(Message::EndParts(EndParts { iteration, updates })));
+        };
+        let code = match encoded {
+            Some(encoded) => encoded.code.clone(),
+            None => encoded.insert(encoder.encode(&self.values[range.clone()], range.clone())?).code.clone(),
+        };
+        self.sent += 1;
+        if self.is_whole && range.len() == self.values.len() {
+            self.is_pushed = true;
+            return Ok(Some(Message::Push(Push { iteration, updates, code })));
+        }
+        let (first, length) = (range.start as u64, range.len() as u64);
+        Ok(Some(Message::PushPart(PushPart { first, length, code })))
+    }
+
+    /// Gives up the gradient: nothing is owed for what was encoded of it.
+    pub(super) fn undo(self, encoder: &mut Encoder) {
+        for Piece { range, encoded } in self.pieces {
+            if let Some(Encoded { owed, .. }) = encoded {
+                encoder.restore(range, &owed);
+            }
+        }
+    }
+}
