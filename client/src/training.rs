@@ -1,7 +1,9 @@
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tonic::Streaming;
 use tributary_api::agent::v1;
 
@@ -41,6 +43,8 @@ pub struct Training {
     /// The sign of life: the agent takes its end for this process's.
     _events: Streaming<v1::TrainingEvent>,
     host: String,
+    /// Done with the last call that concerns parts.
+    parts: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 /// What to compute the next gradient from, besides the parameters.
@@ -60,7 +64,7 @@ pub struct Step {
 
 impl Training {
     pub(crate) fn new(session: Session, events: Streaming<v1::TrainingEvent>, host: String) -> Self {
-        Self { session, _events: events, host }
+        Self { session, _events: events, host, parts: Mutex::default() }
     }
 
     /// This host, as the topology names it.
@@ -126,26 +130,107 @@ impl Training {
     /// [`ClientError::SegmentInUse`]. The future's are those of [`push`](Self::push).
     pub fn start_push(
         &self,
+        gradient: Values<'_>,
+        parameters: Values<'_>,
+    ) -> Result<PendingStep, ClientError> {
+        self.start_push_rest(gradient, 0, parameters)
+    }
+
+    /// As [`start_push`](Self::start_push), of the last part of a gradient, which begins at the model's parameter
+    /// `first`; the others are those that were handed in before. The future waits for theirs.
+    ///
+    /// # Errors
+    /// As of [`start_push`](Self::start_push). After those of the future parts are there still, if some were.
+    pub fn start_push_rest(
+        &self,
         (gradient, given): Values<'_>,
+        first: usize,
         (parameters, taken): Values<'_>,
     ) -> Result<PendingStep, ClientError> {
         let request = v1::PushGradientRequest {
             session: self.session.id.clone(),
             gradient: Some(values(gradient, &given)),
             parameters: Some(values(parameters, &taken)),
+            first: first as u64,
         };
         // Where the second one is in use the first one is not lent.
         let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
         let mut client = self.session.client.clone();
+        let (before, done) = self.after_parts();
         Ok(Box::pin(async move {
+            let _done = done;
+            until(before).await;
             let answer = client.push_gradient(request).await;
             Ok(session::answer(answer, lent)?.into())
         }))
+    }
+
+    /// Hands in a part of the next gradient, before the rest of it is there; it begins at the model's parameter `first`.
+    /// The future is done when the agent has read it, and borrows nothing. Parts come in any order, each from a segment
+    /// that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose future waits for
+    /// theirs: all of them have to be awaited, or dropped.
+    ///
+    /// # Errors
+    /// [`ClientError::SegmentInUse`]. The future's: [`ClientError::Refused`], where the part is not counted.
+    pub fn start_push_part(
+        &self,
+        (part, given): Values<'_>,
+        first: usize,
+    ) -> Result<PendingPart, ClientError> {
+        let request = v1::PushPartRequest {
+            session: self.session.id.clone(),
+            part: Some(values(part, &given)),
+            first: first as u64,
+        };
+        let lent = [Unanswered::new(part.lend()?)];
+        let mut client = self.session.client.clone();
+        let (before, done) = self.after_parts();
+        Ok(Box::pin(async move {
+            let _done = done;
+            until(before).await;
+            let answer = client.push_part(request).await;
+            session::answer(answer, lent).map(drop)
+        }))
+    }
+
+    /// Lets go of the parts that were handed in: there will be no gradient of them. Waits for a step that is under way.
+    /// The future borrows nothing.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`]
+    pub fn start_drop_parts(&self) -> PendingPart {
+        let request = v1::DropPartsRequest { session: self.session.id.clone() };
+        let mut client = self.session.client.clone();
+        let (before, done) = self.after_parts();
+        Box::pin(async move {
+            let _done = done;
+            until(before).await;
+            client.drop_parts(request).await.map_err(ClientError::refused).map(drop)
+        })
+    }
+
+    /// What the next call waits for, and what tells the one behind it that it is done, by being dropped: the agent takes
+    /// calls in the order in which they come, which need not be that in which they were started.
+    fn after_parts(&self) -> (Option<oneshot::Receiver<()>>, oneshot::Sender<()>) {
+        let (done, is_done) = oneshot::channel();
+        let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        (last.replace(is_done), done)
+    }
+}
+
+/// Waits for the call before.
+async fn until(before: Option<oneshot::Receiver<()>>) {
+    if let Some(before) = before {
+        // It is dropped, with its call.
+        let _ = before.await;
     }
 }
 
 /// f32 values of a segment: which of them, counted from its beginning.
 pub type Values<'a> = (&'a mut Segment, Range<usize>);
+
+/// A part of a gradient on its way to the agent.
+pub type PendingPart = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
 /// A step that is under way.
 pub type PendingStep = Pin<Box<dyn Future<Output = Result<Step, ClientError>> + Send>>;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::Code;
-use tributary_client::{Agent, ClientError, Training, TrainingOptions};
+use tributary_client::{Agent, ClientError, Segment, Training, TrainingOptions};
 use tributary_host_agent::{AgentConfig, AgentDaemon, AgentError, Limits, RunningAgent};
 use tributary_protocol::Timers;
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
@@ -180,6 +180,67 @@ async fn a_gradient_that_cannot_be_used_is_refused_and_the_next_one_counts() {
     let (code, message) = refusal(first.training.push(&mut long, &mut other).await);
     assert!(code == Code::InvalidArgument && message.contains("6 values"), "{message}");
     assert_eq!(refusal(first.training.begin(&mut first.parameters).await).0, Code::FailedPrecondition);
+    let (a, b) = tokio::join!(first.push(1.0), second.push(3.0));
+    a.and(b).unwrap();
+    assert_eq!(first.parameters(), [98.0; PARAMETERS]);
+}
+
+/// A segment that has these values.
+async fn filled(training: &Training, values: &[f32]) -> Segment {
+    let mut segment = training.segment(size_of_val(values)).await.unwrap();
+    segment.elements_mut::<f32>().unwrap().copy_from_slice(values);
+    segment
+}
+
+#[tokio::test]
+async fn a_gradient_in_parts_is_what_it_is_in_one_piece() {
+    let hosts = Hosts::start().await;
+    let [mut first, mut second] = hosts.start_both().await;
+    for turn in 1..3_u8 {
+        let mut segment = filled(&first.training, &[0.0, 1.0, 2.0, 0.0]).await;
+        let (mut early, mut last) =
+            (filled(&first.training, &[3.0, 4.0]).await, filled(&first.training, &[5.0]).await);
+        let training = &first.training;
+        let one = training.start_push_part((&mut early, 0..2), 3).unwrap();
+        let other = training.start_push_part((&mut segment, 1..3), 1).unwrap();
+        let rest = training.start_push_rest((&mut last, 0..1), 0, (&mut first.parameters, 0..PARAMETERS));
+        // The calls are made in the order in which they were started.
+        let (rest, other, one, pushed) = tokio::join!(rest.unwrap(), other, one, second.push(0.0));
+        let (step, ()) = (rest.unwrap(), one.and(other).and(pushed).unwrap());
+        assert_eq!(step.iteration, u64::from(turn));
+        // Half of it, since the other one's is zeros.
+        let expected = [5.0, 1.0, 2.0, 3.0, 4.0].map(|value: f32| 100.0 - f32::from(turn) * value / 2.0);
+        assert_eq!(first.parameters(), expected);
+    }
+}
+
+#[tokio::test]
+async fn parts_that_cannot_be_are_refused_and_dropped_ones_do_not_count() {
+    let hosts = Hosts::start().await;
+    let early = hosts.open(hosts.options(0)).await.unwrap();
+    let mut part = filled(&early, &[1.0]).await;
+    let (code, message) = refusal(early.start_push_part((&mut part, 0..1), 0).unwrap().await);
+    assert!(code == Code::FailedPrecondition && message.contains("begin"), "{message}");
+    early.start_drop_parts().await.unwrap();
+    drop(early);
+    let [mut first, mut second] = hosts.start_both().await;
+    let mut long = filled(&first.training, &[1.0; PARAMETERS + 1]).await;
+    let mut spoilt = filled(&first.training, &[f32::NAN]).await;
+    let push =
+        |segment: &mut Segment, count, at| first.training.start_push_part((segment, 0..count), at).unwrap();
+    push(&mut long, 3, 0).await.unwrap();
+    let wrong =
+        [(PARAMETERS + 1, 0, "6 values of a gradient of 5"), (3, 3, "beyond the end"), (1, 2, "values 0..3")];
+    for (count, at, words) in wrong {
+        let (code, message) = refusal(push(&mut long, count, at).await);
+        assert!(code == Code::InvalidArgument && message.contains(words), "{message}");
+    }
+    assert_eq!(refusal(push(&mut long, 1, usize::MAX).await).0, Code::InvalidArgument);
+    assert_eq!(refusal(push(&mut spoilt, 1, 3).await).0, Code::FailedPrecondition);
+    let rest = first.training.start_push_rest((&mut long, 0..1), 3, (&mut first.parameters, 0..PARAMETERS));
+    let (code, message) = refusal(rest.unwrap().await);
+    assert!(code == Code::InvalidArgument && message.contains("values 4..5 are missing"), "{message}");
+    first.training.start_drop_parts().await.unwrap();
     let (a, b) = tokio::join!(first.push(1.0), second.push(3.0));
     a.and(b).unwrap();
     assert_eq!(first.parameters(), [98.0; PARAMETERS]);

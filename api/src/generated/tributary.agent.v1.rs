@@ -334,13 +334,36 @@ pub struct BeginTrainingRequest {
 pub struct PushGradientRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub session: ::prost::alloc::vec::Vec<u8>,
-    /// One value for each parameter.
+    /// One value for each parameter; where parts of it were handed in, the values that these lack.
     #[prost(message, optional, tag = "2")]
     pub gradient: ::core::option::Option<Values>,
-    /// Where the next step's parameters go: as many.
+    /// Where the next step's parameters go: as many as the model has.
     #[prost(message, optional, tag = "3")]
     pub parameters: ::core::option::Option<Values>,
+    /// Which of the model's parameters the first of these values is for.
+    #[prost(uint64, tag = "4")]
+    pub first: u64,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PushPartRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub session: ::prost::alloc::vec::Vec<u8>,
+    /// One value at least.
+    #[prost(message, optional, tag = "2")]
+    pub part: ::core::option::Option<Values>,
+    /// Which of the model's parameters the first of these values is for.
+    #[prost(uint64, tag = "3")]
+    pub first: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PushPartResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DropPartsRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub session: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DropPartsResponse {}
 /// What to compute the next gradient from; the parameters are in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Step {
@@ -812,8 +835,8 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "BeginTraining"));
             self.inner.unary(req, path, codec).await
         }
-        /// Hands in the gradient of the last step's iteration, and returns with the next step. A server that is away is
-        /// waited for. Those of one session run one after another, in the order of their calls.
+        /// Hands in the gradient of the last step's iteration, or the last part of it, and returns with the next step. A server
+        /// that is away is waited for. Those of one session run one after another, in the order of their calls.
         /// INVALID_ARGUMENT: another number of values than the model has. FAILED_PRECONDITION: a gradient that cannot be
         /// encoded (NaN), or BeginTraining is missing. ABORTED: the training is over. Otherwise as BeginTraining.
         pub async fn push_gradient(
@@ -835,6 +858,58 @@ pub mod agent_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "PushGradient"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Hands in a part of the next gradient, before the rest of it is there, and returns once the agent has read it. It
+        /// leaves for the servers at once; PushGradient comes with the last part. Runs in order with PushGradient.
+        /// INVALID_ARGUMENT: it goes beyond the end, or overlaps an earlier one. Otherwise as PushGradient.
+        pub async fn push_part(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PushPartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PushPartResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.agent.v1.Agent/PushPart",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tributary.agent.v1.Agent", "PushPart"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lets go of the parts that were handed in: there will be no gradient of them. Runs in order with PushGradient.
+        pub async fn drop_parts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DropPartsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DropPartsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.agent.v1.Agent/DropParts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tributary.agent.v1.Agent", "DropParts"));
             self.inner.unary(req, path, codec).await
         }
         /// Says what collectives of the process have moved since its last call, and which way: the agent's metrics have it.
@@ -1004,14 +1079,32 @@ pub mod agent_server {
             &self,
             request: tonic::Request<super::BeginTrainingRequest>,
         ) -> std::result::Result<tonic::Response<super::Step>, tonic::Status>;
-        /// Hands in the gradient of the last step's iteration, and returns with the next step. A server that is away is
-        /// waited for. Those of one session run one after another, in the order of their calls.
+        /// Hands in the gradient of the last step's iteration, or the last part of it, and returns with the next step. A server
+        /// that is away is waited for. Those of one session run one after another, in the order of their calls.
         /// INVALID_ARGUMENT: another number of values than the model has. FAILED_PRECONDITION: a gradient that cannot be
         /// encoded (NaN), or BeginTraining is missing. ABORTED: the training is over. Otherwise as BeginTraining.
         async fn push_gradient(
             &self,
             request: tonic::Request<super::PushGradientRequest>,
         ) -> std::result::Result<tonic::Response<super::Step>, tonic::Status>;
+        /// Hands in a part of the next gradient, before the rest of it is there, and returns once the agent has read it. It
+        /// leaves for the servers at once; PushGradient comes with the last part. Runs in order with PushGradient.
+        /// INVALID_ARGUMENT: it goes beyond the end, or overlaps an earlier one. Otherwise as PushGradient.
+        async fn push_part(
+            &self,
+            request: tonic::Request<super::PushPartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PushPartResponse>,
+            tonic::Status,
+        >;
+        /// Lets go of the parts that were handed in: there will be no gradient of them. Runs in order with PushGradient.
+        async fn drop_parts(
+            &self,
+            request: tonic::Request<super::DropPartsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DropPartsResponse>,
+            tonic::Status,
+        >;
         /// Says what collectives of the process have moved since its last call, and which way: the agent's metrics have it.
         /// INVALID_ARGUMENT: more than 64 of them, or a name that is no printable ASCII of up to 64 bytes.
         async fn count_collectives(
@@ -1503,6 +1596,92 @@ pub mod agent_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PushGradientSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.agent.v1.Agent/PushPart" => {
+                    #[allow(non_camel_case_types)]
+                    struct PushPartSvc<T: Agent>(pub Arc<T>);
+                    impl<T: Agent> tonic::server::UnaryService<super::PushPartRequest>
+                    for PushPartSvc<T> {
+                        type Response = super::PushPartResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PushPartRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::push_part(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PushPartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.agent.v1.Agent/DropParts" => {
+                    #[allow(non_camel_case_types)]
+                    struct DropPartsSvc<T: Agent>(pub Arc<T>);
+                    impl<T: Agent> tonic::server::UnaryService<super::DropPartsRequest>
+                    for DropPartsSvc<T> {
+                        type Response = super::DropPartsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DropPartsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::drop_parts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DropPartsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -115,6 +115,14 @@ impl Calls for Service {
         not_here()
     }
 
+    async fn push_part(&self, _: Request<v1::PushPartRequest>) -> Answer<v1::PushPartResponse> {
+        not_here()
+    }
+
+    async fn drop_parts(&self, _: Request<v1::DropPartsRequest>) -> Answer<v1::DropPartsResponse> {
+        not_here()
+    }
+
     async fn count_collectives(
         &self,
         _: Request<v1::CountCollectivesRequest>,

@@ -112,6 +112,25 @@ impl Agent for Service {
         session.training()?.push(&session.segments, request).await.map(Response::new)
     }
 
+    async fn push_part(
+        &self,
+        request: Request<v1::PushPartRequest>,
+    ) -> Result<Response<v1::PushPartResponse>, Status> {
+        let request = request.into_inner();
+        let (session, _call) = self.sessions.call(&request.session)?;
+        session.training()?.push_part(&session.segments, request).await?;
+        Ok(Response::new(v1::PushPartResponse {}))
+    }
+
+    async fn drop_parts(
+        &self,
+        request: Request<v1::DropPartsRequest>,
+    ) -> Result<Response<v1::DropPartsResponse>, Status> {
+        let (session, _call) = self.sessions.call(&request.into_inner().session)?;
+        session.training()?.drop_parts().await?;
+        Ok(Response::new(v1::DropPartsResponse {}))
+    }
+
     async fn open_segment(
         &self,
         request: Request<v1::OpenSegmentRequest>,

@@ -21,24 +21,35 @@ const COPIES: u64 = 14;
 pub(crate) struct Training {
     account: Arc<Account>,
     commands: mpsc::Sender<Command>,
-    /// Held by the step that is under way; those that wait get it in the order of their calls.
-    turn: Arc<AsyncMutex<()>>,
+    /// Held by the call that is under way; those that wait get it in the order of their calls.
+    turn: Arc<AsyncMutex<Turn>>,
     work: AbortHandle,
 }
 
-struct Command {
-    values: Vec<f32>,
-    what: What,
-    reply: oneshot::Sender<Result<Step, Status>>,
-    /// The turn ends with the work, and not with the caller's patience.
-    _held: (OwnedMutexGuard<()>, InUse),
+/// What one call leaves to the next one.
+#[derive(Debug, Default)]
+struct Turn {
+    /// How many parameters the model has; none before training has begun.
+    parameters: Option<usize>,
+    /// What the gradient under way takes, from its first part to its step.
+    in_use: Option<InUse>,
 }
 
-/// What a command's values are.
-enum What {
-    Initial,
-    Gradient,
+struct Command {
+    what: What,
+    /// The turn ends with the work, and not with the caller's patience.
+    turn: OwnedMutexGuard<Turn>,
 }
+
+/// What is to be done, and whom to tell.
+enum What {
+    Begin { initial: Vec<f32>, reply: Reply<Step> },
+    Push { first: usize, values: Vec<f32>, reply: Reply<Step> },
+    Part { first: usize, values: Vec<f32>, reply: Reply<()> },
+    DropParts { reply: Reply<()> },
+}
+
+type Reply<T> = oneshot::Sender<Result<T, Status>>;
 
 impl Training {
     /// Nobody joins before [`begin`](Self::begin). `descriptors` are those of its connections. Must be called in a
@@ -60,22 +71,56 @@ impl Training {
         request: v1::BeginTrainingRequest,
     ) -> Result<v1::Step, Status> {
         let parameters = find(segments, request.parameters)?;
-        self.step(What::Initial, &parameters, &parameters).await
+        let turn = self.turn().await;
+        let (turn, initial) = self.read(turn, &parameters, parameters.place.count()).await?;
+        self.step(|reply| What::Begin { initial, reply }, turn, &parameters).await
     }
 
-    /// Hands a gradient in, and puts the next step's parameters into shared memory.
+    /// Hands a gradient in, or its last part, and puts the next step's parameters into shared memory.
     pub(crate) async fn push(
         &self,
         segments: &Segments,
         request: v1::PushGradientRequest,
     ) -> Result<v1::Step, Status> {
         let (gradient, parameters) = (find(segments, request.gradient)?, find(segments, request.parameters)?);
-        let (given, taken) = (gradient.place.count(), parameters.place.count());
-        if given != taken {
-            let problem = format!("a gradient of {given} values, and room for {taken} parameters");
+        let (given, taken, first) = (gradient.place.count(), parameters.place.count(), place(request.first));
+        let turn = self.turn().await;
+        let misfits = match turn.in_use {
+            Some(_) => given > taken || turn.parameters != Some(taken),
+            None => given != taken || first > 0,
+        };
+        if misfits {
+            let problem = format!(
+                "a gradient of {given} values from value {first} on, and room for {taken} parameters"
+            );
             return Err(Status::invalid_argument(problem));
         }
-        self.step(What::Gradient, &gradient, &parameters).await
+        let (turn, values) = self.read(turn, &gradient, taken).await?;
+        self.step(|reply| What::Push { first, values, reply }, turn, &parameters).await
+    }
+
+    /// Hands a part of the next gradient in.
+    pub(crate) async fn push_part(
+        &self,
+        segments: &Segments,
+        request: v1::PushPartRequest,
+    ) -> Result<(), Status> {
+        let (part, first) = (find(segments, request.part)?, place(request.first));
+        let turn = self.turn().await;
+        let parameters = turn.parameters.ok_or_else(not_begun)?;
+        if part.place.count() > parameters {
+            let given = part.place.count();
+            let problem = format!("a part of {given} values of a gradient of {parameters}");
+            return Err(Status::invalid_argument(problem));
+        }
+        let (turn, values) = self.read(turn, &part, parameters).await?;
+        self.ask(|reply| What::Part { first, values, reply }, turn).await
+    }
+
+    /// Lets go of the parts.
+    pub(crate) async fn drop_parts(&self) -> Result<(), Status> {
+        let turn = self.turn().await;
+        self.ask(|reply| What::DropParts { reply }, turn).await
     }
 
     /// Leaves the job; whoever waits for a step is told so.
@@ -83,18 +128,46 @@ impl Training {
         self.work.abort();
     }
 
-    async fn step(&self, what: What, from: &Values, to: &Values) -> Result<v1::Step, Status> {
-        let over = || Status::aborted("the training is over: its process or its agent has ended it");
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let in_use = self.account.take(memory(from.place))?;
+    async fn turn(&self) -> OwnedMutexGuard<Turn> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
+    /// Reads values, once it is counted what a gradient of so many parameters takes, which its first part is.
+    async fn read(
+        &self,
+        mut turn: OwnedMutexGuard<Turn>,
+        from: &Values,
+        parameters: usize,
+    ) -> Result<(OwnedMutexGuard<Turn>, Vec<f32>), Status> {
+        let new = match turn.in_use {
+            Some(_) => None,
+            None => Some(self.account.take(memory(parameters))?),
+        };
         let values = from.read().await?;
-        let (reply, answer) = oneshot::channel();
-        let command = Command { values, what, reply, _held: (turn, in_use) };
-        self.commands.send(command).await.map_err(|_| over())?;
-        let Step { iteration, updates, parameters, released_by, in_group } =
-            answer.await.map_err(|_| over())??;
+        turn.in_use = turn.in_use.take().or(new);
+        Ok((turn, values))
+    }
+
+    async fn step(
+        &self,
+        what: impl FnOnce(Reply<Step>) -> What,
+        turn: OwnedMutexGuard<Turn>,
+        to: &Values,
+    ) -> Result<v1::Step, Status> {
+        let Step { iteration, updates, parameters, released_by, in_group } = self.ask(what, turn).await?;
         to.write(parameters).await?;
         Ok(v1::Step { iteration, updates, released_by: released_by.into(), in_group })
+    }
+
+    async fn ask<T>(
+        &self,
+        what: impl FnOnce(Reply<T>) -> What,
+        turn: OwnedMutexGuard<Turn>,
+    ) -> Result<T, Status> {
+        let over = || Status::aborted("the training is over: its process or its agent has ended it");
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command { what: what(reply), turn }).await.map_err(|_| over())?;
+        answer.await.map_err(|_| over())?
     }
 }
 
@@ -102,24 +175,75 @@ impl Training {
 /// dropped is the worker's leaving.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
-    while let Some(Command { values, what, reply, _held }) = commands.recv().await {
-        let step = match (what, &mut client) {
-            (What::Gradient, Some(client)) => {
-                Client::push(client, &values).await.map_err(|error| status(&error))
-            }
-            (What::Gradient, None) => Err(Status::failed_precondition("begin the training first")),
-            (What::Initial, Some(_)) => Err(Status::failed_precondition("the training has begun already")),
-            (What::Initial, none) => match Client::join(options.clone(), &values).await {
-                Ok((joined, step)) => {
+    while let Some(Command { what, mut turn }) = commands.recv().await {
+        // Nobody may be waiting any more for any of the replies.
+        match (what, &mut client) {
+            (What::Begin { initial, reply }, none @ None) => {
+                let joined = Client::join(options.clone(), &initial).await;
+                let step = joined.map(|(joined, step)| {
+                    turn.parameters = Some(initial.len());
                     *none = Some(joined);
-                    Ok(step)
+                    step
+                });
+                end(turn, none.as_ref());
+                let _ = reply.send(step.map_err(|error| status(&error)));
+            }
+            (What::Push { first, values, reply }, Some(client)) => {
+                let step = push(client, first, &values).await;
+                end(turn, Some(client));
+                let _ = reply.send(step.map_err(|error| status(&error)));
+            }
+            (What::Part { first, values, reply }, Some(client)) => {
+                let pushed = client.push_part(first, &values);
+                end(turn, Some(client));
+                let _ = reply.send(pushed.map_err(|error| status(&error)));
+            }
+            (What::DropParts { reply }, client) => {
+                if let Some(client) = client {
+                    client.drop_parts().await;
                 }
-                Err(error) => Err(status(&error)),
-            },
-        };
-        // Nobody may be waiting any more.
-        let _ = reply.send(step);
+                end(turn, client.as_ref());
+                let _ = reply.send(Ok(()));
+            }
+            (What::Begin { reply, .. }, Some(client)) => {
+                end(turn, Some(client));
+                let _ = reply.send(Err(Status::failed_precondition("the training has begun already")));
+            }
+            (What::Push { reply, .. }, None) => {
+                end(turn, None);
+                let _ = reply.send(Err(not_begun()));
+            }
+            (What::Part { reply, .. }, None) => {
+                end(turn, None);
+                let _ = reply.send(Err(not_begun()));
+            }
+        }
     }
+}
+
+/// A whole gradient, or the last part of one.
+async fn push(client: &mut Client, first: usize, values: &[f32]) -> Result<Step, ClientError> {
+    if !client.has_parts() {
+        return client.push(values).await;
+    }
+    client.push_part(first, values)?;
+    client.push_parts().await
+}
+
+/// The next call's turn; of what the gradient takes only its parts are left.
+fn end(mut turn: OwnedMutexGuard<Turn>, client: Option<&Client>) {
+    if !client.is_some_and(Client::has_parts) {
+        turn.in_use = None;
+    }
+}
+
+fn not_begun() -> Status {
+    Status::failed_precondition("begin the training first")
+}
+
+/// The farthest one if it is beyond all memory, where no part can be.
+fn place(first: u64) -> usize {
+    usize::try_from(first).unwrap_or(usize::MAX)
 }
 
 /// Bytes that a step of a training of so many parameters takes at most. Between steps it is less.
@@ -129,8 +253,8 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
 /// still be aggregating; its code, twice, and twice as it is sent; the parameters as they come, decoded, for the server's
 /// range, and for the process. Ten times their size was measured, with servers that mean well. What the fabric takes of
 /// it is counted when it does.
-fn memory(values: Place) -> u64 {
-    values.bytes().saturating_mul(COPIES)
+fn memory(parameters: usize) -> u64 {
+    (parameters as u64).saturating_mul(size_of::<f32>() as u64).saturating_mul(COPIES)
 }
 
 /// Values in shared memory.
