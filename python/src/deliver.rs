@@ -1,5 +1,5 @@
-//! Hands what has come of all-reduces and steps to Python, from a thread of its own: the interpreter's lock may be long in coming, and
-//! the client's own thread has to go on.
+//! Hands what has come of all-reduces, steps and parts to Python, from a thread of its own: the interpreter's lock may be
+//! long in coming, and the client's own thread has to go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +14,7 @@ use tributary_client::{ClientError, Reduced, Step};
 use crate::error::exception;
 use crate::runtime::check_not_forked;
 
-/// What has come of one all-reduce or step, and who is to know.
+/// What has come of one all-reduce, step or part of a gradient, and who is to know.
 pub(crate) struct Delivery {
     /// Called with the outcome and `None`, or with `None` and an exception.
     pub(crate) done: Py<PyAny>,
@@ -27,6 +27,8 @@ pub(crate) enum Outcome {
     Reduced(Reduced),
     /// A step, for Python a tuple of its fields.
     Step(Step),
+    /// That it is done, for Python `None`.
+    Done,
 }
 
 /// Whether deliveries have ended.
@@ -89,6 +91,7 @@ fn deliver(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientErro
         Ok(Outcome::Step(Step { iteration, updates, released_by, in_group })) => {
             done.call1(py, ((iteration, updates, released_by, in_group), py.None()))
         }
+        Ok(Outcome::Done) => done.call1(py, (py.None(), py.None())),
         Ok(Outcome::Reduced(Reduced { runs, .. })) => {
             let runs: Vec<_> =
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();

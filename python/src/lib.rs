@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]
-    use crate::schedule::time_points;
+    use crate::schedule::{Scheduler, time_points};
     #[pymodule_export]
     use crate::segment::Segment;
     #[pymodule_export]

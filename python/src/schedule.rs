@@ -1,9 +1,10 @@
-//! When gradients leave, without a controller: for predictions.
+//! When gradients leave, without a controller: for predictions, and for a worker of a parameter server.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tributary_schedule::{Gradient, Profile, Schedule};
+use tributary_schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
 
 /// Places in the model, and when they leave and are late, in nanoseconds.
 pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);
@@ -12,11 +13,48 @@ pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);
 /// `start_up` of them.
 #[pyfunction]
 pub(crate) fn time_points(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Vec<SetOfGradients> {
+    sets_of(Schedule::of(&profile(sizes, ready, start_up)))
+}
+
+/// Makes the schedules of one worker, as the controller does those of a job.
+#[pyclass(frozen, module = "tributary._native")]
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    /// What has spoilt the last profiles, one after another.
+    thrown_out: Mutex<Vec<Stall>>,
+}
+
+#[pymethods]
+impl Scheduler {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sets that follow from a profile, as of `time_points`, and `""`; or none, and why it is thrown out.
+    fn decide(&self, sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> (Vec<SetOfGradients>, String) {
+        let mut thrown_out = self.thrown_out.lock().unwrap_or_else(PoisonError::into_inner);
+        match decide(&profile(sizes, ready, start_up), &thrown_out) {
+            Decision::ThrownOut(stall) => {
+                thrown_out.push(stall);
+                (Vec::new(), stall.to_string())
+            }
+            Decision::Schedule(schedule) => {
+                thrown_out.clear();
+                (sets_of(schedule), String::new())
+            }
+        }
+    }
+}
+
+fn profile(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Profile {
     let gradients = sizes.into_iter().zip(ready);
     let gradient = |(bytes, ready)| Gradient { bytes, ready: Duration::from_nanos(ready) };
-    let profile =
-        Profile { gradients: gradients.map(gradient).collect(), start_up: Duration::from_nanos(start_up) };
-    let sets = Schedule::of(&profile).sets.into_iter();
+    Profile { gradients: gradients.map(gradient).collect(), start_up: Duration::from_nanos(start_up) }
+}
+
+fn sets_of(schedule: Schedule) -> Vec<SetOfGradients> {
+    let sets = schedule.sets.into_iter();
     sets.map(|set| (set.gradients, nanoseconds(set.at), nanoseconds(set.late))).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tributary_client::{Agent, ClientError, PendingStep, TrainingOptions};
+use tributary_client::{Agent, ClientError, TrainingOptions};
 
 use crate::deliver::{Delivery, Outcome, deliveries};
 use crate::error::exception;
@@ -74,15 +74,16 @@ impl Training {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
         let step = self.with(py, |training| training.start_begin((&mut segment.get().lock(), elements)))?;
-        deliver(py, step, done)
+        deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a gradient; the next step's parameters go where they are to. The two are in different segments. `done` is
-    /// called as of `begin`.
+    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`; the next step's parameters
+    /// go where they are to. The two are in different segments. `done` is called as of `begin`.
     fn push(
         &self,
         py: Python<'_>,
         gradient: Place<'_>,
+        first: usize,
         parameters: Place<'_>,
         done: Py<PyAny>,
     ) -> PyResult<()> {
@@ -93,9 +94,25 @@ impl Training {
             (gradient.1..end(gradient.1, gradient.2)?, parameters.1..end(parameters.1, parameters.2)?);
         let step = self.with(py, |training| {
             let (mut gradient, mut parameters) = (gradient.0.get().lock(), parameters.0.get().lock());
-            training.start_push((&mut gradient, given), (&mut parameters, taken))
+            training.start_push_rest((&mut gradient, given), first, (&mut parameters, taken))
         })?;
-        deliver(py, step, done)
+        deliver(py, step, Outcome::Step, done)
+    }
+
+    /// Hands in a part of the next gradient, which begins at the model's parameter `first`. `done` is called with
+    /// `(None, None)` once the agent has read it, or with `(None, exception)`.
+    fn push_part(&self, py: Python<'_>, part: Place<'_>, first: usize, done: Py<PyAny>) -> PyResult<()> {
+        let (segment, begin, count) = part;
+        let elements = begin..end(begin, count)?;
+        let pushed =
+            self.with(py, |training| training.start_push_part((&mut segment.get().lock(), elements), first))?;
+        deliver(py, pushed, |()| Outcome::Done, done)
+    }
+
+    /// Lets go of the parts that were handed in.
+    fn drop_parts(&self, py: Python<'_>) -> PyResult<()> {
+        let dropping = self.with(py, |training| Ok(training.start_drop_parts()))?;
+        wait(py, dropping)?.map_err(|error| exception(py, &error))
     }
 
     /// Leaves the job.
@@ -110,11 +127,16 @@ fn end(first: usize, count: usize) -> PyResult<usize> {
     first.checked_add(count).ok_or_else(|| PyValueError::new_err("values beyond all memory"))
 }
 
-/// Says what comes of a step.
-fn deliver(py: Python<'_>, step: PendingStep, done: Py<PyAny>) -> PyResult<()> {
+/// Says what comes of something.
+fn deliver<T: 'static>(
+    py: Python<'_>,
+    coming: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    outcome: impl FnOnce(T) -> Outcome + Send + 'static,
+    done: Py<PyAny>,
+) -> PyResult<()> {
     let (runtime, deliveries) = (runtime(py)?, deliveries()?);
     runtime.spawn(async move {
-        let outcome = step.await.map(Outcome::Step);
+        let outcome = coming.await.map(outcome);
         // Without its thread the interpreter is on its way out.
         let _ = deliveries.send(Delivery { done, outcome });
     });

@@ -28,7 +28,7 @@ from tributary.errors import (
     TributaryError,
 )
 from tributary.job import Job, Reduced, Reduction, Regroup, Run, join, read_token
-from tributary.training import PendingStep, Step, Training, train
+from tributary.training import PendingPart, PendingStep, Step, Training, train
 
 __all__ = [
     "AgentUnreachableError",
@@ -39,6 +39,7 @@ __all__ = [
     "DetachedError",
     "Job",
     "JobOverError",
+    "PendingPart",
     "PendingStep",
     "PermissionDeniedError",
     "Reduced",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tributary import _native
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
+from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
@@ -268,9 +268,7 @@ class Job(SharesMemory):
             start_up=profile.start_up,
             deadline=duration(deadline),
         )
-        if thrown_out:
-            return ThrownOut(thrown_out)
-        return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
+        return ThrownOut(thrown_out) if thrown_out else Schedule.of_sets(version, sets)
 
     def leave(self) -> None:
         """Ends this process's part, and the job goes on without its host, or fails if it is rigid."""

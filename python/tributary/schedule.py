@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from tributary import _native
 
 NEVER = (1 << 64) - 1
 """A time that does not come, in nanoseconds."""
@@ -46,6 +49,11 @@ class Schedule:
         """All gradients at the end of the pass, as long as there is no profile."""
         return Schedule(0, (SetOfGradients(tuple(range(gradients)), 0, NEVER),))
 
+    @staticmethod
+    def of_sets(version: int, sets: Iterable[tuple[list[int], int, int]]) -> Schedule:
+        """As the native module tells it: places, time point, and when it is late."""
+        return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
+
 
 @dataclass(frozen=True)
 class ThrownOut:
@@ -53,3 +61,17 @@ class ThrownOut:
 
     reason: str
     """In words."""
+
+
+class Scheduler:
+    """Decides by one process's own profiles, as the controller does by those of all."""
+
+    def __init__(self) -> None:
+        self._native = _native.Scheduler()
+        self._profiles = 0
+
+    def decide(self, profile: Profile) -> Schedule | ThrownOut:
+        """What follows from a profile; the schedule's version is the profile's number."""
+        self._profiles += 1
+        sets, thrown_out = self._native.decide(profile.sizes, profile.ready, profile.start_up)
+        return ThrownOut(thrown_out) if thrown_out else Schedule.of_sets(self._profiles, sets)

@@ -40,6 +40,14 @@ class PendingStep(Future[Step]):
         return False
 
 
+class PendingPart(Future[None]):
+    """A part of a gradient on its way to the agent. It cannot be cancelled."""
+
+    def cancel(self) -> bool:
+        """Never: see the class."""
+        return False
+
+
 class Training(SharesMemory):
     """A process's part in a parameter server's job, from `begin` on; it is made by `train`."""
 
@@ -96,25 +104,97 @@ class Training(SharesMemory):
 
     def start_push(self, gradient: Values) -> PendingStep:
         """As `push`, without waiting. Gradient and parameters are not to be touched until it has ended."""
-        if self._parameters is None:
-            raise TributaryError("nothing can be pushed yet: begin the training with its parameters first")
-        given, target = _floats(gradient, "a gradient"), _floats(self._parameters, "parameters")
+        given, target = _floats(gradient, "a gradient"), self._target()
         if given.count != target.count:
             raise ValueError(f"a gradient of {given.count} values for {target.count} parameters: it has one for each")
+        return self._start_push(given, 0, target)
+
+    def push_part(self, part: Values, first: int) -> None:
+        """Hands in a part of the next gradient, before the rest of it is there, and waits until the agent has read it.
+
+        It leaves for the servers at once, unless the whole gradient goes over the fabric. Parts come in any order, and
+        count once `push_rest` comes with the last one.
+
+        Args:
+            part: float32.
+            first: which of the parameters its first value is for.
+
+        Raises:
+            TypeError: a part of another type.
+            TributaryError: it is not inside the gradient, overlaps an earlier part, or cannot be encoded (NaN); the
+                earlier ones stay.
+        """
+        self.start_push_part(part, first).result()
+
+    def start_push_part(self, part: Values, first: int) -> PendingPart:
+        """As `push_part`, without waiting. The part is not to be touched until it has ended."""
+        given = _floats(part, "a part")
+        target = self._target()
+        if self._turn.locked():
+            raise _under_way()
+        pending = PendingPart()
+        pending.set_running_or_notify_cancel()
+        borrowed: list[Memory] = []
+
+        def done(_: None, error: Exception | None) -> None:
+            self._give_back(borrowed)
+            if error is not None:
+                pending.set_exception(error)
+            else:
+                pending.set_result(None)
+
+        try:
+            taken = self._pool.find(target.data)
+            self._native.push_part(self._place_gradient(given, taken and taken[0], borrowed), first, done)
+        except BaseException:
+            self._give_back(borrowed)
+            raise
+        return pending
+
+    def push_rest(self, part: Values, first: int) -> Step:
+        """As `push`, of the last part of a gradient: the others are those that were handed in before.
+
+        Args:
+            part: float32; the values that the others lack.
+            first: which of the parameters its first value is for.
+
+        Raises:
+            TypeError: a part of another type.
+            TributaryError: as of `push`; or the parts are no whole gradient, and stay.
+        """
+        return self.start_push_rest(part, first).result()
+
+    def start_push_rest(self, part: Values, first: int) -> PendingStep:
+        """As `push_rest`, without waiting. Parts and parameters are not to be touched until it has ended."""
+        return self._start_push(_floats(part, "a part"), first, self._target())
+
+    def drop_parts(self) -> None:
+        """Lets go of the parts that were handed in: there will be no gradient of them.
+
+        Raises:
+            TributaryError: the agent has gone.
+        """
+        self._native.drop_parts()
+
+    def _target(self) -> Elements:
+        """Where parameters go."""
+        if self._parameters is None:
+            raise TributaryError("nothing can be pushed yet: begin the training with its parameters first")
+        return _floats(self._parameters, "parameters")
+
+    def _start_push(self, given: Elements, first: int, target: Elements) -> PendingStep:
         self._take_turn()
         try:
-            return self._start(given, target)
+            return self._start((given, first), target)
         except BaseException:
             self._turn.release()
             raise
 
     def _take_turn(self) -> None:
         if not self._turn.acquire(blocking=False):
-            raise TributaryError(
-                "a step is under way: the next gradient is that of its parameters, so wait for it first"
-            )
+            raise _under_way()
 
-    def _start(self, gradient: Elements | None, parameters: Elements) -> PendingStep:
+    def _start(self, gradient: tuple[Elements, int] | None, parameters: Elements) -> PendingStep:
         """Starts a step; the turn is given back with its end."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
@@ -139,14 +219,15 @@ class Training(SharesMemory):
             if gradient is None:
                 self._native.begin(place, done)
             else:
-                self._native.push(self._place_gradient(gradient, memory, borrowed), place, done)
+                given, first = gradient
+                self._native.push(self._place_gradient(given, memory, borrowed), first, place, done)
         except BaseException:
             self._give_back(borrowed)
             raise
         return step
 
     def _place_gradient(
-        self, gradient: Elements, taken: Memory, borrowed: list[Memory]
+        self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
         """Where the agent finds the gradient, which is not to be where the parameters are."""
         found = self._pool.find(gradient.data)
@@ -208,3 +289,7 @@ def _floats(values: Values, what: str) -> Elements:
     if elements.type != "f32":
         raise TypeError(f"{what} of {elements.type}: a parameter server takes float32, so convert them first")
     return elements
+
+
+def _under_way() -> TributaryError:
+    return TributaryError("a step is under way: the next gradient is that of its parameters, so wait for it first")

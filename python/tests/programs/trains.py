@@ -72,7 +72,21 @@ def train_arrays() -> None:
         assert np.allclose(parameters, expected)
         # The gradient may be what the parameters' own memory holds.
         assert training.push(parameters).iteration == 3
-        assert np.allclose(parameters, 0.75 * expected)
+        expected *= 0.75
+        assert np.allclose(parameters, expected)
+
+        # In parts, in any order, copied or in memory of the agent's; what is dropped does not count.
+        training.push_part(np.full(300, 9, dtype=np.float32), 0)
+        training.drop_parts()
+        shared[:] = rank
+        training.push_part(shared[:400], 600)
+        pending = training.start_push_part(np.full(300, rank, dtype=np.float32), 0)
+        refused(tributary.TributaryError, "600..1000 have come already", training.push_part, shared[:9], 599)
+        pending.result(timeout=60)
+        step = training.push_rest(np.full(300, rank, dtype=np.float32), 300)
+        expected -= 0.25 * (size - 1) / 2
+        assert step.iteration == 4
+        assert np.allclose(parameters, expected)
     refused(tributary.JobOverError, "", training.push, gradient)
 
 
