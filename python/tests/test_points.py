@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import Run
@@ -26,3 +27,24 @@ def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run)
             assert part in refused
     assert results[0]["versions"] == results[1]["versions"]
     assert any("sets are late: profiling" in line for line in said)
+
+
+def test_time_points_on_a_parameter_server_learn_what_whole_gradients_do(run: Run, binary: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run("served.py", str(binary))
+    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"worker"' in line]
+    assert len(results) == 2, said
+    for result in results:
+        assert result["same"], "the bits are those of whole gradients"
+        assert result["learned"]
+        assert result["sets"] >= 3, "the layers' gradients come one after another"
+        assert result["cleared"]
+        assert result["unchanged"], "what is refused or breaks off changes nothing"
+        assert result["next"] == 15
+        assert result["copy"]
+        words = ["NaN", "break off", "no other one for the same parameters", "takes part in no training"]
+        for refused, part in zip(result["refused"], words, strict=True):
+            assert part in refused
+    late = next(result for result in results if result["worker"] == 1)
+    assert late["version"] > 1, "late sets lead to another schedule"
+    assert late["gap"] > 0.15

@@ -5,46 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from layers import Model
 from torch.nn.parallel import DistributedDataParallel
 
 from tributary.torch.timepoints import TimePoints
 
 logging.basicConfig(stream=sys.stderr, level=logging.INFO)
 ITERATIONS = 5
-
-
-class Compute(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor, seconds: Callable[[], float]) -> torch.Tensor:
-        ctx.seconds = seconds
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[torch.Tensor, None]:
-        time.sleep(ctx.seconds())
-        return gradients[0], None
-
-
-class Model(torch.nn.Module):
-    """Three layers, in whose backward pass the first one's gradients come at last, and late."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(1)
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(3))
-        self.seldom = torch.nn.Parameter(torch.ones(16))
-        self.seconds = 0.05
-
-    def forward(self, values: torch.Tensor, *, seldom: bool = False) -> torch.Tensor:
-        for layer in self.layers:
-            values = torch.tanh(layer(Compute.apply(values, lambda: self.seconds)))
-        return values * self.seldom if seldom else values
 
 
 def inputs(step: int) -> torch.Tensor:

@@ -7,25 +7,28 @@ from collections.abc import Sequence
 
 import torch
 
-from tributary.job import Job
+from tributary.memory import SharesMemory
 
 MAX_SHARED = 128
-"""Sets whose gradients are in memory that is shared with the agent: it keeps a file for each. Others are copied."""
+"""Sets, or bundles, in memory that is shared with the agent: it keeps a file for each. Others are copied."""
 
 Parameters = Sequence[tuple[str, torch.nn.Parameter]]
 """Those that are trained, with their names, in the model's order."""
 
 
 class Bundle:
-    """Gradients of one type that leave together: views of one flat tensor, which is averaged over all ranks."""
+    """Gradients of one type that leave together: views of one flat tensor."""
 
-    def __init__(self, job: Job | None, parameters: Parameters, places: Sequence[int], extra: int) -> None:
+    def __init__(
+        self, memory: SharesMemory | None, parameters: Parameters, places: Sequence[int], extra: int = 0
+    ) -> None:
         first = parameters[places[0]][1]
         count = sum(parameters[place][1].numel() for place in places)
-        if job is not None and first.device.type == "cpu":
-            self.flat = job.empty_tensor(count + extra, dtype=first.dtype)
+        if memory is not None and first.device.type == "cpu":
+            self.flat = memory.empty_tensor(count + extra, dtype=first.dtype)
         else:
             self.flat = torch.empty(count + extra, dtype=first.dtype, device=first.device)
+        self.places = tuple(places)
         self.views: dict[int, torch.Tensor] = {}
         begin = 0
         for place in places:
@@ -38,26 +41,14 @@ class Bundle:
 
 
 class OutgoingSet:
-    """A set of gradients in each pass: filled, sent, and waited for."""
+    """A set of gradients in each pass: filled, and sent in bundles."""
 
-    def __init__(
-        self,
-        job: Job | None,
-        parameters: Parameters,
-        places: Sequence[int],
-        late: int = 0,
-        has_flag: bool = False,
-    ) -> None:
-        self.places = tuple(places)
+    def __init__(self, parameters: Parameters, bundles: list[Bundle], late: int = 0) -> None:
+        self.places = tuple(place for bundle in bundles for place in bundle.places)
         self.late = late
         self._parameters = parameters
-        by_type: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
-        for place in places:
-            parameter = parameters[place][1]
-            by_type[parameter.dtype, parameter.device].append(place)
-        kinds = list(by_type.values())
-        self._bundles = [Bundle(job, parameters, kind, extra=int(has_flag and kind is kinds[-1])) for kind in kinds]
-        self._views = {place: view for bundle in self._bundles for place, view in bundle.views.items()}
+        self._bundles = bundles
+        self._views = {place: view for bundle in bundles for place, view in bundle.views.items()}
         self._missing = set(self._views)
 
     @property
@@ -67,7 +58,7 @@ class OutgoingSet:
 
     @torch.no_grad()
     def put(self, place: int) -> None:
-        """A parameter's gradient is ready: from now on it is where the sum comes.
+        """A parameter's gradient is ready: from now on it is where the set has it.
 
         Raises:
             RuntimeError: it was there already.
@@ -88,7 +79,7 @@ class OutgoingSet:
 
     @torch.no_grad()
     def fill_up(self) -> None:
-        """The pass is over: whatever got no gradient in it contributes zeros, so that all ranks send the same."""
+        """The pass is over: whatever got no gradient in it contributes zeros, so that the set is the same each time."""
         for place in list(self._missing):
             if self._parameters[place][1].grad is None:
                 self._views[place].zero_()
@@ -111,7 +102,32 @@ class OutgoingSet:
         """Whether a rank has raised it, once the set has come back."""
         return bool(self._bundles[-1].extra.item() > 0)
 
-    def leave(self) -> list[torch.Tensor]:
-        """What is to be summed over all ranks, in place; it can be filled again once that is done."""
+    def leave(self) -> list[Bundle]:
+        """What is to be sent; it can be filled again once that is done."""
+        self.empty()
+        return self._bundles
+
+    def empty(self) -> None:
+        """Nothing is there: another pass begins."""
         self._missing = set(self._views)
-        return [bundle.flat for bundle in self._bundles]
+
+
+def by_type(parameters: Parameters, places: Sequence[int]) -> list[list[int]]:
+    """Places of parameters that can be in one tensor, in the places' order."""
+    kinds: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
+    for place in places:
+        parameter = parameters[place][1]
+        kinds[parameter.dtype, parameter.device].append(place)
+    return list(kinds.values())
+
+
+def in_a_row(parameters: Parameters, places: Sequence[int]) -> list[list[int]]:
+    """Places of parameters that can be in one tensor and follow each other in the model."""
+    rows: list[list[int]] = []
+    for kind in by_type(parameters, sorted(places)):
+        for place in kind:
+            if rows and rows[-1][-1] == place - 1 and place != kind[0]:
+                rows[-1].append(place)
+            else:
+                rows.append([place])
+    return rows

@@ -10,7 +10,7 @@ import torch
 from tributary.errors import TributaryError
 from tributary.job import Job, Reduction
 from tributary.torch.gradients import Gradients
-from tributary.torch.outbox import OutgoingSet
+from tributary.torch.outbox import Bundle, OutgoingSet, by_type
 
 BUCKET = 1 << 20
 """Bytes of gradients that leave together: on the way they overlap with computing as well as time points do."""
@@ -50,7 +50,9 @@ class Pass:
         for place in reversed(range(len(self._parameters))):
             places.append(place)
             if place == 0 or sum(self._parameters[one][1].nbytes for one in places) >= most:
-                self._buckets.append(OutgoingSet(job, self._parameters, places))
+                kinds = by_type(self._parameters, places)
+                bundles = [Bundle(job, self._parameters, kind) for kind in kinds]
+                self._buckets.append(OutgoingSet(self._parameters, bundles))
                 places = []
         self._bucket_of = {place: bucket for bucket in self._buckets for place in bucket.places}
 
@@ -92,7 +94,7 @@ class Pass:
     def _send(self) -> None:
         bucket = self._buckets[self._next]
         number, self._next = self._next, self._next + 1
-        flats = bucket.leave()
+        flats = [bundle.flat for bundle in bucket.leave()]
         for kind, flat in enumerate(flats):
             is_last = self._next == len(self._buckets) and kind == len(flats) - 1
             name = f"{self._what}: bucket {number} of {tuple(flat.shape)}"

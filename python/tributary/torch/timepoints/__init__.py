@@ -1,5 +1,10 @@
-"""Gradients that leave at the right moment: `TimePoints(model)` in place of `DistributedDataParallel(model)`."""
+"""Gradients that leave at the right moment.
 
+`TimePoints(model)` is in place of `DistributedDataParallel(model)`, `ServerTimePoints(model, training)` trains with a
+parameter server.
+"""
+
+from tributary.torch.timepoints.served import ServerTimePoints
 from tributary.torch.timepoints.wrapper import TimePoints
 
-__all__ = ["TimePoints"]
+__all__ = ["ServerTimePoints", "TimePoints"]

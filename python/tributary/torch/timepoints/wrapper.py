@@ -1,4 +1,4 @@
-"""A model whose gradients leave at time points."""
+"""A model whose gradients leave for the other ranks at time points."""
 
 from __future__ import annotations
 
@@ -6,39 +6,23 @@ import hashlib
 import secrets
 import statistics
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from tributary.schedule import Profile, Schedule, ThrownOut
-from tributary.torch import gradients
+from tributary.schedule import Schedule, SetOfGradients, ThrownOut
 from tributary.torch.backend import backend_of
-from tributary.torch.outbox import MAX_SHARED, OutgoingSet
+from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, by_type
 from tributary.torch.tally import logger
-from tributary.torch.timepoints.recorder import Recorder
+from tributary.torch.timepoints.base import Scheduled, Settings
 
-WATCHED = 100
-"""The last sets, of which only a few may be late."""
 START_UPS = 10
 """All-reduces of one number by which it is measured what starting one takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What was asked for."""
-
-    iterations: int
-    late_share: float
-    deadline: float | timedelta | None
-
-
-class TimePoints(torch.nn.Module):
+class TimePoints(Scheduled):
     """Trains a model on all ranks, as `DistributedDataParallel` does, with gradients that leave at time points.
 
     The first backward passes are timed, while all gradients leave together at their ends. From when the gradients
@@ -60,10 +44,6 @@ class TimePoints(torch.nn.Module):
             group's backend is another one; or an argument makes no sense.
     """
 
-    _has_begun = False
-    """Not yet of a copy."""
-    _synchronises = True
-
     def __init__(
         self,
         module: torch.nn.Module,
@@ -73,20 +53,7 @@ class TimePoints(torch.nn.Module):
         group: dist.ProcessGroup | None = None,
         deadline: float | timedelta | None = None,
     ) -> None:
-        super().__init__()
-        if not isinstance(iterations, int) or iterations < 1:
-            raise ValueError(f"{iterations} iterations: a profile is made of a whole number of them, one at least")
-        if not 0 <= late_share <= 1:
-            raise ValueError(f"a late share of {late_share}: it is from 0 to 1")
-        if not gradients.trained(module):
-            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
-        for name, parameter in gradients.trained(module):
-            if not parameter.is_floating_point():
-                raise ValueError(
-                    f"parameter {name} is of {parameter.dtype}: TimePoints averages floating-point numbers"
-                )
-        self.module = module
-        self._settings = Settings(iterations, late_share, deadline)
+        super().__init__(module, Settings(iterations, late_share, deadline))
         self._group = group
         self._begin()
 
@@ -97,27 +64,15 @@ class TimePoints(torch.nn.Module):
             ValueError: the ranks' models are not the same, or the group takes part in no job.
         """
         self._job = backend_of(self._group).job
-        self._gradients = gradients.Gradients(self.module, self._ready)
-        self._trained = self._gradients.parameters
-        self._recorder = Recorder(len(self._trained))
+        super()._begin()
         self._profiles = 0
-        self._profiling = True
-        self._in_pass = False
-        self._lateness: deque[bool] = deque(maxlen=WATCHED)
+        self._under_way: list[dist.Work] = []
         self._begin_together()
         self._follow(Schedule.of_one_set(len(self._trained)))
         self._has_begun = True
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The model and what was asked for: a copy, which `deepcopy` and `pickle` make, begins anew.
-
-        It does so with its first training pass, which all ranks make then: a copy that is only evaluated needs no
-        group, and no other rank.
-        """
-        kept = {*torch.nn.Module().__dict__, "_settings"}
-        return {name: value for name, value in self.__dict__.items() if name in kept}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy begins with its first training pass, which all ranks make then: evaluation needs no other rank."""
         self.__dict__.update(state)
         self._group = None
 
@@ -139,37 +94,6 @@ class TimePoints(torch.nn.Module):
         if torch.is_grad_enabled():
             self._gradients.follow()
         return self.module(*args, **kwargs)
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Backward passes in here leave their gradients where they are, for later ones to add to."""
-        before, self._synchronises = self._synchronises, False
-        try:
-            yield
-        finally:
-            self._synchronises = before
-
-    @property
-    def schedule(self) -> Schedule:
-        """What leaves when, as it is now."""
-        return self._schedule
-
-    @property
-    def late_sets(self) -> int:
-        """How many of the last 100 sets were late on this rank; another schedule begins anew."""
-        return sum(self._lateness)
-
-    def describe(self) -> str:
-        """The schedule, for people."""
-        lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
-        for number, leaving in enumerate(self._schedule.sets, 1):
-            names = [self._trained[place][0] for place in leaving.places]
-            size = sum(self._trained[place][1].nbytes for place in leaving.places)
-            lines.append(
-                f"  {number}: {leaving.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
-                f"{names[0]} to {names[-1]}"
-            )
-        return "\n".join(lines)
 
     def _begin_together(self) -> None:
         """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes.
@@ -209,46 +133,21 @@ class TimePoints(torch.nn.Module):
             )
             raise ValueError(f"the ranks' models are not the same ({said}): make the same one on all ranks")
 
-    def _follow(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-        last, parameters = len(schedule.sets) - 1, self._trained
-        self._sets = [
-            OutgoingSet(self._job if number < MAX_SHARED else None, parameters, one.places, one.late, number == last)
-            for number, one in enumerate(schedule.sets)
-        ]
-        self._set_of = {place: number for number, one in enumerate(schedule.sets) for place in one.places}
-        self._next = 0
-        self._under_way: list[dist.Work] = []
-        self._lateness.clear()
+    def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
+        last = len(schedule.sets) - 1
+        return [self._make_set(number, one, has_flag=number == last) for number, one in enumerate(schedule.sets)]
 
-    def _ready(self, place: int) -> None:
-        """A gradient is ready."""
-        if not self._synchronises:
-            return
-        if not self._in_pass:
-            self._in_pass = True
-            self._recorder.begin()
-            engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(self._end_of_pass)
-        now = self._recorder.ready(place)
-        own = self._sets[self._set_of[place]]
-        own.put(place)
-        if own.is_full:
-            self._lateness.append(now > own.late)
-            # The last set leaves at the end of the pass, with the flag: nothing comes behind it.
-            while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
-                self._send(self._sets[self._next])
-                self._next += 1
+    def _make_set(self, number: int, one: SetOfGradients, *, has_flag: bool) -> OutgoingSet:
+        memory = self._job if number < MAX_SHARED else None
+        kinds = by_type(self._trained, one.places)
+        extras = [int(has_flag and kind is kinds[-1]) for kind in kinds]
+        bundles = [Bundle(memory, self._trained, kind, extra) for kind, extra in zip(kinds, extras, strict=True)]
+        return OutgoingSet(self._trained, bundles, one.late)
 
-    def _end_of_pass(self) -> None:
-        """All gradients are there: what has not left does so now, and all of it comes back."""
-        self._in_pass = False
-        if self._profiling:
-            self._recorder.keep()
-        for one in self._sets[self._next :]:
-            one.fill_up()
+    def _finish(self) -> None:
+        """What has not left does so now, with the flag, and all of it comes back."""
         last = self._sets[-1]
-        last.raise_flag(not self._profiling and self.late_sets > self._settings.late_share * WATCHED)
+        last.raise_flag(self._is_late)
         for one in self._sets[self._next :]:
             self._send(one)
         self._next = 0
@@ -260,13 +159,13 @@ class TimePoints(torch.nn.Module):
             share = self._settings.late_share * 100
             logger.info("rank %s: more than %.0f %% of some rank's sets are late: profiling", self._job.rank, share)
             self._profiling = True
-        elif self._profiling and self._recorder.passes == self._settings.iterations:
+        elif self._has_profile:
             self._decide()
 
     def _send(self, one: OutgoingSet) -> None:
         """Starts to average it over all ranks."""
-        for flat in one.leave():
-            work = dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
+        for bundle in one.leave():
+            work = dist.all_reduce(bundle.flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
             if work is not None:
                 self._under_way.append(work)
 
@@ -284,8 +183,7 @@ class TimePoints(torch.nn.Module):
     def _decide(self) -> None:
         """Hands in the profile; either goes by the schedule that follows from it, or profiles again."""
         self._profiles += 1
-        sizes = [parameter.nbytes for _, parameter in self._trained]
-        profile = Profile(sizes, self._recorder.take_medians(), self._start_up)
+        profile = self._take_profile()
         decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._settings.deadline)
         if isinstance(decided, ThrownOut):
             logger.info("rank %s: profile %s is thrown out: %s", self._job.rank, self._profiles, decided.reason)

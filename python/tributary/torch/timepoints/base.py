@@ -1,0 +1,163 @@
+"""What models with time points have in common, wherever their gradients go."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+
+from tributary.schedule import Profile, Schedule
+from tributary.torch import gradients
+from tributary.torch.outbox import OutgoingSet
+from tributary.torch.timepoints.recorder import Recorder
+
+WATCHED = 100
+"""The last sets, of which only a few may be late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked for."""
+
+    iterations: int
+    late_share: float
+    deadline: float | timedelta | None = None
+
+
+class Scheduled(torch.nn.Module):
+    """A model whose gradients leave in sets, each as soon as it is whole and those before have left."""
+
+    _has_begun = False
+    """Not yet of a copy."""
+    _synchronises = True
+    _start_up: int
+    """What it costs to send something, nanoseconds."""
+
+    def __init__(self, module: torch.nn.Module, settings: Settings) -> None:
+        super().__init__()
+        if not isinstance(settings.iterations, int) or settings.iterations < 1:
+            raise ValueError(
+                f"{settings.iterations} iterations: a profile is made of a whole number of them, one at least"
+            )
+        if not 0 <= settings.late_share <= 1:
+            raise ValueError(f"a late share of {settings.late_share}: it is from 0 to 1")
+        if not gradients.trained(module):
+            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        for name, parameter in gradients.trained(module):
+            if not parameter.is_floating_point():
+                raise ValueError(
+                    f"parameter {name} is of {parameter.dtype}: TimePoints averages floating-point numbers"
+                )
+        self.module = module
+        self._settings = settings
+
+    def _begin(self) -> None:
+        """Profiling begins."""
+        self._gradients = gradients.Gradients(self.module, self._ready)
+        self._trained = self._gradients.parameters
+        self._recorder = Recorder(len(self._trained))
+        self._profiling = True
+        self._in_pass = False
+        self._lateness: deque[bool] = deque(maxlen=WATCHED)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The model and what was asked for: a copy, which `deepcopy` and `pickle` make, has begun nothing."""
+        kept = {*torch.nn.Module().__dict__, "_settings"}
+        return {name: value for name, value in self.__dict__.items() if name in kept}
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here leave their gradients where they are, for later ones to add to."""
+        before, self._synchronises = self._synchronises, False
+        try:
+            yield
+        finally:
+            self._synchronises = before
+
+    @property
+    def schedule(self) -> Schedule:
+        """What leaves when, as it is now."""
+        return self._schedule
+
+    @property
+    def late_sets(self) -> int:
+        """How many of the last 100 sets were late on this rank; another schedule begins anew."""
+        return sum(self._lateness)
+
+    def describe(self) -> str:
+        """The schedule, for people."""
+        lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
+        for number, leaving in enumerate(self._schedule.sets, 1):
+            names = [self._trained[place][0] for place in leaving.places]
+            size = sum(self._trained[place][1].nbytes for place in leaving.places)
+            lines.append(
+                f"  {number}: {leaving.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
+                f"{names[0]} to {names[-1]}"
+            )
+        return "\n".join(lines)
+
+    def _follow(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._sets = self._make_sets(schedule)
+        self._set_of = {place: number for number, one in enumerate(schedule.sets) for place in one.places}
+        self._next = 0
+        self._lateness.clear()
+
+    def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
+        """What leaves by a schedule."""
+        raise NotImplementedError
+
+    def _send(self, one: OutgoingSet) -> None:
+        """A set leaves, which is not the last one."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """The pass is over: what has not left is whole, and does so now."""
+        raise NotImplementedError
+
+    def _ready(self, place: int) -> None:
+        """A gradient is ready."""
+        if not self._synchronises:
+            return
+        if not self._in_pass:
+            self._in_pass = True
+            self._recorder.begin()
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._end_of_pass)
+        now = self._recorder.ready(place)
+        own = self._sets[self._set_of[place]]
+        own.put(place)
+        if own.is_full:
+            self._lateness.append(now > own.late)
+            # The last set leaves at the end of the pass: nothing comes behind it.
+            while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
+                self._send(self._sets[self._next])
+                self._next += 1
+
+    def _end_of_pass(self) -> None:
+        """All gradients are there."""
+        self._in_pass = False
+        if self._profiling:
+            self._recorder.keep()
+        for one in self._sets[self._next :]:
+            one.fill_up()
+        self._finish()
+
+    @property
+    def _has_profile(self) -> bool:
+        """Whether there is something to decide."""
+        return self._profiling and self._recorder.passes == self._settings.iterations
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether too many sets are."""
+        return not self._profiling and self.late_sets > self._settings.late_share * WATCHED
+
+    def _take_profile(self) -> Profile:
+        sizes = [parameter.nbytes for _, parameter in self._trained]
+        return Profile(sizes, self._recorder.take_medians(), self._start_up)
