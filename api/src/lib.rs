@@ -11,9 +11,11 @@ pub mod agent;
 mod config;
 mod convert;
 mod error;
+mod ticket;
 
 pub use config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 pub use error::ConfigError;
+pub use ticket::Ticket;
 
 /// The most letters that a job's name may have.
 pub const MAX_JOB_NAME: usize = 64;

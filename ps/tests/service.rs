@@ -6,6 +6,7 @@ mod serving;
 
 use serving::{PARAMETERS, Running, hello};
 use tonic::Code;
+use tributary_api::Ticket;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, Push};
 use tributary_codec::Kind;
@@ -49,8 +50,6 @@ async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {
 async fn who_does_not_belong_never_joins() {
     let server = Running::start(PolicyKind::Asp, 2).await;
     let refusals = [
-        (Some(Message::Hello(Hello { token: b"guess".to_vec(), ..hello(0) })), Code::PermissionDenied),
-        (Some(Message::Hello(Hello { job: "other".into(), ..hello(0) })), Code::PermissionDenied),
         (Some(Message::Hello(hello(2))), Code::InvalidArgument),
         (Some(Message::Hello(hello(70_000))), Code::InvalidArgument),
         (Some(Message::Hello(Hello { length: 0, initial: Vec::new(), ..hello(0) })), Code::InvalidArgument),
@@ -62,6 +61,12 @@ async fn who_does_not_belong_never_joins() {
         let raw = server.raw().await;
         raw.send(message).await;
         assert_eq!(raw.refused().await.code(), code);
+    }
+    // Before it has said anything.
+    let ticket = |job: &str, token: &str| Some(Ticket { job: job.into(), token: token.into() });
+    for ticket in [None, ticket("job", "guess"), ticket("job", ""), ticket("other", "secret")] {
+        let refused = server.raw_with(ticket).await.map(drop).unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     }
     assert_eq!(server.view.stats()[0].1.workers.len(), 0);
     let mut options = server.options(0);

@@ -39,23 +39,43 @@ fn files(folder: &TempDir, authority: &Authority, name: &str, subject: &Subject)
     TlsFiles { certificate: path("crt"), key: path("key"), ca: folder.path().join("ca.crt") }
 }
 
+/// A server with one job of one worker, over TLS, which ends when this is dropped.
+struct Trusting {
+    folder: TempDir,
+    authority: Authority,
+    address: String,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Trusting {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::generate(Validity::days(2).unwrap()).unwrap();
+        let names = ["ps", "127.0.0.1"].map(|name| name.parse().unwrap());
+        let own = files(&folder, &authority, "ps", &Subject::ParameterServer(names.to_vec()));
+        let (one, epoch) = (NonZeroU16::new(1).unwrap(), NonZeroU64::new(10).unwrap());
+        let spec = JobSpec::new("job", one, PolicyKind::Asp, epoch, 1.0);
+        let server = ParameterServer::start(vec![JobSettings { spec, token: None }], None, None).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(server.serve(listener, Some(ServerTls::load(own).unwrap()), async move {
+            let _ = stopped.await;
+        }));
+        Self { folder, authority, address, _stop: stop }
+    }
+
+    /// The server, as somebody with a host's certificate reaches it.
+    fn remote(&self, host: &str) -> Remote {
+        let files = files(&self.folder, &self.authority, host, &Subject::Client(host.parse().unwrap()));
+        Remote::parameter_server(&self.address, Some(ClientTls::load(files).unwrap())).unwrap()
+    }
+}
+
 #[tokio::test]
 async fn a_worker_takes_part_in_reductions_for_its_own_host_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::generate(Validity::days(2).unwrap()).unwrap();
-    let names = ["ps", "127.0.0.1"].map(|name| name.parse().unwrap());
-    let own = files(&folder, &authority, "ps", &Subject::ParameterServer(names.to_vec()));
-    let (one, epoch) = (NonZeroU16::new(1).unwrap(), NonZeroU64::new(10).unwrap());
-    let spec = JobSpec::new("job", one, PolicyKind::Asp, epoch, 1.0);
-    let server = ParameterServer::start(vec![JobSettings { spec, token: None }], None, None).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (_stop, stopped) = oneshot::channel::<()>();
-    tokio::spawn(server.serve(listener, Some(ServerTls::load(own).unwrap()), async move {
-        let _ = stopped.await;
-    }));
-    let w0 = files(&folder, &authority, "w0", &Subject::Client("w0".parse().unwrap()));
-    let remote = Remote::parameter_server(&address, Some(ClientTls::load(w0).unwrap())).unwrap();
+    let server = Trusting::start().await;
+    let remote = server.remote("w0");
     let join = async |fabric: Option<Arc<dyn Fabric>>| {
         let options = ClientOptions { fabric, ..ClientOptions::new(vec![remote.clone()], "job", 0) };
         Client::join(options, &[1.0]).await.map(|(_, step)| step.parameters)
@@ -66,4 +86,21 @@ async fn a_worker_takes_part_in_reductions_for_its_own_host_only() {
     assert_eq!(join(Some(Arc::new(Host("w0")))).await.unwrap(), [1.0]);
     // Without a fabric no host is claimed.
     assert_eq!(join(None).await.unwrap(), [1.0]);
+}
+
+#[tokio::test]
+async fn nobody_takes_the_place_of_a_worker_with_another_certificate() {
+    let server = Trusting::start().await;
+    let join = async |host: &str| {
+        Client::join(ClientOptions::new(vec![server.remote(host)], "job", 0), &[1.0]).await
+    };
+    let (mut own, _) = join("w0").await.unwrap();
+    let error = join("w1").await.map(drop).unwrap_err();
+    assert!(matches!(&error, ClientError::Refused { status, .. } if status.code() == Code::PermissionDenied));
+    assert!(error.to_string().contains("a certificate for \"w0\""), "{error}");
+    assert_eq!(own.push(&[1.0]).await.unwrap().iteration, 1);
+    // Its own next session, as after a crash that the server has not noticed.
+    let (again, step) = join("w0").await.unwrap();
+    assert_eq!(step.iteration, 1);
+    drop(again);
 }

@@ -47,27 +47,24 @@ pub mod server_message {
         LeaveGroup(super::LeaveGroup),
     }
 }
-/// Who a worker is. A session of the same worker that is still open ends.
+/// Who a worker is. A session of the same worker that is still open ends; with TLS only if it was opened with the same
+/// certificate.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hello {
-    #[prost(string, tag = "1")]
-    pub job: ::prost::alloc::string::String,
-    #[prost(bytes = "vec", tag = "2")]
-    pub token: ::prost::alloc::vec::Vec<u8>,
     /// Below the job's number of workers.
-    #[prost(uint32, tag = "3")]
+    #[prost(uint32, tag = "1")]
     pub worker: u32,
     /// The range of the parameters that this server should hold.
-    #[prost(uint64, tag = "4")]
+    #[prost(uint64, tag = "2")]
     pub first: u64,
-    #[prost(uint64, tag = "5")]
+    #[prost(uint64, tag = "3")]
     pub length: u64,
     /// The range's initial values as little-endian f32. The first worker's count, where the server has none;
     /// every worker sends what it would start from, so that it does not matter who that is.
-    #[prost(bytes = "vec", tag = "6")]
+    #[prost(bytes = "vec", tag = "4")]
     pub initial: ::prost::alloc::vec::Vec<u8>,
     /// The worker's host, as the topology names it, if it may take part in reductions there; empty: it cannot.
-    #[prost(string, tag = "7")]
+    #[prost(string, tag = "5")]
     pub host: ::prost::alloc::string::String,
 }
 /// A gradient. Always possible, whatever the Step or a Ready said. Pushing the same iteration again, after a session has ended, does not apply it twice.
@@ -282,7 +279,8 @@ pub mod parameter_server_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// One worker's session with one job. The first message says who it is. The server answers with a Step when
+        /// One worker's session with one job, whose name and token are in the call's metadata ("tributary-job-bin",
+        /// "tributary-token-bin"): without them nothing is read. The first message says who the worker is. The server answers with a Step when
         /// the worker may start, and with one for every gradient, when the policy lets it go on. The session's end is
         /// the worker's leaving; errors end it with a status and change nothing for the other workers.
         ///
@@ -335,7 +333,8 @@ pub mod parameter_server_server {
             >
             + std::marker::Send
             + 'static;
-        /// One worker's session with one job. The first message says who it is. The server answers with a Step when
+        /// One worker's session with one job, whose name and token are in the call's metadata ("tributary-job-bin",
+        /// "tributary-token-bin"): without them nothing is read. The first message says who the worker is. The server answers with a Step when
         /// the worker may start, and with one for every gradient, when the policy lets it go on. The session's end is
         /// the worker's leaving; errors end it with a status and change nothing for the other workers.
         ///

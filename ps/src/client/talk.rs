@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
+use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{DropParts, Hello, Ready, WorkerMessage};
@@ -30,6 +31,7 @@ const MESSAGES: usize = 4;
 /// What the task knows.
 pub(super) struct Talk {
     remote: Remote,
+    ticket: Ticket,
     hello: Hello,
     length: usize,
     patience: Duration,
@@ -50,9 +52,8 @@ pub(super) struct Talk {
 impl Talk {
     /// With one server of those in the options, about a range of the parameters.
     pub(super) fn new(options: &ClientOptions, server: usize, range: &Range<usize>, initial: &[f32]) -> Self {
+        let ticket = Ticket { job: options.job.clone(), token: options.token.clone() };
         let hello = Hello {
-            job: options.job.clone(),
-            token: options.token.clone(),
             worker: options.worker.into(),
             first: range.start as u64,
             length: range.len() as u64,
@@ -63,6 +64,7 @@ impl Talk {
         let seed = u64::from(options.worker) << 32 | server as u64;
         Self {
             remote: options.servers[server].clone(),
+            ticket,
             hello,
             length: range.len(),
             patience: options.patience,
@@ -221,7 +223,9 @@ impl Talk {
             .max_decoding_message_size(most)
             .max_encoding_message_size(usize::MAX);
         let (messages, receiver) = mpsc::channel(MESSAGES);
-        let opened = client.train(ReceiverStream::new(receiver)).await;
+        let mut request = tonic::Request::new(ReceiverStream::new(receiver));
+        self.ticket.write(request.metadata_mut());
+        let opened = client.train(request).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
         self.session = Some(Session { messages, told, good: false });
         self.send(Message::Hello(self.hello.clone())).await;

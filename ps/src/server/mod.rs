@@ -4,6 +4,7 @@ mod checkpoint;
 mod command;
 mod fabric;
 mod group;
+mod holders;
 mod job;
 mod output;
 mod parts;
@@ -38,6 +39,7 @@ pub use stats::{JobStats, WorkerStats};
 
 use crate::optimizer::OptimizerError;
 use command::Command;
+use holders::Holders;
 use job::Job;
 use runner::Runner;
 use session::{Served, Service};
@@ -90,7 +92,7 @@ pub enum ServerError {
 
 /// The jobs of one server.
 pub struct ParameterServer {
-    jobs: Arc<BTreeMap<String, Served>>,
+    jobs: Arc<BTreeMap<String, Arc<Served>>>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
@@ -115,7 +117,8 @@ impl ParameterServer {
             let Runner { commands, stats, thread } =
                 Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
             threads.push(thread);
-            if served.insert(name.clone(), Served { spec, token, commands, stats }).is_some() {
+            let one = Served { spec, token, commands, stats, holders: Holders::default() };
+            if served.insert(name.clone(), Arc::new(one)).is_some() {
                 return Err(ServerError::SameName(name));
             }
         }
@@ -195,7 +198,7 @@ fn restore(spec: &JobSpec, file: &Path) -> Result<Option<Job>, ServerError> {
 /// A look at a server's jobs.
 #[derive(Clone)]
 pub struct View {
-    jobs: Arc<BTreeMap<String, Served>>,
+    jobs: Arc<BTreeMap<String, Arc<Served>>>,
 }
 
 impl View {

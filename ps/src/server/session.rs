@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{EndParts, FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
 use tributary_transport::{Names, Peer};
 
 use super::command::{Command, Taken};
+use super::holders::Holders;
 use super::job::Gradient;
 use super::parts::Assembly;
 use super::spec::JobSpec;
@@ -25,6 +29,8 @@ use crate::values;
 /// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. One that lets
 /// more wait does not read.
 const REPLIES: usize = 64;
+/// How long a worker may take to say who it is, with the parameters that it would start from.
+const HELLO_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest name of a host.
 const HOST_LEN: usize = 255;
 
@@ -34,16 +40,17 @@ pub(super) struct Served {
     pub(super) token: Option<Vec<u8>>,
     pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
+    pub(super) holders: Holders,
 }
 
 /// The gRPC service.
 pub(super) struct Service {
-    jobs: Arc<BTreeMap<String, Served>>,
+    jobs: Arc<BTreeMap<String, Arc<Served>>>,
     sessions: AtomicU64,
 }
 
 impl Service {
-    pub(super) fn new(jobs: Arc<BTreeMap<String, Served>>) -> Self {
+    pub(super) fn new(jobs: Arc<BTreeMap<String, Arc<Served>>>) -> Self {
         Self { jobs, sessions: AtomicU64::new(0) }
     }
 }
@@ -56,9 +63,12 @@ impl ParameterServer for Service {
         &self,
         request: Request<Streaming<WorkerMessage>>,
     ) -> Result<Response<Self::TrainStream>, Status> {
+        // Before anything is read of what it says.
+        let (name, job) = find(&self.jobs, Ticket::read(request.metadata()).as_ref())?;
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
-            jobs: Arc::clone(&self.jobs),
+            name,
+            job,
             names: request.extensions().get::<Peer>().and_then(Peer::names).cloned(),
             number: self.sessions.fetch_add(1, Ordering::Relaxed),
             messages: request.into_inner(),
@@ -74,7 +84,8 @@ impl ParameterServer for Service {
 }
 
 struct Session {
-    jobs: Arc<BTreeMap<String, Served>>,
+    name: String,
+    job: Arc<Served>,
     /// Those in the worker's certificate; none: it talks in plain text.
     names: Option<Names>,
     number: u64,
@@ -84,22 +95,39 @@ struct Session {
 impl Session {
     /// Talks until the worker ends it or says what cannot be.
     async fn run(mut self, replies: &mpsc::Sender<Result<ServerMessage, Status>>) -> Result<(), Status> {
-        let jobs = Arc::clone(&self.jobs);
-        let Some(Message::Hello(hello)) = self.next().await? else {
+        let first = timeout(HELLO_PATIENCE, self.next()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("the worker does not say who it is"))?;
+        let Some(Message::Hello(hello)) = first? else {
             return Err(Status::invalid_argument("a session begins with who the worker is"));
         };
         self.check_host(&hello)?;
-        let job = find(&jobs, &hello)?;
+        let job = Arc::clone(&self.job);
         let (worker, initial) = check(&job.spec, &hello)?;
-        let (session, replies) = (self.number, replies.clone());
-        let (first, host) = (hello.first, Some(hello.host.clone()).filter(|host| !host.is_empty()));
-        send(job, Command::Join { worker, session, first, initial, host, replies })?;
+        let session = self.number;
+        if let Some(names) = &self.names {
+            job.holders.take(worker, session, names)?;
+        }
+        let end = self.serve(&job, worker, hello, initial, replies.clone()).await;
+        job.holders.give_back(worker, session);
+        if let Err(status) = &end {
+            tracing::warn!(job = self.name, worker, reason = status.message(), "a worker's session ends");
+        }
+        end
+    }
+
+    async fn serve(
+        &mut self,
+        job: &Served,
+        worker: Worker,
+        hello: Hello,
+        initial: Vec<f32>,
+        replies: mpsc::Sender<Result<ServerMessage, Status>>,
+    ) -> Result<(), Status> {
+        let (session, host) = (self.number, Some(hello.host).filter(|host| !host.is_empty()));
+        send(job, Command::Join { worker, session, first: hello.first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread is gone only when the server stops.
         let _ = job.commands.send(Command::Leave { worker, session });
-        if let Err(status) = &end {
-            tracing::warn!(job = hello.job, worker, reason = status.message(), "a worker's session ends");
-        }
         end
     }
 
@@ -149,7 +177,7 @@ impl Session {
     fn check_host(&self, hello: &Hello) -> Result<(), Status> {
         match &self.names {
             Some(names) if !hello.host.is_empty() => names.check_host(&hello.host).map_err(|error| {
-                tracing::warn!(job = hello.job, worker = hello.worker, %error, "denied a worker");
+                tracing::warn!(job = self.name, worker = hello.worker, %error, "denied a worker");
                 Status::permission_denied(error.to_string())
             }),
             _ => Ok(()),
@@ -167,15 +195,24 @@ impl Session {
 }
 
 /// The job that a worker may take part in. It learns no more than that it may not.
-fn find<'a>(jobs: &'a BTreeMap<String, Served>, hello: &Hello) -> Result<&'a Served, Status> {
+fn find(
+    jobs: &BTreeMap<String, Arc<Served>>,
+    ticket: Option<&Ticket>,
+) -> Result<(String, Arc<Served>), Status> {
+    let ticket = ticket.ok_or_else(|| {
+        Status::permission_denied(
+            "the call has no job and token in its metadata: a worker of another version?",
+        )
+    })?;
     let refused = || {
-        let said = format!("there is no job {:?} with this token: compare both with the server's", hello.job);
+        let said =
+            format!("there is no job {:?} with this token: compare both with the server's", ticket.job);
         Status::permission_denied(said)
     };
-    let job = jobs.get(&hello.job).ok_or_else(refused)?;
+    let job = jobs.get(&ticket.job).ok_or_else(refused)?;
     match &job.token {
-        Some(token) if !bool::from(token.ct_eq(&hello.token)) => Err(refused()),
-        _ => Ok(job),
+        Some(token) if !bool::from(token.ct_eq(&ticket.token)) => Err(refused()),
+        _ => Ok((ticket.job.clone(), Arc::clone(job))),
     }
 }
 

@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
+use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, ServerMessage, WorkerMessage};
@@ -51,10 +52,20 @@ impl Running {
     }
 
     pub(crate) async fn raw(&self) -> Raw {
+        let ticket = Ticket { job: "job".into(), token: b"secret".to_vec() };
+        self.raw_with(Some(ticket)).await.unwrap()
+    }
+
+    /// One that shows this ticket.
+    pub(crate) async fn raw_with(&self, ticket: Option<Ticket>) -> Result<Raw, Status> {
         let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);
-        let steps = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Raw { messages, steps }
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        if let Some(ticket) = ticket {
+            ticket.write(request.metadata_mut());
+        }
+        let steps = client.train(request).await?.into_inner();
+        Ok(Raw { messages, steps })
     }
 }
 
@@ -81,8 +92,6 @@ impl Raw {
 
 pub(crate) fn hello(worker: u32) -> Hello {
     Hello {
-        job: "job".into(),
-        token: b"secret".to_vec(),
         worker,
         first: 0,
         length: PARAMETERS as u64,
