@@ -48,7 +48,7 @@ pub use access::ControllerTls;
 pub use book::Reload;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
-pub use journal::JournalError;
+pub use journal::{JournalError, check_record};
 pub use observer::Observer;
 pub use pipeline::{PipelineError, PipelineSource, built_in_slots};
 pub use quotas::Quotas;

@@ -206,6 +206,16 @@ impl Journal {
     }
 }
 
+/// What a controller that starts would say of a job's record: the job's name, or why it is not taken up. Fuzzing hands
+/// records in here.
+///
+/// # Errors
+/// It is damaged, or does not fit the topology.
+pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String> {
+    let stored = StoredJob::from_json(record).map_err(|reason| reason.to_string())?;
+    stored.into_record(topology).map(|record| record.name).map_err(|reason| reason.to_string())
+}
+
 /// A job as it was written down.
 #[derive(Debug)]
 pub(crate) struct Kept {

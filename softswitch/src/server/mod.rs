@@ -21,6 +21,7 @@ mod interrupted;
 mod packet;
 mod pipeline_config;
 mod read;
+pub mod requests;
 mod service;
 mod status;
 mod stream;

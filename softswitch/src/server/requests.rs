@@ -1,0 +1,43 @@
+//! Requests of controllers, carried out on a switch without a server around it: what remains of them once the device and
+//! the primary are checked. Fuzzing hands messages in here.
+
+use tonic::Status;
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};
+
+use super::packet;
+use super::read::{Found, Query};
+use super::status::Refusal;
+use super::write::Operation;
+use crate::switch::Switch;
+
+/// Carries out an update.
+///
+/// # Errors
+/// What the controller would be told.
+pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
+    let operation = Operation::plan(update, switch.pipeline().info())?;
+    operation.carry_out(switch).map_err(|error| Refusal::from(error).into())
+}
+
+/// What the patterns of a read cover, in order.
+///
+/// # Errors
+/// What the controller would be told.
+pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status> {
+    let mut found = Vec::new();
+    for pattern in request.entities {
+        for query in Query::plan(pattern, switch.pipeline().info())? {
+            found.extend(query.gather(switch).map_err(Refusal::from)?);
+        }
+    }
+    Ok(found.into_iter().flat_map(Found::into_entities).collect())
+}
+
+/// The frame that a packet-out becomes, as it enters the switch at the CPU port.
+///
+/// # Errors
+/// What the controller would be told.
+pub fn packet_out(info: &P4Info, packet: &PacketOut) -> Result<Vec<u8>, Status> {
+    packet::pack(info.packet_out(), packet).map_err(Status::from)
+}
