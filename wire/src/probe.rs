@@ -74,6 +74,9 @@ impl Probe {
         let Some(head) = frame.first_chunk::<{ field::END }>() else {
             return Err(WireError::Truncated { part: "cable probe", needed: field::END, got: frame.len() });
         };
+        // To another address it may have come through bridges, and says nothing about this cable.
+        let nearest = number(&DESTINATION.octets());
+        expect("destination of a cable probe", number(&head[field::DESTINATION]), nearest)?;
         expect("EtherType", number(&head[field::ETHER_TYPE]), ETHER_TYPE.into())?;
         expect("magic of a cable probe", number(&head[field::MAGIC]), MAGIC.into())?;
         expect("version of a cable probe", head[field::VERSION].into(), VERSION.into())?;

@@ -31,7 +31,9 @@ proptest! {
     }
 
     #[test]
-    fn another_ether_type_magic_or_version_is_refused(probe in probes(), at in 12..19_usize, flip in 1..=u8::MAX) {
+    fn another_destination_ether_type_magic_or_version_is_refused(
+        probe in probes(), at in prop_oneof![0..6_usize, 12..19_usize], flip in 1..=u8::MAX,
+    ) {
         let mut frame = probe.to_frame(MacAddr::zero());
         frame[at] ^= flip;
         let bad = matches!(Probe::parse(&frame), Err(WireError::Bad { .. }));
