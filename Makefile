@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-switch bench-allreduce bench-tools simulate verify soak mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -94,6 +94,9 @@ verify: ## check the protocol in every state that a network can bring it to (ARG
 
 soak: ## random scenarios on a virtual clock until interrupted; prints the seed of whatever goes wrong (ARGS="--first 1000")
 	$(CARGO) run --release --quiet --locked -p tributary-sim --example matrix -- $(ARGS)
+
+fuzz: ## fuzz the parsers of whatever comes from outside, guided by coverage (ARGS="--target frames --seconds 600")
+	$(CARGO) run --quiet --locked -p tributary-fuzz -- $(ARGS)
 
 mininet: tools ## a topology in Mininet, with its prompt; root (ARGS="--switch bmv2 --run")
 	$(CARGO) build --release --quiet --locked -p tributary

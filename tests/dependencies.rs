@@ -11,7 +11,7 @@ use toml::Table;
 /// Rows from the top down: a crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 7] = [
     &["tributary"],
-    &["demo", "python"],
+    &["demo", "fuzz", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps"],
     &["api", "transport", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],

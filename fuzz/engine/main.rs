@@ -1,0 +1,17 @@
+//! One target under libFuzzer, which makes inputs from what they cover. `make fuzz` builds and runs it: it needs
+//! compiler flags that count coverage. The target's name is in the environment, since libFuzzer takes the arguments.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+use tributary_fuzz::{TARGETS, Target};
+
+static CHOSEN: OnceLock<&'static Target> = OnceLock::new();
+
+fn chosen() -> &'static Target {
+    let name = std::env::var("TRIBUTARY_FUZZ_TARGET").unwrap_or_default();
+    TARGETS.iter().find(|target| target.name == name).unwrap_or(&TARGETS[0])
+}
+
+fuzz_target!(|input: &[u8]| (CHOSEN.get_or_init(chosen).run)(input));

@@ -1,0 +1,73 @@
+//! What an input shows when it breaks something.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::{fs, io};
+
+use sha2::{Digest, Sha256};
+
+use crate::Target;
+
+/// An input that a target panics on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The target's name.
+    pub target: &'static str,
+    /// What it said.
+    pub reason: String,
+    /// The input.
+    pub input: Vec<u8>,
+}
+
+/// Runs a target on one input.
+///
+/// # Errors
+/// What the target has found.
+pub fn check(target: &Target, input: &[u8]) -> Result<(), Finding> {
+    catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|panic| Finding {
+        target: target.name,
+        reason: said(&*panic),
+        input: input.to_vec(),
+    })
+}
+
+impl Finding {
+    /// Writes the input to a file in `folder`, and returns its path.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn save(&self, folder: &Path) -> io::Result<String> {
+        fs::create_dir_all(folder)?;
+        let file = folder.join(format!("{}-{}", self.target, name_of(&self.input)));
+        fs::write(&file, &self.input)?;
+        Ok(file.display().to_string())
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (an input of {} bytes)", self.target, self.reason, self.input.len())
+    }
+}
+
+/// A file's name that follows from what is in it, so that an input found twice is there once.
+fn name_of(input: &[u8]) -> String {
+    Sha256::digest(input).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+/// What cannot be missing: that it is, is a finding.
+#[track_caller]
+pub(crate) fn sound<T, E: fmt::Debug>(outcome: Result<T, E>) -> T {
+    match outcome {
+        Ok(outcome) => outcome,
+        #[expect(clippy::panic, reason = "a target says so what it has found")]
+        Err(problem) => panic!("{problem:?}"),
+    }
+}

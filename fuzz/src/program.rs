@@ -1,0 +1,55 @@
+//! The P4 program that every switch runs, and what refers to it by name.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4info::MatchField;
+use tributary_softswitch::Pipeline;
+use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, TableEntry};
+
+use crate::finding::sound;
+
+/// What p4c made of it.
+pub(crate) const JSON: &str = include_str!("../../p4/build/tributary.json");
+pub(crate) const P4INFO: &str = include_str!("../../p4/build/tributary.p4info.txtpb");
+
+/// Slots of a switch here. The real program has 4,096, and to make 4 MiB of them for each input would take longer than what
+/// is looked for.
+const SLOTS: i32 = 160;
+
+/// The program, with few slots, compiled once.
+pub(crate) static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
+    let mut json: Value = sound(serde_json::from_str(JSON));
+    for register in json["register_arrays"].as_array_mut().into_iter().flatten() {
+        register["size"] = SLOTS.into();
+    }
+    let mut info = sound(P4Info::parse(P4INFO)).message().clone();
+    info.registers.iter_mut().for_each(|register| register.size = SLOTS);
+    Arc::new(sound(Pipeline::load(&json.to_string(), info)))
+});
+
+pub(crate) fn table(name: &str) -> u32 {
+    sound(PIPELINE.info().table(name).ok_or("no such table")).name.id
+}
+
+/// An action with its arguments.
+pub(crate) fn call(action: &str, arguments: &[u64]) -> ActionCall {
+    let action = sound(PIPELINE.info().action(action).ok_or("no such action"));
+    assert_eq!(action.parameters.len(), arguments.len());
+    let ids = action.parameters.iter().map(|parameter| parameter.id);
+    let values = arguments.iter().map(|value| value.to_be_bytes().to_vec());
+    ActionCall { action_id: action.name.id, params: ids.zip(values).collect() }
+}
+
+/// An entry whose fields match exactly.
+pub(crate) fn entry(name: &str, key: &[u64], action: ActionCall) -> TableEntry {
+    let table = sound(PIPELINE.info().table(name).ok_or("no such table"));
+    let field = |(field, value): (&MatchField, &u64)| FieldMatch {
+        field_id: field.id,
+        key: KeyMatch::Exact(value.to_be_bytes().to_vec()),
+    };
+    let matches = table.key.iter().zip(key).map(field).collect();
+    let key = EntryKey { table_id: table.name.id, matches, priority: 0 };
+    TableEntry { key, action, metadata: Vec::new() }
+}

@@ -1,0 +1,95 @@
+//! Frames, as hosts take them in: anyone on the wire can send any bytes.
+//!
+//! Checked: reading takes no memory; what was accepted says nothing in two ways (written again it is the same bytes, or the
+//! same frame where others may have changed the headers around it).
+
+use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
+use tributary_wire::{
+    FrameView, Header, Hop, Kind, MacAddr, Message, MessageView, NodeId, Operator, Probe, Rank,
+};
+
+use crate::bounded::within;
+use crate::finding::sound;
+use crate::packets::{self, hop, values, with_checksum};
+use crate::{Seed, Target};
+
+pub(super) const TARGET: Target = Target {
+    name: "frames",
+    about: "frames at a host: INA packets, hops, probes of cables",
+    max_len: 1300,
+    tries: 4000,
+    run,
+    seeds,
+};
+
+fn run(bytes: &[u8]) {
+    message(bytes);
+    whole_frame(bytes);
+    whole_frame(&with_checksum(bytes));
+    if let Ok(hop) = Hop::parse(bytes) {
+        assert_eq!(hop.to_bytes(), bytes[..hop.to_bytes().len()]);
+    }
+    probe(bytes);
+}
+
+fn message(bytes: &[u8]) {
+    if let Ok(view) = within(0, "a message", || MessageView::parse(bytes)) {
+        let written = written(&view);
+        assert_eq!(written, bytes[..written.len()], "there are two ways to say this");
+    }
+}
+
+/// The bytes of what was read.
+fn written(view: &MessageView<'_>) -> Vec<u8> {
+    let hops: Vec<Hop> = view.hops().collect();
+    assert_eq!(view.first_hop(), hops.first().copied());
+    let mut values = [0; VALUES_PER_SLICE];
+    let carried = view.values().map(|carried| {
+        carried.iter().zip(&mut values).for_each(|(from, to)| *to = from);
+        &values
+    });
+    packets::message(*view.header(), &hops, carried)
+}
+
+fn whole_frame(bytes: &[u8]) {
+    let Ok(view) = within(0, "a frame", || FrameView::parse(bytes)) else { return };
+    let inside = written(view.message());
+    let mut again = vec![0; ENCAPSULATION_BYTES + inside.len()];
+    let message = sound(MessageView::parse(&inside));
+    let (hops, mut values): (Vec<_>, _) = (message.hops().collect(), [0; VALUES_PER_SLICE]);
+    let carried = message.values().map(|carried| {
+        carried.iter().zip(&mut values).for_each(|(from, to)| *to = from);
+        &values
+    });
+    let message = Message { header: *message.header(), hops: &hops, values: carried };
+    let len = sound(frame::emit(view.header(), &message, &mut again));
+    assert_eq!(sound(FrameView::parse(&again[..len])), view);
+}
+
+fn probe(bytes: &[u8]) {
+    if let Ok(probe) = within(0, "a probe", || Probe::parse(bytes)) {
+        let source = MacAddr::new(bytes[6], bytes[7], bytes[8], bytes[9], bytes[10], bytes[11]);
+        let frame = probe.to_frame(source);
+        assert_eq!(Probe::parse(&frame), Ok(probe));
+        // The byte behind the version is not looked at, nor what fills up the frame.
+        assert_eq!((&frame[..19], &frame[20..24]), (&bytes[..19], &bytes[20..24]));
+    }
+}
+
+fn seeds() -> Vec<Seed> {
+    let hops = [hop(7, 9, 1, 2), hop(1000, 0, 0, 1)];
+    let gradient = packets::header(Kind::Gradient, 0x1234, 3, 17);
+    let result = Header { kind: Kind::Result, rank: Rank::ALL, ..gradient };
+    let max = Header { operator: Operator::Max, retransmit: true, ..gradient };
+    let node = sound(NodeId::new(1001).ok_or("node 0"));
+    vec![
+        ("gradient".to_owned(), packets::frame(gradient, &hops, Some(&values(1)))),
+        ("result".to_owned(), packets::frame(result, &hops[..1], Some(&values(2)))),
+        ("probe-for-a-result".to_owned(), packets::frame(max, &hops, None)),
+        ("message".to_owned(), packets::message(max, &[], Some(&values(3)))),
+        ("message-without-values".to_owned(), packets::message(gradient, &hops, None)),
+        ("cable".to_owned(), Probe { node, port: 3 }.to_frame(packets::ADDRESSES.source_mac).to_vec()),
+        ("hop".to_owned(), hops[0].to_bytes().to_vec()),
+    ]
+}

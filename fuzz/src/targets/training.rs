@@ -1,0 +1,134 @@
+//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in codes, and what else it may
+//! say, in any order.
+//!
+//! Each input has a server of its own. Checked: the stream ends with an answer or a reason; the job's thread lives, and has
+//! as many parameters as a worker has brought, or none.
+
+use std::num::{NonZeroU16, NonZeroU64};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::transport::Endpoint;
+use tonic::{Code, Request};
+use tributary_api::Ticket;
+use tributary_api::ps::parameter_server_client::ParameterServerClient;
+use tributary_api::ps::worker_message::Message as Said;
+use tributary_api::ps::{DropParts, EndParts, Hello, Push, PushPart, Ready, Urge, WorkerMessage};
+use tributary_codec::Kind;
+use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
+
+use crate::finding::sound;
+use crate::input::Input;
+use crate::{Seed, Target};
+
+const JOB: &str = "digits";
+/// The most parameters that a worker may bring.
+const MOST: u64 = 100;
+/// Messages of one input.
+const MESSAGES: usize = 12;
+/// Nothing takes this long.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+pub(super) const TARGET: Target = Target {
+    name: "training",
+    about: "a worker's stream at a parameter server: length and protobuf, up to twelve times",
+    max_len: 2048,
+    tries: 60,
+    run,
+    seeds,
+};
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    sound(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build())
+});
+
+fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let mut messages = Vec::new();
+    while !input.is_empty() && messages.len() < MESSAGES {
+        let len = input.number();
+        messages.extend(WorkerMessage::decode(input.take(len)).ok());
+    }
+    let talk = async { sound(timeout(PATIENCE, talk(messages)).await) };
+    RUNTIME.block_on(talk);
+}
+
+async fn talk(messages: Vec<WorkerMessage>) {
+    let server = sound(ParameterServer::start(vec![settings()], None, None));
+    let view = server.view();
+    let listener = sound(TcpListener::bind("127.0.0.1:0").await);
+    let address = sound(listener.local_addr());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(listener, None, async { drop(stopped.await) }));
+    let channel = sound(sound(Endpoint::from_shared(format!("http://{address}"))).connect().await);
+    let mut request = Request::new(tokio_stream::iter(messages));
+    Ticket { job: JOB.to_owned(), token: Vec::new() }.write(request.metadata_mut());
+    let ended = match ParameterServerClient::new(channel).train(request).await {
+        Ok(answers) => {
+            let mut answers = answers.into_inner();
+            loop {
+                match answers.message().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break Ok(()),
+                    Err(status) => break Err(status),
+                }
+            }
+        }
+        Err(status) => Err(status),
+    };
+    if let Err(status) = ended {
+        assert!(!status.message().is_empty(), "{status}");
+        assert!(!matches!(status.code(), Code::Internal | Code::Unknown | Code::Unavailable), "{status}");
+    }
+    let parameters = sound(view.parameters(JOB).await.ok_or("the job's thread has ended"));
+    assert!(parameters.len() as u64 <= MOST);
+    drop(stop);
+    sound(sound(serving.await));
+}
+
+fn settings() -> JobSettings {
+    let (one, epoch) = (NonZeroU16::MIN, NonZeroU64::MIN);
+    let spec = JobSpec { max_parameters: MOST, ..JobSpec::new(JOB, one, PolicyKind::A2s, epoch, 0.1) };
+    JobSettings { spec, token: None }
+}
+
+fn seeds() -> Vec<Seed> {
+    const LENGTH: usize = 10;
+    let hello = Said::Hello(Hello {
+        length: LENGTH as u64,
+        initial: [1.5_f32; LENGTH].iter().flat_map(|value| value.to_le_bytes()).collect(),
+        ..Hello::default()
+    });
+    let push = |codec: &str, iteration| {
+        let code = sound(sound(codec.parse::<Kind>()).codec(1).encode(&[0.25; LENGTH]));
+        Said::Push(Push { iteration, updates: iteration, code })
+    };
+    let stream = |messages: &[Said]| {
+        let mut bytes = Vec::new();
+        for message in messages {
+            let message = WorkerMessage { message: Some(message.clone()) }.encode_to_vec();
+            bytes.extend((message.len() as u16).to_be_bytes());
+            bytes.extend(message);
+        }
+        bytes
+    };
+    let part = |first: usize, length: usize| {
+        let code = sound(Kind::None.codec(1).encode(&[0.5; LENGTH][..length]));
+        Said::PushPart(PushPart { first: first as u64, length: length as u64, code })
+    };
+    let end = Said::EndParts(EndParts { iteration: 0, updates: 0 });
+    let parts = [hello.clone(), part(8, 2), Said::DropParts(DropParts {}), part(4, 6), part(0, 4), end];
+    let ready = Said::Ready(Ready { iteration: 0, updates: 0 });
+    vec![
+        ("train".to_owned(), stream(&[hello.clone(), push("none", 0), push("casq-4", 1)])),
+        ("urge".to_owned(), stream(&[hello.clone(), Said::Urge(Urge {}), push("f16", 0)])),
+        ("ready".to_owned(), stream(&[hello, ready, push("terngrad", 0)])),
+        ("parts".to_owned(), stream(&parts)),
+        ("without-hello".to_owned(), stream(&[push("none", 0)])),
+    ]
+}
