@@ -46,12 +46,12 @@ def told(binary: Path, *arguments: str | Path) -> dict[str, dict[str, float]]:
 
 
 def test_what_waits_for_the_network_pays(binary: Path, script: Path) -> None:
-    said = told(binary, script, "512", "0")
-    size = 4 * (512 * 512 + 512)
+    said = told(binary, script, "1024", "0")
+    size = 4 * (1024 * 1024 + 1024)
     assert sum(said["watched"]["sizes"]) == size
     assert said["network"]["workers"] == 8
     seconds = said["seconds"]
-    # 1 MiB over links of 50 Mbit/s: computing is nothing beside it.
+    # 4 MiB over links of 50 Mbit/s: computing is little beside it, on a machine that does other things, too.
     assert seconds["gloo"] == pytest.approx(said["network"]["ring"] * size, rel=0.3)
     assert seconds["gain"] > 1.4
     assert seconds["pays"]
