@@ -1,12 +1,11 @@
 //! Frames of a job as anybody could make them who knows all of it but its secret, and as its members have sent them.
 
 use tributary_api::{Endpoint, JobConfig, Role};
-use tributary_protocol::{
-    AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
-};
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::frame::{self, FrameHeader};
-use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally, ValuesView, values};
+use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
+
+use crate::played::play;
 
 /// One packet, to be made worse.
 #[derive(Clone)]
@@ -69,70 +68,14 @@ impl Packet {
     }
 }
 
-/// What `of` sends in its job's first all-reduce: played through with all that members know, as whoever has recorded it
-/// on the wire has it.
-pub(crate) fn recorded(
-    configs: impl Iterator<Item = JobConfig>,
-    of: u16,
-    values_of: impl Fn(u16) -> Vec<i32>,
-) -> Vec<Vec<u8>> {
-    let configs: Vec<_> = configs.collect();
-    let mut workers: Vec<_> = configs.iter().map(|config| worker(config, &values_of)).collect();
-    let mut server = server(&configs[0]);
-    let (mut frames, mut bytes) = (Vec::new(), [0; VALUES_BYTES]);
-    while workers.iter_mut().all(|worker| worker.poll_event().is_none()) {
-        for ((child, worker), config) in (0..).zip(&mut workers).zip(&configs) {
-            let Packet { hops, from, to, .. } = Packet::gradient(config);
-            let node = hops[0].node;
-            let hop = Hop { node, egress_port: 0, aggregate: true, child, fan_in: configs.len() as u8 };
-            while let Some(slice) = worker.poll_transmit(Time::ZERO) {
-                if slice.header.rank.get() == of {
-                    let values = Some(*slice.values);
-                    frames
-                        .push(Packet { header: slice.header, hops: hops.clone(), values, from, to }.bytes());
-                }
-                values::write(slice.values, &mut bytes);
-                server.handle_gradient(Time::ZERO, &slice.header, &hop, Some(ValuesView::new(&bytes)));
-            }
+/// What a worker sends in its job's first all-reduce: with its secret, as whoever has recorded it on the wire has it.
+pub(crate) fn recorded(worker: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<u8>> {
+    let Role::Worker { rank, secret, .. } = &worker.role else { panic!("not what a worker was told") };
+    let (packet, mut frames) = (Packet::gradient(worker), Vec::new());
+    play(worker, secret, "gradient", values_of, |header, values| {
+        if header.kind == Kind::Gradient && header.rank == *rank {
+            frames.push(Packet { header, values: Some(*values), ..packet.clone() }.bytes());
         }
-        while let Some(result) = server.poll_transmit() {
-            values::write(result.values, &mut bytes);
-            for worker in &mut workers {
-                worker.handle_result(Time::ZERO, &result.header, ValuesView::new(&bytes));
-            }
-        }
-    }
+    });
     frames
-}
-
-fn worker(config: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Worker {
-    let Role::Worker { rank, secret, confidential, .. } = &config.role else { panic!("not a worker's") };
-    let worker = WorkerConfig {
-        job: config.job,
-        rank: *rank,
-        members: config.ranks.clone(),
-        secret: secret.clone(),
-        confidential: *confidential,
-        window: config.window,
-        start: config.start_seq,
-        begun: config.begun,
-        timers: Timers::default(),
-    };
-    let mut worker = Worker::new(worker).unwrap();
-    let data = GradientData::I32(values_of(rank.get()));
-    worker.start_all_reduce(AllReduce { name: "gradient".into(), data, weight: 1 }).unwrap();
-    worker
-}
-
-fn server(config: &JobConfig) -> Server {
-    let server = ServerConfig {
-        job: config.job,
-        members: config.ranks.clone(),
-        window: config.window,
-        start: config.start_seq,
-        fan_in: config.ranks.len() as u8,
-        downlink: Downlink::Multicast,
-        reads: None,
-    };
-    Server::new(server).unwrap()
 }

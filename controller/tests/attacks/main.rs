@@ -13,6 +13,10 @@ mod frames;
 mod mutants;
 #[path = "../../../link/tests/netns/mod.rs"]
 mod netns;
+#[path = "../wire/played.rs"]
+mod played;
+#[path = "../wire/sending.rs"]
+mod sending;
 #[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
 mod simple_switch;
 #[path = "../switches/mod.rs"]
@@ -28,10 +32,11 @@ use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Hop, NodeId, Seq};
 
 use common::{Client, job, start};
-use fabric::{Fabric, connect, in_bare_namespace, in_namespace};
+use fabric::{Fabric, in_bare_namespace, in_namespace};
 use frames::{Packet, recorded};
 use mutants::Mutant;
-use switches::{Switches, eventually};
+use sending::{at_port, counters, embedded_ports};
+use switches::Switches;
 use team::Team;
 
 /// Two jobs, "right" and "other"; `none` is in none, and `shared` is behind the same port as w1.
@@ -95,22 +100,9 @@ const TOPOLOGY: &str = r#"
 
 /// A few slices, the last one not full.
 const LEN: usize = 5 * VALUES_PER_SLICE - 1;
-/// Frames at once: BMv2's ring holds 32, and drops the rest without a word.
-const BURST: usize = 16;
 
 fn topology() -> Topology {
     Topology::parse(TOPOLOGY, "attacks").unwrap()
-}
-
-fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Vec<(u16, Box<dyn FramePort>)> {
-    let interfaces = connect(topology);
-    move |name| {
-        let open = |(number, interface): &(u16, String)| {
-            let port: Box<dyn FramePort> = Box::new(InterfacePort::open(interface).unwrap());
-            (*number, port)
-        };
-        interfaces[&topology.find(name).unwrap()].iter().map(open).collect()
-    }
 }
 
 /// What each worker has to give.
@@ -156,18 +148,10 @@ impl Scene {
     }
 
     async fn counted(&self, switch: &str, count: Count) -> u64 {
-        let request = v1::GetCountersRequest { switches: vec![switch.into()] };
-        let told = self.client.clone().get_counters(request).await.unwrap().into_inner();
-        let counters = &told.switches[0];
         match count {
-            Count::Port(host, kind) => {
-                let topology = topology();
-                let [from, to] = [switch, host].map(|name| topology.find(name).unwrap());
-                let port = u32::from(topology.forwarding().next(from, to).unwrap().port);
-                let mut ports = counters.ports.iter();
-                ports.find(|one| one.port == port && one.kind == kind).unwrap().packets
-            }
+            Count::Port(host, kind) => at_port(&self.client, &topology(), (switch, host), kind).await,
             Count::Job(name, reason) => {
+                let counters = counters(&self.client, switch).await;
                 let mut jobs = counters.jobs.iter();
                 jobs.find(|one| one.job == name && one.reason == reason).unwrap().packets
             }
@@ -177,15 +161,8 @@ impl Scene {
     /// Sends frames out of a host's interface, and waits until a switch has counted each of them so.
     async fn send(&self, host: &str, frames: &[Vec<u8>], switch: &str, count: Count) {
         println!("{} frames from {host}: {count:?} of {switch}", frames.len());
-        let mut port = InterfacePort::open(host).unwrap();
         let before = self.counted(switch, count).await;
-        for (burst, sent) in frames.chunks(BURST).zip((BURST..).step_by(BURST)) {
-            burst.iter().for_each(|frame| port.send(frame).unwrap());
-            port.flush().unwrap();
-            let expected = before + sent.min(frames.len()) as u64;
-            eventually(async || self.counted(switch, count).await == expected).await;
-        }
-        assert_eq!(port.meter().sent.read().dropped, 0);
+        sending::send(host, frames, before, async || self.counted(switch, count).await).await;
     }
 
     async fn all_is_right(&self) {
@@ -268,7 +245,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
     scene.all_is_right().await;
 
     // What w0 has sent is sent again: while its slots are free, and by whom it is not from.
-    let replay = recorded(right.worker_configs.values().cloned(), 0, values);
+    let replay = recorded(w0, values);
     assert!(replay.len() > 1 + LEN / VALUES_PER_SLICE);
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
     scene.send("o0", &replay, "leaf", Count::Port("o0", "rejected")).await;

@@ -12,6 +12,10 @@ mod fabric;
 mod forger;
 #[path = "../../../link/tests/netns/mod.rs"]
 mod netns;
+#[path = "../wire/played.rs"]
+mod played;
+#[path = "../wire/sending.rs"]
+mod sending;
 #[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
 mod simple_switch;
 #[path = "../switches/mod.rs"]
@@ -21,13 +25,13 @@ mod team;
 
 use tributary_api::v1;
 use tributary_controller::RunningController;
-use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
 use tributary_wire::constants::VALUES_PER_SLICE;
 
 use common::{Client, job, start};
-use fabric::{Fabric, connect, in_bare_namespace, in_namespace};
-use switches::{Switches, eventually};
+use fabric::{Fabric, in_bare_namespace, in_namespace};
+use sending::{at_port, embedded_ports, send};
+use switches::Switches;
 use team::Team;
 
 /// Strangers are at a switch that aggregates, and at one that does not and is on the job's way.
@@ -100,37 +104,9 @@ fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
     [&frame[..12], &tags.collect::<Vec<_>>(), &frame[12..]].concat()
 }
 
-/// Frames at once: BMv2's ring holds 32, and drops the rest without a word.
-const BURST: usize = 16;
-
-/// Sends frames from a host, a few at a time, and waits until as many have `arrived`; gives back how many.
-async fn send(
-    host: &str,
-    frames: impl Iterator<Item = Vec<u8>>,
-    mut arrived: impl AsyncFnMut() -> u64,
-) -> u64 {
-    let mut port = InterfacePort::open(host).unwrap();
-    for burst in frames.collect::<Vec<_>>().chunks(BURST) {
-        for frame in burst {
-            port.send(frame).unwrap();
-        }
-        port.flush().unwrap();
-        let sent = port.meter().sent.read();
-        assert_eq!(sent.dropped, 0);
-        eventually(async || arrived().await == sent.frames).await;
-    }
-    port.meter().sent.read().frames
-}
-
 /// Packets that a switch has counted at the port that leads to `host`.
 async fn counted(client: &Client, switch: &str, host: &str, kind: &str) -> u64 {
-    let topology = topology();
-    let [from, to] = [switch, host].map(|name| topology.find(name).unwrap());
-    let port = topology.forwarding().next(from, to).unwrap().port;
-    let request = v1::GetCountersRequest { switches: vec![switch.into()] };
-    let switches = client.clone().get_counters(request).await.unwrap().into_inner().switches;
-    let mut counters = switches[0].ports.iter();
-    counters.find(|counter| counter.port == u32::from(port) && counter.kind == kind).unwrap().packets
+    at_port(client, &topology(), (switch, host), kind).await
 }
 
 /// What each worker has to give.
@@ -147,14 +123,15 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
     assert_eq!(forged.len(), 1 + LEN.div_ceil(VALUES_PER_SLICE), "the bounds, and the values");
 
-    let tagged = || TAGGINGS.iter().flat_map(|tags| forged.iter().map(|frame| tagged(frame, tags)));
+    let tagged = TAGGINGS.iter().flat_map(|tags| forged.iter().map(|frame| tagged(frame, tags)));
+    let tagged: Vec<_> = tagged.collect();
     let rejected = async || counted(&client, "leaf", "x0", "rejected").await;
-    let sent = send("x0", forged.iter().cloned().chain(tagged()), rejected).await;
+    let sent = send("x0", &[forged.clone(), tagged.clone()].concat(), 0, rejected).await;
     let not_believed = || team.server.stats().unwrap().traffic.not_ours;
     assert_eq!((counted(&client, "leaf", "x0", "ingress").await, not_believed()), (sent, 0));
 
     // A plain switch lets everything pass, and as it came: it is for the server not to believe it.
-    send("x1", tagged(), async || not_believed()).await;
+    send("x1", &tagged, 0, async || not_believed()).await;
     assert_eq!(counted(&client, "plain", "x1", "rejected").await, 0);
     assert_eq!(team.server.stats().unwrap().protocol.received, 0);
 
@@ -173,7 +150,7 @@ async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningControl
     let team = Team::start(controller, client, request).await;
     let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
     let received = async || team.server.stats().unwrap().protocol.completed;
-    send("x1", forged.into_iter(), received).await;
+    send("x1", &forged, 0, received).await;
     for outcome in team.outcomes(values).await {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("its tag does not fit its values"), "{error}");
@@ -184,13 +161,7 @@ async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningControl
 fn with_the_embedded_switch_nobody_believes_a_stranger() {
     in_bare_namespace(async || {
         let topology = topology();
-        let interfaces = connect(&topology);
-        let open = |(number, interface): &(u16, String)| {
-            let port: Box<dyn FramePort> = Box::new(InterfacePort::open(interface).unwrap());
-            (*number, port)
-        };
-        let ports = |name: &str| interfaces[&topology.find(name).unwrap()].iter().map(open).collect();
-        nobody_believes_a_stranger(&Switches::start_with(&topology, ports).await).await;
+        nobody_believes_a_stranger(&Switches::start_with(&topology, embedded_ports(&topology)).await).await;
     });
 }
 

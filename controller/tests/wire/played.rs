@@ -1,0 +1,76 @@
+//! A job's first all-reduce, played through with workers and a server of one's own: what is on the wire then, whoever is
+//! to have recorded or forged it.
+
+use tributary_api::JobConfig;
+use tributary_protocol::{
+    AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
+};
+use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
+
+/// Plays it with these values, by rank, and tags that are made from `secret`. `job` is what any member was told. Whatever
+/// is sent, gradients and results, is shown to `see` in order.
+pub(crate) fn play(
+    job: &JobConfig,
+    secret: &JobSecret,
+    name: &str,
+    values_of: impl Fn(u16) -> Vec<i32>,
+    mut see: impl FnMut(Header, &[i32; VALUES_PER_SLICE]),
+) {
+    let start = |rank: &Rank| {
+        let mut worker = worker(job, *rank, secret.clone());
+        let data = GradientData::I32(values_of(rank.get()));
+        worker.start_all_reduce(AllReduce { name: name.into(), data, weight: 1 }).unwrap();
+        worker
+    };
+    let mut workers: Vec<_> = job.ranks.iter().map(start).collect();
+    let (mut server, fan_in, mut bytes) = (server(job), job.ranks.len() as u8, [0; VALUES_BYTES]);
+    let node = NodeId::new(1).unwrap();
+    while workers.iter_mut().all(|worker| worker.poll_event().is_none()) {
+        for (worker, child) in workers.iter_mut().zip(0..) {
+            let hop = Hop { node, egress_port: 0, aggregate: true, child, fan_in };
+            while let Some(slice) = worker.poll_transmit(Time::ZERO) {
+                assert_eq!(slice.header.kind, Kind::Gradient);
+                see(slice.header, slice.values);
+                values::write(slice.values, &mut bytes);
+                server.handle_gradient(Time::ZERO, &slice.header, &hop, Some(ValuesView::new(&bytes)));
+            }
+        }
+        while let Some(result) = server.poll_transmit() {
+            assert_eq!(result.header.kind, Kind::Result);
+            see(result.header, result.values);
+            values::write(result.values, &mut bytes);
+            for worker in &mut workers {
+                worker.handle_result(Time::ZERO, &result.header, ValuesView::new(&bytes));
+            }
+        }
+    }
+}
+
+fn server(job: &JobConfig) -> Server {
+    let config = ServerConfig {
+        job: job.job,
+        members: job.ranks.clone(),
+        window: job.window,
+        start: job.start_seq,
+        fan_in: job.ranks.len() as u8,
+        downlink: Downlink::Multicast,
+        reads: None,
+    };
+    Server::new(config).unwrap()
+}
+
+fn worker(job: &JobConfig, rank: Rank, secret: JobSecret) -> Worker {
+    let config = WorkerConfig {
+        job: job.job,
+        rank,
+        members: job.ranks.clone(),
+        secret,
+        confidential: false,
+        window: job.window,
+        start: job.start_seq,
+        begun: job.begun,
+        timers: Timers::default(),
+    };
+    Worker::new(config).unwrap()
+}

@@ -1,0 +1,65 @@
+//! Frames out of a host's interface, and what switches have counted of them.
+
+use tributary_api::v1;
+use tributary_link::{FramePort, InterfacePort};
+use tributary_topology::Topology;
+
+use crate::common::Client;
+use crate::fabric::connect;
+use crate::switches::{Ports, eventually};
+
+/// Frames at once: BMv2's ring holds 32, and drops the rest without a word.
+const BURST: usize = 16;
+
+/// The ports of embedded switches, by the switch's name: a pair of interfaces for each link.
+pub(crate) fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Ports {
+    let interfaces = connect(topology);
+    move |name| {
+        let open = |(number, interface): &(u16, String)| {
+            let port: Box<dyn FramePort> = Box::new(InterfacePort::open(interface).unwrap());
+            (*number, port)
+        };
+        interfaces[&topology.find(name).unwrap()].iter().map(open).collect()
+    }
+}
+
+/// Sends frames from a host, a few at a time, and waits until all of them have `arrived`, beside those that had
+/// `before`; gives back how many were sent.
+pub(crate) async fn send(
+    host: &str,
+    frames: &[Vec<u8>],
+    before: u64,
+    mut arrived: impl AsyncFnMut() -> u64,
+) -> u64 {
+    let mut port = InterfacePort::open(host).unwrap();
+    for burst in frames.chunks(BURST) {
+        for frame in burst {
+            port.send(frame).unwrap();
+        }
+        port.flush().unwrap();
+        let sent = port.meter().sent.read();
+        assert_eq!(sent.dropped, 0);
+        eventually(async || arrived().await == before + sent.frames).await;
+    }
+    port.meter().sent.read().frames
+}
+
+/// What a switch has counted.
+pub(crate) async fn counters(client: &Client, switch: &str) -> v1::SwitchCounters {
+    let request = v1::GetCountersRequest { switches: vec![switch.into()] };
+    client.clone().get_counters(request).await.unwrap().into_inner().switches.remove(0)
+}
+
+/// Packets that a switch has counted at the port that leads to `host`.
+pub(crate) async fn at_port(
+    client: &Client,
+    topology: &Topology,
+    (switch, host): (&str, &str),
+    kind: &str,
+) -> u64 {
+    let [from, to] = [switch, host].map(|name| topology.find(name).unwrap());
+    let port = topology.forwarding().next(from, to).unwrap().port;
+    let counters = counters(client, switch).await;
+    let mut ports = counters.ports.iter();
+    ports.find(|counter| counter.port == u32::from(port) && counter.kind == kind).unwrap().packets
+}
