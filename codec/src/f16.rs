@@ -18,6 +18,8 @@ const VALUE_LEN: usize = 2;
 /// The largest magnitude is brought just below 2^15, half of what f16 can hold: rounding cannot overflow, and
 /// as few small values as possible fall out at the other end.
 const TOP: i32 = 15;
+/// The largest f16 below 2^[`TOP`].
+const LARGEST: f32 = 32_752.0;
 /// Powers for which both 2^power and its inverse are normal f32 numbers.
 const POWERS: std::ops::RangeInclusive<i32> = -126..=126;
 
@@ -39,12 +41,15 @@ impl Codec for F16 {
         let start = code.len();
         code.resize(start + len, 0);
         let factor = power_of_two(-power);
+        // What f16 rounds up to 2^TOP would come back as 2^128, which f32 has not.
+        let most = if power + TOP > f32::MAX_EXP - 1 { LARGEST } else { f32::MAX };
+        let brought = |value: f32| (value * factor).clamp(-most, most);
         let bytes = code[start..].par_chunks_mut(PIECE * VALUE_LEN);
         bytes.zip(gradient.par_chunks(PIECE)).for_each(|(bytes, values)| {
             let (mut scaled, mut halves) = ([0.0; BLOCK], [f16::ZERO; BLOCK]);
             for (bytes, values) in bytes.chunks_mut(BLOCK * VALUE_LEN).zip(values.chunks(BLOCK)) {
                 let (scaled, halves) = (&mut scaled[..values.len()], &mut halves[..values.len()]);
-                scaled.iter_mut().zip(values).for_each(|(scaled, value)| *scaled = value * factor);
+                scaled.iter_mut().zip(values).for_each(|(scaled, value)| *scaled = brought(*value));
                 halves.convert_from_f32_slice(scaled);
                 for (bytes, half) in bytes.as_chunks_mut().0.iter_mut().zip(halves) {
                     *bytes = half.to_le_bytes();

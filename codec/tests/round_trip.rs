@@ -68,6 +68,16 @@ proptest! {
 }
 
 #[test]
+fn the_largest_values_come_back_finite() {
+    for name in ALL {
+        let decoded = there_and_back(name, &[f32::MAX, 1.0, -f32::MAX]);
+        assert!(decoded.iter().all(|value| value.is_finite()), "{name}: {decoded:?}");
+    }
+    let [largest, ..] = there_and_back("f16", &[f32::MAX])[..] else { panic!("no value") };
+    assert!(f32::MAX - largest <= f32::MAX / 2048.0, "{largest}");
+}
+
+#[test]
 fn gradients_of_few_different_values_survive_casq_as_they_are() {
     let gradient: Vec<f32> = (0..1000).map(|at| [-3.5, 0.0, 0.25, 1e-9][at * at % 4]).collect();
     for codec in [Casq::new(4, Buckets::InProportion, 0), Casq::new(8, Buckets::OnePerCluster, 0)] {
