@@ -14,8 +14,8 @@ const ROWS: [&[&str]; 7] = [
     &["demo", "fuzz", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps"],
-    &["api", "transport", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],
-    &["topology"],
+    &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],
+    &["topology", "transport"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.

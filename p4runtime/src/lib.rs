@@ -4,11 +4,10 @@
 //! - [`p4info`]: what a compiled program exposes, found by name or id;
 //! - [`entry`]: table entries, counters, multicast groups and packets by name;
 //! - [`canonical`]: the byte strings in which values travel;
-//! - [`codec`]: how messages are taken off the wire, with bounds;
 //! - [`session`]: a controller's connection to one switch.
 
+mod bounds;
 pub mod canonical;
-pub mod codec;
 pub mod entry;
 pub mod p4info;
 pub mod proto;

@@ -29,7 +29,8 @@ fn what_is_checked_in_is_what_the_proto_files_make() {
         let mut config = tonic_prost_build::Config::new();
         // google.protobuf.Any says by name what is inside.
         config.enable_type_names();
-        let builder = tonic_prost_build::configure().out_dir(out).codec_path("crate::codec::BoundedCodec");
+        let builder = tonic_prost_build::configure().out_dir(out);
+        let builder = builder.codec_path("tributary_transport::BoundedCodec");
         builder.compile_fds_with_config(descriptors, config).unwrap();
     });
 }

@@ -10,8 +10,13 @@
 //! [`ClientTls`] and [`ServerTls`] have no values, and no way to make one: what needs TLS does not compile, rather than
 //! talk in plain text.
 //!
+//! What comes in is bounded before it is believed: by how many connections there are and how long they are silent
+//! ([`incoming`]), how large a request may be ([`BySize`]), and how much larger it may become ([`BoundedCodec`]).
+//!
 //! Whatever can be wrong with certificates comes back as a sentence that says what to do, on both sides.
 
+mod bounded;
+mod by_size;
 mod cause;
 mod connection;
 mod error;
@@ -27,6 +32,8 @@ mod tls;
 #[path = "without_tls.rs"]
 mod tls;
 
+pub use bounded::{Bounded, BoundedCodec, BoundedDecoder};
+pub use by_size::{BySize, Size, method};
 pub use cause::innermost;
 pub use connection::{Connection, Peer};
 pub use error::ConnectError;

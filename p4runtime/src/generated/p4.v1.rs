@@ -1881,7 +1881,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("p4.v1.P4Runtime", "Write"));
@@ -1903,7 +1903,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/p4.v1.P4Runtime/Read");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("p4.v1.P4Runtime", "Read"));
@@ -1924,7 +1924,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/SetForwardingPipelineConfig",
             );
@@ -1950,7 +1950,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/GetForwardingPipelineConfig",
             );
@@ -1979,7 +1979,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/StreamChannel",
             );
@@ -2003,7 +2003,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = crate::codec::BoundedCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/Capabilities",
             );
@@ -2183,7 +2183,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WriteSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2229,7 +2229,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReadSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2281,7 +2281,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetForwardingPipelineConfigSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2333,7 +2333,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetForwardingPipelineConfigSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2381,7 +2381,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StreamChannelSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2426,7 +2426,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CapabilitiesSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

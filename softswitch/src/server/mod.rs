@@ -11,7 +11,6 @@
 
 mod answer;
 mod arbitration;
-mod by_size;
 mod carry_over;
 mod convert;
 mod device;
@@ -23,6 +22,7 @@ mod pipeline_config;
 mod read;
 pub mod requests;
 mod service;
+mod sizes;
 mod status;
 mod stream;
 mod write;
@@ -40,9 +40,9 @@ use tributary_transport::incoming;
 pub use error::ServerError;
 
 use crate::engine::{Control, PacketIns};
-use by_size::BySize;
 use device::Device;
 use service::Service;
+use sizes::by_size;
 
 /// Connections that there is room for: more than controllers.
 const CONNECTIONS: usize = 64;
@@ -118,7 +118,7 @@ impl Drop for RunningServer {
 
 async fn serve(listener: TcpListener, device: Arc<Device>) {
     let mut stopping = device.stopping.clone();
-    let service = BySize::new(Service::new(device));
+    let service = by_size(Service::new(device));
     let stopped = async move {
         // An error means that the handle is gone, which is a stop as well.
         let _ = stopping.wait_for(|stopping| *stopping).await;

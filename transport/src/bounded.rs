@@ -2,6 +2,7 @@
 //!
 //! An empty message inside of another one is two bytes there, and hundreds once it is decoded: 40 MB of them are 12 GB.
 //! Protobuf's wire format is looked through without its schema, which costs no memory and reads each byte once at most.
+//! What is generated with [`BoundedCodec`] as its codec, client and server, does so.
 
 use std::marker::PhantomData;
 
@@ -11,9 +12,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-use crate::p4::v1;
-
-/// What the generated client and server read and write messages with.
+/// What a generated client and server read and write messages with.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<fn(T) -> U>);
 
@@ -66,41 +65,19 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
 /// How many fields a message may have, those of messages inside of it included. Each of them takes some 300 bytes of
 /// memory at most, beside its bytes on the wire.
 pub trait Bounded {
-    /// So many.
+    /// As many.
     const MOST_FIELDS: usize;
 }
 
-/// Requests come from anyone: the most is what a P4Info of thousands of tables has, or a batch of thousands of updates.
-const OF_REQUEST: usize = 1 << 18;
-/// Responses come from whom one has asked: simple_switch_grpc puts all that is read into a single one.
-const OF_RESPONSE: usize = 1 << 24;
-
+/// Says of each of these messages how many fields it may have.
+#[macro_export]
 macro_rules! bounded {
-    ($most:expr; $($message:ident),+) => {
-        $(impl Bounded for v1::$message {
+    ($most:expr; $($message:ty),+ $(,)?) => {
+        $(impl $crate::Bounded for $message {
             const MOST_FIELDS: usize = $most;
         })+
     };
 }
-
-bounded!(
-    OF_REQUEST;
-    CapabilitiesRequest,
-    GetForwardingPipelineConfigRequest,
-    ReadRequest,
-    SetForwardingPipelineConfigRequest,
-    StreamMessageRequest,
-    WriteRequest
-);
-bounded!(
-    OF_RESPONSE;
-    CapabilitiesResponse,
-    GetForwardingPipelineConfigResponse,
-    ReadResponse,
-    SetForwardingPipelineConfigResponse,
-    StreamMessageResponse,
-    WriteResponse
-);
 
 /// Whether an encoded message has more fields than these. Strings and bytes are looked through like messages, since they
 /// look alike; what is broken counts as far as a decoder would come.
@@ -166,14 +143,22 @@ mod tests {
 
     use super::*;
 
-    fn write(updates: usize) -> Vec<u8> {
-        v1::WriteRequest { updates: vec![v1::Update::default(); updates], ..Default::default() }
-            .encode_to_vec()
+    /// A message with room for anything: as many messages, one level deep, and bytes.
+    #[derive(Clone, PartialEq, Message)]
+    struct Tree {
+        #[prost(message, repeated, tag = "1")]
+        branches: Vec<Tree>,
+        #[prost(bytes = "vec", tag = "2")]
+        bytes: Vec<u8>,
+    }
+
+    fn branches(count: usize) -> Tree {
+        Tree { branches: vec![Tree::default(); count], bytes: Vec::new() }
     }
 
     #[test]
     fn each_empty_message_counts() {
-        let bytes = write(1000);
+        let bytes = branches(1000).encode_to_vec();
         assert_eq!(bytes.len(), 2000);
         assert!(!has_more_fields_than(1000, &bytes));
         assert!(has_more_fields_than(999, &bytes));
@@ -181,18 +166,18 @@ mod tests {
 
     #[test]
     fn what_is_deep_inside_counts() {
-        let entry = v1::TableEntry { r#match: vec![v1::FieldMatch::default(); 50], ..Default::default() };
-        let entity = v1::Entity { entity: Some(v1::entity::Entity::TableEntry(entry)) };
-        let update = v1::Update { r#type: 0, entity: Some(entity) };
-        let bytes = v1::WriteRequest { updates: vec![update], ..Default::default() }.encode_to_vec();
-        // The update, its entity, the entry, and what is in that.
+        let mut tree = branches(50);
+        for _ in 0..3 {
+            tree = Tree { branches: vec![tree], bytes: Vec::new() };
+        }
+        let bytes = tree.encode_to_vec();
         assert!(!has_more_fields_than(53, &bytes));
         assert!(has_more_fields_than(52, &bytes));
     }
 
     #[test]
     fn what_is_before_garbage_counts() {
-        let mut bytes = write(1000);
+        let mut bytes = branches(1000).encode_to_vec();
         bytes.push(0xff);
         assert!(has_more_fields_than(999, &bytes));
     }
@@ -200,9 +185,8 @@ mod tests {
     #[test]
     fn bytes_do_not_count() {
         for byte in [0, b'{', 0xff] {
-            let config =
-                v1::ForwardingPipelineConfig { p4_device_config: vec![byte; 5000], ..Default::default() };
-            assert!(!has_more_fields_than(1, &config.encode_to_vec()), "{byte}");
+            let bytes = Tree { branches: Vec::new(), bytes: vec![byte; 5000] }.encode_to_vec();
+            assert!(!has_more_fields_than(1, &bytes), "{byte}");
         }
     }
 
