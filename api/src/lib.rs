@@ -8,6 +8,7 @@
 //! What is generated is checked in, under `src/generated`; after a change under `proto`, `make protos` writes it anew.
 
 pub mod agent;
+mod bounds;
 mod config;
 mod convert;
 mod error;
@@ -21,8 +22,9 @@ pub use ticket::Ticket;
 pub const MAX_JOB_NAME: usize = 64;
 
 /// The largest message between the controller and a host, bytes: what a client has to accept of it, and the controller of
-/// its clients. gRPC's usual 4 MiB are too few where finished slices travel, in [`v1::TakeOver`] and [`v1::Provided`]: up
-/// to one for each slot of the window, of 1 KiB and a little more, so that this has room for a window of 32,768.
+/// members of its jobs. gRPC's usual 4 MiB are too few where finished slices travel, in [`v1::TakeOver`] and
+/// [`v1::Provided`]: up to one for each slot of the window, of 1 KiB and a little more, so that this has room for a window
+/// of 32,768.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// The messages and the service as generated.

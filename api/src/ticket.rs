@@ -1,12 +1,13 @@
-//! What a worker shows a parameter server before anything that it says is read.
+//! What a worker shows a parameter server, and a member its controller, before anything large that it says is read.
 
+use tonic::Request;
 use tonic::metadata::{BinaryMetadataValue, MetadataMap};
 
 const JOB: &str = "tributary-job-bin";
 const TOKEN: &str = "tributary-token-bin";
 
-/// A job's name and token, in the metadata of a call: the first message of a session may have hundreds of megabytes, which
-/// nobody is to take from a stranger.
+/// A job's name and token, in the metadata of a call: the first message of a worker's session, or a member's finished
+/// slices, may have hundreds of megabytes, which nobody is to take from a stranger.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The job that it is for.
@@ -20,6 +21,13 @@ impl Ticket {
     pub fn write(&self, metadata: &mut MetadataMap) {
         metadata.insert_bin(JOB, BinaryMetadataValue::from_bytes(self.job.as_bytes()));
         metadata.insert_bin(TOKEN, BinaryMetadataValue::from_bytes(&self.token));
+    }
+
+    /// A message with it in its metadata.
+    pub fn onto<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        self.write(request.metadata_mut());
+        request
     }
 
     /// What is in a call's metadata; `None`: no ticket.

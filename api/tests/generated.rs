@@ -5,21 +5,22 @@
 #[path = "../../tests/support/generated.rs"]
 mod generated;
 
-const PROTOS: [&str; 3] = [
-    "proto/tributary/controller/v1/controller.proto",
-    "proto/tributary/agent/v1/agent.proto",
-    "proto/tributary/ps/v1/ps.proto",
-];
+const CONTROLLER: &str = "proto/tributary/controller/v1/controller.proto";
+/// What tells whom it trusts by itself before it reads anything: the socket's file, or a ticket.
+const OTHERS: [&str; 2] = ["proto/tributary/agent/v1/agent.proto", "proto/tributary/ps/v1/ps.proto"];
 /// What several of them import.
 const SHARED: &str = "proto/tributary/schedule/v1/schedule.proto";
 
 #[test]
 fn what_is_checked_in_is_what_the_proto_files_make() {
     generated::check("src/generated", |out| {
-        let descriptors = protox::compile(PROTOS, ["proto"]).unwrap();
         let services =
-            tonic_prost_build::configure().extern_path(".tributary.schedule.v1", "crate::schedule");
-        services.out_dir(out).compile_fds(descriptors).unwrap();
+            || tonic_prost_build::configure().extern_path(".tributary.schedule.v1", "crate::schedule");
+        let controller = services().codec_path("tributary_transport::BoundedCodec");
+        let descriptors = protox::compile([CONTROLLER], ["proto"]).unwrap();
+        controller.out_dir(out).compile_fds(descriptors).unwrap();
+        let descriptors = protox::compile(OTHERS, ["proto"]).unwrap();
+        services().out_dir(out).compile_fds(descriptors).unwrap();
         let shared = protox::compile([SHARED], ["proto"]).unwrap();
         tonic_prost_build::configure().out_dir(out).compile_fds(shared).unwrap();
     });

@@ -11,8 +11,6 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::transport::Server;
-use tributary_api::MAX_MESSAGE_BYTES;
-use tributary_api::v1::controller_server::ControllerServer;
 use tributary_p4runtime::Target;
 use tributary_topology::{NodeKey, Topology};
 use tributary_transport::{incoming, innermost};
@@ -29,6 +27,7 @@ use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::Quotas;
 use crate::service::Service;
+use crate::sizes::by_size;
 use crate::steward;
 use crate::switch::{Common, Elections, Switch};
 
@@ -39,6 +38,11 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// lost; tools come and go.
 const CONNECTIONS_PER_HOST: usize = 4;
 const OTHER_CONNECTIONS: usize = 256;
+/// Calls of one connection that are read and answered at a time: more of them wait for these. Streams that are open do not
+/// count.
+const UNANSWERED: usize = 8;
+/// Bytes of a call's headers.
+const HEADER_BYTES: u32 = 16 << 10;
 /// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
 const PACKETS_KEPT: usize = 1024;
 /// How long clients may take to hang up when the controller stops.
@@ -138,14 +142,19 @@ impl Controller {
 
         let (stop, stopped) = oneshot::channel::<()>();
         let service = Service { manager: manager.clone(), access, since: Instant::now() };
-        let service = ControllerServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let serving = Server::builder()
+            .concurrency_limit_per_connection(UNANSWERED)
+            .http2_max_header_list_size(HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .serve_with_incoming_shutdown(service, incoming(listener, tls, connections), async move {
-                // It is dropped, too, when the controller is to stop.
-                let _ = stopped.await;
-            });
+            .serve_with_incoming_shutdown(
+                by_size(service),
+                incoming(listener, tls, connections),
+                async move {
+                    // It is dropped, too, when the controller is to stop.
+                    let _ = stopped.await;
+                },
+            );
         let server = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(error = innermost(&error), "the API is down");

@@ -35,6 +35,7 @@ mod reconcile;
 mod request;
 mod schedules;
 mod service;
+mod sizes;
 mod slots;
 mod state;
 mod steward;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
-use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
+use tributary_api::{Ticket, v1};
 use tributary_planner::PlanError;
 use tributary_transport::Peer;
 
@@ -23,6 +23,7 @@ use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
 use crate::request;
 use crate::schedules;
+use crate::sizes;
 
 /// The service that agents call.
 #[derive(Debug)]
@@ -54,7 +55,8 @@ impl Controller for Service {
         request: Request<v1::AnswerRequest>,
     ) -> Result<Response<v1::AnswerResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let v1::AnswerRequest { job, token, host, role, generation, answer } = request.into_inner();
+        let Ticket { job, token } = sizes::show(&self.manager, request.metadata())?;
+        let v1::AnswerRequest { host, role, generation, answer } = request.into_inner();
         let answer = answer.ok_or_else(|| Status::invalid_argument("the answer is missing"))?;
         let meant = meant(role)?;
         let answered = self.manager.answer(&job, &token, &host, meant, (generation, answer));
@@ -304,7 +306,7 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn job_status(error: JobError) -> Status {
+pub(crate) fn job_status(error: JobError) -> Status {
     let message = error.to_string();
     match error {
         JobError::NoSuchJob(_) | JobError::NotAMember { .. } => Status::not_found(message),

@@ -12,7 +12,7 @@ use tonic::Streaming;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
-use tributary_api::{JobConfig, v1};
+use tributary_api::{JobConfig, Ticket, v1};
 use tributary_controller::RunningController;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
@@ -103,15 +103,14 @@ impl Net {
     }
 
     async fn answer(&mut self, host: &str, generation: u32, answer: Answer) {
+        let ticket = Ticket { job: "digits".into(), token: self.token.clone() };
         let request = v1::AnswerRequest {
-            job: "digits".into(),
-            token: self.token.clone(),
             host: host.into(),
             role: v1::MemberRole::Unspecified.into(),
             generation,
             answer: Some(answer),
         };
-        self.client.answer(request).await.unwrap();
+        self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
     /// A worker is asked to stop for a change, and does, at the beginning of this operation.

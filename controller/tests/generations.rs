@@ -20,7 +20,7 @@ use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
-use tributary_api::{JobConfig, Role, v1};
+use tributary_api::{JobConfig, Role, Ticket, v1};
 use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 use tributary_wire::{Rank, Seq};
@@ -91,15 +91,10 @@ impl Net {
     }
 
     async fn answer(&mut self, host: &str, role: v1::MemberRole, generation: u32, answer: Answer) {
-        let request = v1::AnswerRequest {
-            job: "digits".into(),
-            token: self.token.clone(),
-            host: host.into(),
-            role: role.into(),
-            generation,
-            answer: Some(answer),
-        };
-        self.client.answer(request).await.unwrap();
+        let ticket = Ticket { job: "digits".into(), token: self.token.clone() };
+        let request =
+            v1::AnswerRequest { host: host.into(), role: role.into(), generation, answer: Some(answer) };
+        self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
     /// All members that are left change over to a generation, and say so.

@@ -200,12 +200,9 @@ pub struct JobDetached {
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
 }
+/// The job and its token are in the call's metadata: it may be large, and is not read from anyone.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AnswerRequest {
-    #[prost(string, tag = "1")]
-    pub job: ::prost::alloc::string::String,
-    #[prost(bytes = "vec", tag = "2")]
-    pub token: ::prost::alloc::vec::Vec<u8>,
     #[prost(string, tag = "3")]
     pub host: ::prost::alloc::string::String,
     #[prost(enumeration = "MemberRole", tag = "4")]
@@ -1608,7 +1605,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/CreateJob",
             );
@@ -1637,7 +1634,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/Attend",
             );
@@ -1665,7 +1662,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/Join",
             );
@@ -1688,7 +1685,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/Answer",
             );
@@ -1714,7 +1711,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/ReportFault",
             );
@@ -1738,7 +1735,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/Leave",
             );
@@ -1761,7 +1758,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/EndJob",
             );
@@ -1786,7 +1783,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/ListJobs",
             );
@@ -1815,7 +1812,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/ExplainJob",
             );
@@ -1845,7 +1842,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/HandInProfile",
             );
@@ -1876,7 +1873,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/GetSchedule",
             );
@@ -1905,7 +1902,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/GetCounters",
             );
@@ -1932,7 +1929,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/ListSwitches",
             );
@@ -1959,7 +1956,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/CompareTables",
             );
@@ -1989,7 +1986,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/ListHosts",
             );
@@ -2016,7 +2013,7 @@ pub mod controller_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = tributary_transport::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/tributary.controller.v1.Controller/GetController",
             );
@@ -2307,7 +2304,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CreateJobSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2353,7 +2350,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AttendSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2399,7 +2396,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = JoinSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2442,7 +2439,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AnswerSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2487,7 +2484,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReportFaultSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2530,7 +2527,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = LeaveSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2573,7 +2570,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EndJobSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2618,7 +2615,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListJobsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2663,7 +2660,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainJobSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2708,7 +2705,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HandInProfileSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2753,7 +2750,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetScheduleSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2798,7 +2795,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetCountersSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2843,7 +2840,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSwitchesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2888,7 +2885,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CompareTablesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2933,7 +2930,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListHostsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2978,7 +2975,7 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetControllerSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

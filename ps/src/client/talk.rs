@@ -223,9 +223,7 @@ impl Talk {
             .max_decoding_message_size(most)
             .max_encoding_message_size(usize::MAX);
         let (messages, receiver) = mpsc::channel(MESSAGES);
-        let mut request = tonic::Request::new(ReceiverStream::new(receiver));
-        self.ticket.write(request.metadata_mut());
-        let opened = client.train(request).await;
+        let opened = client.train(self.ticket.onto(ReceiverStream::new(receiver))).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
         self.session = Some(Session { messages, told, good: false });
         self.send(Message::Hello(self.hello.clone())).await;

@@ -1,0 +1,42 @@
+//! How large requests may be, and whose: what a member has finished is large, and all others small.
+
+use std::sync::Arc;
+
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+use tributary_api::v1::controller_server::{ControllerServer, SERVICE_NAME};
+use tributary_api::{MAX_MESSAGE_BYTES, Ticket};
+use tributary_transport::{BySize, Size, method};
+
+use crate::manager::Manager;
+use crate::service::{Service, job_status};
+
+/// The largest request that is not from a member: the profile of a model of ten thousand tensors has a tenth of it.
+const MAX_REQUEST: usize = 1 << 20;
+/// The call that brings finished slices.
+const ANSWER: &str = "Answer";
+
+/// The controller's service, with room for finished slices where a member of a living job brings them.
+pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
+    let service = Arc::new(service);
+    let manager = Arc::clone(&service.manager);
+    let large = ControllerServer::from_arc(Arc::clone(&service)).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let small = ControllerServer::from_arc(service).max_decoding_message_size(MAX_REQUEST);
+    BySize::new(small, large, move |request| match method(request, SERVICE_NAME) {
+        Some(ANSWER) => {
+            show(&manager, &MetadataMap::from_headers(request.headers().clone())).map(|_| Size::Large)
+        }
+        _ => Ok(Size::Small),
+    })
+}
+
+/// The job that a call's metadata show the token of.
+pub(crate) fn show(manager: &Manager, metadata: &MetadataMap) -> Result<Ticket, Status> {
+    let ticket = Ticket::read(metadata).ok_or_else(|| {
+        Status::permission_denied(
+            "the call has no job and token in its metadata: an agent of another version?",
+        )
+    })?;
+    manager.book().jobs.authorize(&ticket.job, &ticket.token).map_err(job_status)?;
+    Ok(ticket)
+}

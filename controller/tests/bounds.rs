@@ -1,0 +1,69 @@
+//! What anybody who reaches the controller may cost it.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Client, PLAIN, create, job, list, start};
+use tonic::Code;
+use tributary_api::v1::answer_request::Answer;
+use tributary_api::v1::host_report::Report;
+use tributary_api::{Ticket, v1};
+use tributary_controller::RunningController;
+use tributary_topology::Topology;
+
+async fn controller() -> (RunningController, Client) {
+    let (controller, client) = start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await;
+    (controller, client.max_encoding_message_size(usize::MAX))
+}
+
+/// What a member of `digits` answers with so many finished slices.
+fn answer(slices: usize) -> v1::AnswerRequest {
+    let slice = v1::FinishedSlice { values: vec![1; 1024], ..v1::FinishedSlice::default() };
+    let provided = v1::Provided { slices: vec![slice; slices] };
+    v1::AnswerRequest {
+        host: "w0".into(),
+        answer: Some(Answer::Provided(provided)),
+        ..v1::AnswerRequest::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_slices_are_taken_from_whom_knows_the_token() {
+    let (_controller, mut client) = controller().await;
+    let (token, _) = create(&mut client, job("digits")).await.unwrap();
+    let ticket = |token| Ticket { job: "digits".into(), token };
+
+    let stranger = client.answer(answer(60_000)).await.unwrap_err();
+    assert_eq!(stranger.code(), Code::PermissionDenied, "{stranger}");
+    assert!(stranger.message().contains("metadata"), "{stranger}");
+    let guesses = client.answer(ticket(vec![7; 16]).onto(answer(60_000))).await.unwrap_err();
+    assert_eq!(guesses.code(), Code::PermissionDenied, "{guesses}");
+    assert!(guesses.message().contains("token"), "{guesses}");
+
+    // Read as a whole, and of no use: nothing was asked.
+    let member = client.answer(ticket(token).onto(answer(30_000))).await.unwrap_err();
+    assert_eq!(member.code(), Code::NotFound, "{member}");
+    assert!(member.message().contains("w0"), "{member}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_else_may_be_large() {
+    let (_controller, mut client) = controller().await;
+    let workers = vec!["w0".repeat(1 << 20)];
+    let large = client.create_job(v1::CreateJobRequest { workers, ..job("large") }).await.unwrap_err();
+    assert_eq!(large.code(), Code::OutOfRange, "{large}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_far_larger_in_memory_than_on_the_wire_is_refused() {
+    let (_controller, mut client) = controller().await;
+    let jobs = vec![v1::JobProgress::default(); 300_000];
+    let heartbeat = v1::Heartbeat { jobs, ..v1::Heartbeat::default() };
+    let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
+    let refused = client.attend(tokio_stream::once(report)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert!(refused.message().contains("fields"), "{refused}");
+    assert!(list(&mut client).await.is_empty(), "and the controller goes on");
+}
