@@ -86,19 +86,19 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     let mut agents = network.start_agents();
 
     network.create_rigid_job("rigid");
-    let (server, mut clients) = start_endless(&network, "rigid");
+    let (server, mut clients) = network.start_endless("rigid");
     clients.remove(0).kill();
     let reason = network.wait_for_job("rigid", "failed");
     assert_eq!(reason, "w0 is gone");
     assert_failed(clients.into_iter().chain([server]), "w0 is gone");
 
-    let (server, mut clients) = start_endless_job(&network, "process-killed");
+    let (server, mut clients) = network.start_endless_job("process-killed");
     clients.remove(0).kill();
     network.wait_for_change("process-killed", "w0 is gone");
     end_job(&network, "process-killed", server);
     assert_failed(clients, "process-killed");
 
-    let (server, mut clients) = start_endless_job(&network, "agent-stopped");
+    let (server, mut clients) = network.start_endless_job("agent-stopped");
     assert_clean_end(agents.pop());
     network.wait_for_change("agent-stopped", "w1 is gone");
     assert_failed(clients.pop(), "agent");
@@ -107,7 +107,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     assert_failed(clients, "agent-stopped");
 
     // A worker's host takes the server's place, and the switch goes on aggregating.
-    let (server, clients) = start_endless_job(&network, "server-stopped");
+    let (server, clients) = network.start_endless_job("server-stopped");
     assert_clean_end([server]);
     network.wait_for_change("server-stopped", "server ps is gone");
     let before = network.progress("server-stopped");
@@ -309,21 +309,6 @@ fn what_goes_on_can_be_watched() {
     assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }
 
-/// A job whose workers reduce until something stops them, and that has got somewhere.
-fn start_endless_job(network: &Network, job: &str) -> (Daemon, Vec<Daemon>) {
-    network.create_job(job);
-    start_endless(network, job)
-}
-
-fn start_endless(network: &Network, job: &str) -> (Daemon, Vec<Daemon>) {
-    let server = Daemon::start(network.server_command(job));
-    let options = ["--size", "64KiB", "--iterations", "1000000"];
-    let client = |host: &String| Daemon::spawn(network.allreduce_command(host, job, &options));
-    let clients = network.workers().iter().map(client).collect();
-    network.wait_for_progress(job, 1);
-    (server, clients)
-}
-
 /// They must have failed, and one of them has said `words`.
 fn assert_failed(daemons: impl IntoIterator<Item = Daemon>, words: &str) {
     let mut said = String::new();
@@ -343,7 +328,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     let mut agents = network.start_agents();
 
     // Whoever is in a job goes on while the controller is away, and the next one takes the job up.
-    let (server, clients) = start_endless_job(&network, "controller-ends");
+    let (server, clients) = network.start_endless_job("controller-ends");
     let before = network.progress("controller-ends");
     assert_clean_end([controller]);
     let controller = Daemon::start(network.controller_command());
@@ -352,7 +337,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     end_job(&network, "controller-ends", server);
     assert_failed(clients, "controller-ends");
 
-    let (server, mut clients) = start_endless_job(&network, "agent-ends");
+    let (server, mut clients) = network.start_endless_job("agent-ends");
     assert_clean_end(agents.pop());
     assert!(!network.socket("w1").exists());
     network.wait_for_change("agent-ends", "w1 is gone");
@@ -362,7 +347,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     assert_failed(clients, "agent-ends");
 
     // A switch has nothing that cannot be rebuilt: the job waits for the next one, and goes on.
-    let (server, clients) = start_endless_job(&network, "switch-ends");
+    let (server, clients) = network.start_endless_job("switch-ends");
     assert_clean_end(switches.pop());
     switches.push(Daemon::start(network.switch_command("leaf")));
     let before = network.progress("switch-ends");
@@ -385,7 +370,7 @@ fn no_member_notices_that_the_controller_crashes() {
     let switches = network.start_switches();
     let controller = Daemon::start(network.controller_command());
     let agents = network.start_agents();
-    let (server, clients) = start_endless_job(&network, "survives");
+    let (server, clients) = network.start_endless_job("survives");
     let before = network.job_id("survives");
     controller.kill();
     let controller = Daemon::start(network.controller_command());

@@ -214,6 +214,22 @@ impl Network {
         command
     }
 
+    /// A job whose workers reduce until something stops them, and that has got somewhere: its server, and the workers'
+    /// processes in the workers' order.
+    pub(crate) fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
+        self.create_job(job);
+        self.start_endless(job)
+    }
+
+    pub(crate) fn start_endless(&self, job: &str) -> (Daemon, Vec<Daemon>) {
+        let server = Daemon::start(self.server_command(job));
+        let options = ["--size", "64KiB", "--iterations", "1000000"];
+        let client = |host: &String| Daemon::spawn(self.allreduce_command(host, job, &options));
+        let clients = self.workers().iter().map(client).collect();
+        self.wait_for_progress(job, 1);
+        (server, clients)
+    }
+
     /// Reduces on all workers at once.
     pub(crate) fn allreduce(&self, job: &str, options: &[&str]) -> Vec<Output> {
         let start = |host: &String| self.allreduce_command(host, job, options).spawn().unwrap();

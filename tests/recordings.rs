@@ -1,0 +1,118 @@
+//! What was on the wire in an earlier generation of a job is of no use to whoever has recorded it. Needs root; says so where
+//! it is not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use network::{Daemon, Network};
+use tributary_link::{FramePort, InterfacePort};
+use tributary_wire::frame::{FrameView, emit, frame_len};
+use tributary_wire::{Header, Message, Seq};
+
+const JOB: &str = "recorded";
+/// Frames at once: no ring along the way has room for any number.
+const BURST: usize = 16;
+/// Far more than anything here takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn what_an_earlier_generation_sent_is_in_no_sum() {
+    let Some(network) = Network::up("recorded", "two-leaves-4.toml") else { return };
+    let _switches = network.start_switches();
+    let _controller = Daemon::start(network.controller_command());
+    let _agents = network.start_agents();
+    let (server, mut clients) = network.start_endless_job(JOB);
+    let before = record(&network, 200);
+    clients.pop().unwrap().kill();
+    network.wait_for_change(JOB, "w3 is gone");
+
+    // As it was: the switch knows that generation no more.
+    let rejected = rejected(&network) + before.len() as u64;
+    send(&network, &before);
+    let deadline = Instant::now() + PATIENCE;
+    while self::rejected(&network) < rejected {
+        assert!(Instant::now() < deadline, "an earlier generation's frames were not turned away");
+    }
+    let progress = network.progress(JOB);
+    network.wait_for_progress(JOB, progress + 200);
+
+    // Under today's number, and for slices that are under way: it takes the place of what w0 sends. Whoever can do that
+    // can stop the job, and nothing more.
+    let now = record(&network, 1).remove(0);
+    let today = FrameView::parse(&now).unwrap();
+    let renewed: Vec<_> = before.iter().zip(0..).map(|(frame, ahead)| renew(frame, &today, ahead)).collect();
+    send(&network, &renewed);
+    network.ask(&["jobs", "end", JOB, "--token-file", &network.token(JOB)]);
+    for daemon in clients.into_iter().chain([server]) {
+        let (_, log) = daemon.end();
+        assert!(!log.contains(NOT_THE_SUM), "{log}");
+    }
+}
+
+/// What a client says whose sum is another one than it should be, and was believed.
+const NOT_THE_SUM: &str = "the sum of element";
+
+/// What w0 sends now, as its switch gets it.
+fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
+    let interface = format!("leaf0-eth{}", port(network));
+    network.inside("leaf0", || {
+        let mut port = InterfacePort::open(&interface).unwrap();
+        let (mut recorded, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+        while recorded.len() < frames {
+            match port.receive().unwrap() {
+                Some(frame)
+                    if FrameView::parse(frame).is_ok_and(|frame| frame.message().values().is_some()) =>
+                {
+                    recorded.push(frame.to_vec());
+                }
+                Some(_) => {}
+                None => thread::yield_now(),
+            }
+            assert!(Instant::now() < deadline, "w0 sends nothing");
+        }
+        recorded
+    })
+}
+
+/// Sends it again, from w0's place.
+fn send(network: &Network, frames: &[Vec<u8>]) {
+    network.inside("w0", || {
+        let mut port = InterfacePort::open(&network.interface("w0")).unwrap();
+        for burst in frames.chunks(BURST) {
+            burst.iter().for_each(|frame| port.send(frame).unwrap());
+            port.flush().unwrap();
+        }
+    });
+}
+
+/// A recorded frame as one of `today`'s generation, so many slices `ahead` of it.
+fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
+    let recorded = FrameView::parse(recorded).unwrap();
+    let now = today.message().header();
+    let header =
+        Header { job: now.job, seq: Seq(now.seq.0.wrapping_add(ahead)), ..*recorded.message().header() };
+    let hops: Vec<_> = today.message().hops().collect();
+    let values: Vec<i32> = recorded.message().values().unwrap().iter().collect();
+    let message = Message { header, hops: &hops, values: Some(values.as_slice().try_into().unwrap()) };
+    let mut frame = vec![0; frame_len(&message)];
+    emit(recorded.header(), &message, &mut frame).unwrap();
+    frame
+}
+
+/// Packets from w0 that its switch has turned away, without a job to blame.
+fn rejected(network: &Network) -> u64 {
+    let counters = network.ask(&["counters", "--switch", "leaf0"]);
+    counters["switches"][0]["ports"][port(network).to_string()]["rejected"]["packets"].as_u64().unwrap()
+}
+
+/// That of w0 on its switch.
+fn port(network: &Network) -> u16 {
+    let [leaf, host] = ["leaf0", "w0"].map(|name| network.topology.find(name).unwrap());
+    network.topology.forwarding().next(leaf, host).unwrap().port
+}
