@@ -309,6 +309,26 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
 }
 
 #[test]
+fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_would_be_lost() {
+    let topology = topology();
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for (elastic, late) in [(true, 700), (false, 10_000)] {
+        let mut book = book(256, 4);
+        let (key, members) = running(&mut book);
+        book.jobs.get_mut(key).unwrap().attendee_mut(&members[0].place).unwrap().elastic = elastic;
+        book.health.set_node(topology.find("leaf1").unwrap(), Life::Dead, at(0));
+        book.pulse.beat(at(late - 1));
+        assert_eq!(book.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
+        assert_eq!(due(&mut book, key, at(late)).members.len(), 2);
+
+        // Its switch is back in time.
+        book.health.set_node(topology.find("leaf1").unwrap(), Life::Alive, at(late - 1));
+        assert!(matches!(book.next_step(key, at(late)), Step::Rest(_)));
+    }
+}
+
+#[test]
 fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later() {
     let (mut book, topology) = (book(256, 4), topology());
     let (key, members) = running(&mut book);

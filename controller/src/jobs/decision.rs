@@ -15,9 +15,11 @@ use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
 use crate::liveness::{Doubt, Ways};
 
-/// Members that are alive and cut off are waited for so long before the job goes on without them: most switches that
-/// die are rebooted.
+/// Members that are alive and cut off are waited for so long before the job goes on without them, ...
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
+/// ... and so long where they could not come in again: one whose job has gone on without it is lost to a training that
+/// takes nobody in. Most switches that die are rebooted, and most cables that are pulled are put back.
+const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
 /// A change that is not needed, only better, comes so long after what it makes good use of.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -138,7 +140,9 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     let cut_off = &choice.left_out;
     let broken = crew.broken_part(job, around, crew.doubt);
     if !cut_off.is_empty() {
-        let until = around.health.changed() + CUT_OFF_PATIENCE;
+        let come_back = crew.is_elastic(job) && !job.record.terms.rigid;
+        let patience = if come_back { CUT_OFF_PATIENCE } else { LOST_FOR_GOOD_PATIENCE };
+        let until = around.health.changed() + patience;
         if around.now < until {
             return Step::Rest(Some(until));
         }
