@@ -214,7 +214,8 @@ impl Job {
     /// another process go on. The job lives until it is ended at the controller.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], also when all-reduces are under way: then the job is left.
+    /// [`ClientError::Refused`], also when all-reduces are under way, or were given up and have no result yet: then the
+    /// job is left.
     pub async fn close(self) -> Result<(), ClientError> {
         let Session { client, id } = &self.0.session;
         let request = v1::CloseJobRequest { session: id.clone() };

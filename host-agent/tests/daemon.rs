@@ -12,6 +12,7 @@ mod pair;
 mod star;
 
 use std::io;
+use std::time::Duration;
 
 use directory::{Directory, TOKEN};
 use hosts::{code, once, start_agent};
@@ -91,6 +92,45 @@ async fn a_process_that_goes_without_a_word_takes_its_host_out_of_the_job() {
     let error = sum(&mut second, &[1.0]).await.unwrap_err();
     assert_eq!(code(&error), Code::Aborted);
     assert!(error.to_string().contains("w0 leaves"), "{error}");
+}
+
+/// Gives up an all-reduce that nobody else has started.
+async fn give_up(job: &Job) {
+    let mut segment = job.segment(4).await.unwrap();
+    let operation = Operation { deadline: Some(Duration::from_millis(1)), ..Operation::whole::<f32>() };
+    let error = job.all_reduce(&mut segment, operation).await.unwrap_err();
+    assert_eq!(code(&error), Code::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn what_a_process_gave_to_an_all_reduce_that_it_gave_up_is_not_summed_with_the_next_ones() {
+    let mut hosts = Hosts::start().await;
+    let [first, mut second] = hosts.join_both().await;
+    give_up(&first).await;
+    assert_eq!(code(&first.close().await.unwrap_err()), Code::FailedPrecondition);
+    hosts.directory.wait_for("w0 leaves: its training process has ended with an all-reduce given up").await;
+    assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
+}
+
+#[tokio::test]
+async fn one_that_was_given_up_and_finished_since_is_no_reason_to_leave() {
+    let hosts = Hosts::start().await;
+    let [first, second] = hosts.join_both().await;
+    give_up(&first).await;
+    let mut segment = second.segment(4).await.unwrap();
+    second.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap();
+    // Whose own all-reduce comes behind it has its result, too.
+    let mut segments = [first.segment(4).await.unwrap(), segment];
+    let [a, b] = &mut segments;
+    let whole = Operation::whole::<f32>;
+    let (a, b) = tokio::join!(first.all_reduce(a, whole()), second.all_reduce(b, whole()));
+    a.and(b).unwrap();
+    first.close().await.unwrap();
+    second.close().await.unwrap();
+    let [mut first, mut second] = hosts.join_both().await;
+    let (a, b) = tokio::join!(sum(&mut first, &[1.0]), sum(&mut second, &[1.0]));
+    assert_eq!((a.unwrap(), b.unwrap()), (vec![2.0], vec![2.0]));
+    assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
 }
 
 #[tokio::test]

@@ -291,7 +291,8 @@ class Job(SharesMemory):
         """Ends this process's part. The host stays a member, so that the others can finish.
 
         Raises:
-            TributaryError: all-reduces are under way.
+            TributaryError: all-reduces are under way, or one was given up that the others may still finish: the
+                host has left the job.
         """
         self._native.close()
 

@@ -756,7 +756,8 @@ pub mod agent_client {
             self.inner.unary(req, path, codec).await
         }
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
-        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
+        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way, or were given up and have no result yet;
+        /// with the latter the host leaves the job.
         pub async fn close_job(
             &mut self,
             request: impl tonic::IntoRequest<super::CloseJobRequest>,
@@ -1045,7 +1046,8 @@ pub mod agent_server {
             tonic::Status,
         >;
         /// The process has no use for the job any more, and the host stays a member: the job lives until it is
-        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way.
+        /// ended at the controller. FAILED_PRECONDITION: all-reduces are under way, or were given up and have no result yet;
+        /// with the latter the host leaves the job.
         async fn close_job(
             &self,
             request: tonic::Request<super::CloseJobRequest>,

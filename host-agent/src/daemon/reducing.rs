@@ -44,6 +44,14 @@ impl Reducing {
         self.under_way.is_empty()
     }
 
+    /// Whether an all-reduce was given up that the others may still finish, with what was given here.
+    pub(crate) async fn has_given_up(&self) -> bool {
+        match self.member.running() {
+            Ok(running) => self.is_idle() && running.has_unfinished().await,
+            Err(_) => false,
+        }
+    }
+
     /// Waits until the streams of requests that came before are at their ends.
     pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.turn).lock_owned().await

@@ -132,6 +132,12 @@ impl Running {
         self.away.borrow().map(|since| since.elapsed())
     }
 
+    /// Whether an all-reduce of this host has no result yet, though it may have been given up.
+    pub(super) async fn has_unfinished(&self) -> bool {
+        // One that has ended takes part in nothing any more.
+        self.agent.situation().await.is_ok_and(|situation| situation.has_unfinished)
+    }
+
     /// What the controller is told from time to time.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
         let (progress, waits) = {

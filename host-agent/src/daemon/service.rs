@@ -180,7 +180,7 @@ impl Agent for Service {
         &self,
         request: Request<v1::CloseJobRequest>,
     ) -> Result<Response<v1::CloseJobResponse>, Status> {
-        self.sessions.close_job(&request.into_inner().session)?;
+        self.sessions.close_job(&request.into_inner().session).await?;
         Ok(Response::new(v1::CloseJobResponse {}))
     }
 

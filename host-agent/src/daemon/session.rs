@@ -97,12 +97,24 @@ impl Sessions {
     }
 
     /// The process has no use for its job any more; the host stays a member.
-    pub(crate) fn close_job(&self, id: &[u8]) -> Result<(), Status> {
+    ///
+    /// Not after an all-reduce that was given up and has no result: what was given to it is in the network, where the
+    /// next process's first all-reduce would be summed with it, or find itself behind it. The host leaves then.
+    pub(crate) async fn close_job(&self, id: &[u8]) -> Result<(), Status> {
+        let has_given_up = self.find(id)?.job()?.has_given_up().await;
         let mut state = self.state();
         let id = SessionId::try_from(id).map_err(|_| no_session())?;
         let reducing = state.open.get(&id).ok_or_else(no_session)?.job()?;
         if !reducing.is_idle() {
             return Err(Status::failed_precondition("all-reduces are under way: wait for their ends"));
+        }
+        if has_given_up {
+            reducing.member.leave("its training process has ended with an all-reduce given up");
+            state.open.remove(&id);
+            return Err(Status::failed_precondition(
+                "an all-reduce was given up, and the others may still finish it with what this process gave: its host \
+                 leaves the job, so that no other process goes on there",
+            ));
         }
         reducing.member.detach();
         state.open.remove(&id);

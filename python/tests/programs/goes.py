@@ -4,12 +4,12 @@ import numpy as np
 
 import tributary
 
-with tributary.join(deadline=60) as job:
-    job.all_reduce(np.ones(1000, dtype=np.float32), name="first")
-    if job.rank == job.ranks[-1]:
-        job.close()
-    else:
-        try:
+try:
+    with tributary.join(deadline=60) as job:
+        job.all_reduce(np.ones(1000, dtype=np.float32), name="first")
+        if job.rank == job.ranks[-1]:
+            job.close()
+        else:
             job.all_reduce(np.ones(1000, dtype=np.float32), name="second", deadline=3)
-        except tributary.TributaryError as error:
-            print("told:", type(error).__name__, error)
+except tributary.TributaryError as error:
+    print("told:", type(error).__name__, error)
