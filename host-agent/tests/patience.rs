@@ -13,7 +13,7 @@ mod line;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabric::Fabric;
 use hosts::{code, reduce};
@@ -55,6 +55,33 @@ async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes
     reduce(&mut second, &mut [1.0; 1000], operation).await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0));
     assert_eq!((a.unwrap(), b.unwrap()), (3.0, 3.0));
+}
+
+#[tokio::test]
+async fn those_under_way_behind_one_that_is_given_up_do_not_wait_for_their_times_one_after_the_other() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+    let [first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    let mut segments = Vec::new();
+    for _ in 0..20 {
+        segments.push(first.segment(4).await.unwrap());
+    }
+    let operation = Operation { deadline: Some(LIMIT), ..Operation::whole::<f32>() };
+    let began = Instant::now();
+    let under_way: Vec<_> =
+        segments.iter_mut().map(|segment| first.start(segment, &operation).unwrap()).collect();
+    for reduction in under_way {
+        assert_eq!(code(&reduction.await.unwrap_err()), Code::DeadlineExceeded);
+    }
+    assert!((LIMIT..10 * LIMIT).contains(&began.elapsed()), "{:?}", began.elapsed());
+    // One that is started later has a time of its own, also if it has to wait for those.
+    let mut segment = first.segment(4).await.unwrap();
+    let late = first.start(&mut segment, &operation).unwrap();
+    for _ in 0..20 {
+        reduce(&mut second, &mut [1.0], Operation::whole::<f32>()).await.unwrap();
+    }
+    reduce(&mut second, &mut [1.0], Operation::whole::<f32>()).await.unwrap();
+    late.await.unwrap();
 }
 
 #[tokio::test]

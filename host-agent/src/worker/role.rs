@@ -52,6 +52,8 @@ struct Pending {
     reply: Reply,
     /// How long it may take once those before it have ended.
     deadline: Option<Duration>,
+    /// When it was started.
+    started: Time,
     /// Those for whom it synchronises.
     synchronises: Option<Joined>,
 }
@@ -72,6 +74,8 @@ pub(crate) struct WorkerRole {
     pending: BTreeMap<OperationId, Pending>,
     /// The oldest of them, and since when it is.
     oldest: Option<(OperationId, Time)>,
+    /// Since when the one before it was the oldest, if that was given up: the time was the next one's, too.
+    given_up: Option<Time>,
     /// Operations that wait until it shows whether the one that synchronises has done so: else nothing that follows it
     /// may be reduced.
     behind: VecDeque<Asked>,
@@ -115,6 +119,7 @@ impl WorkerRole {
             members,
             pending: BTreeMap::new(),
             oldest: None,
+            given_up: None,
             behind: VecDeque::new(),
             held: BTreeMap::new(),
             proceeding: None,
@@ -152,7 +157,8 @@ impl WorkerRole {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);
-                self.pending.insert(id, Pending { reply, deadline: terms.deadline, synchronises });
+                let deadline = terms.deadline;
+                self.pending.insert(id, Pending { reply, deadline, started: now, synchronises });
                 self.note_oldest(now);
             }
             Err(error) => {
@@ -177,11 +183,15 @@ impl WorkerRole {
         }
     }
 
-    /// The deadline of an operation counts from when it is the oldest one.
+    /// The deadline of an operation counts from when it is the oldest one: from when those before it are done, that is.
+    /// Behind one that was given up it counts from when that one's did, or from what has come since. Else all that are
+    /// under way would wait for their times one after the other.
     fn note_oldest(&mut self, now: Time) {
-        let oldest = self.pending.keys().next().copied();
-        if self.oldest.map(|(id, _)| id) != oldest {
-            self.oldest = oldest.map(|id| (id, now));
+        let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
+        if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {
+            let given_up = self.given_up.take();
+            let since = |started: Time| given_up.map_or(now, |since| started.max(since).max(self.moved.0));
+            self.oldest = oldest.map(|(id, started)| (id, since(started)));
         }
     }
 
@@ -272,11 +282,12 @@ impl WorkerRole {
         self.answer(pending.reply, Ok(outcome), held);
     }
 
-    fn failed(&self, now: Time, pending: Pending, error: CollectiveError) {
+    fn failed(&mut self, now: Time, pending: Pending, error: CollectiveError) {
         let error = match (pending.deadline, &error) {
             (Some(limit), CollectiveError::Abandoned { .. }) => {
                 // Only the oldest one can have had its time.
                 let since = self.oldest.map_or(now, |(_, since)| since);
+                self.given_up = Some(since);
                 let (wait, error) = (self.wait(now, since), Box::new(error));
                 AgentError::Deadline { limit, wait, error, absent: Vec::new() }
             }
