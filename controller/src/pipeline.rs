@@ -279,8 +279,8 @@ mod tests {
         let lacks = |what: &str| format!("the program has no {what}: {end}");
         assert_eq!(refused("alias: \"egress_guard\"", "alias: \"guard\""), lacks("table \"egress_guard\""));
         assert_eq!(
-            refused("name: \"ingress_port\"", "name: \"port\""),
-            lacks("match field of table \"admission\" called \"ingress_port\"")
+            refused("name: \"source_mac\"", "name: \"mac\""),
+            lacks("match field of table \"sender_admission\" called \"source_mac\"")
         );
         assert_eq!(
             refused("alias: \"deliver\"", "alias: \"multicast\""),

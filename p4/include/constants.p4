@@ -30,8 +30,10 @@ const bit<32> PORTS = 512;
 const bit<9> CPU_PORT = 510;
 const bit<9> DROP_PORT = 511;
 
-// Sizes of the tables: a job has up to 64 children and one parent on a switch.
+// Sizes of the tables: a job has up to 64 children and one parent on a switch, and where a port
+// leads to a plain switch, each worker behind it and the server.
 const bit<32> ADMISSION_ENTRIES = 4096;
+const bit<32> SENDER_ADMISSION_ENTRIES = 4096;
 const bit<32> EGRESS_GUARD_ENTRIES = 4096;
 const bit<32> MAC_ENTRIES = 4096;
 

@@ -53,14 +53,31 @@ control Admission(
         }
     }
 
+    // Several hosts can send through this port: which of them did decides.
+    action admit_by_sender() {}
+
     table admission {
         key = {
             hdr.ina.job: exact @name("job");
             standard_metadata.ingress_port: exact @name("ingress_port");
         }
-        actions = { admit; reject_at_port; }
+        actions = { admit; admit_by_sender; reject_at_port; }
         default_action = reject_at_port();
         size = ADMISSION_ENTRIES;
+    }
+
+    // By both addresses, so that whichever of them a plain switch binds to its ports, a neighbour
+    // can't send as a member. A sum has those of the worker whose gradient completed it.
+    table sender_admission {
+        key = {
+            hdr.ina.job: exact @name("job");
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ethernet.src: exact @name("source_mac");
+            hdr.ipv4.src: exact @name("source_ip");
+        }
+        actions = { admit; reject_at_port; }
+        default_action = reject_at_port();
+        size = SENDER_ADMISSION_ENTRIES;
     }
 
     action allow() {}
@@ -97,7 +114,11 @@ control Admission(
         {
             reject_at_port();
         } else {
-            admission.apply();
+            switch (admission.apply().action_run) {
+                admit_by_sender: {
+                    sender_admission.apply();
+                }
+            }
             if (meta.admitted == 1) {
                 if (hdr.hop.isValid()) {
                     egress_guard.apply();

@@ -22,6 +22,8 @@ pub(crate) struct Job {
     pub(crate) window: u16,
     pub(crate) aggregate: bool,
     pub(crate) fan_in: u8,
+    /// Who may send what is known by the senders' addresses, not by port: see [`sender`].
+    pub(crate) by_sender: bool,
     /// Ports and the children that they lead to.
     pub(crate) children: &'static [(u16, &'static [u8])],
     /// Ports that its packets may leave by.
@@ -30,8 +32,19 @@ pub(crate) struct Job {
     pub(crate) results: Option<(u16, bool)>,
 }
 
-/// One aggregates; one passes through; two more share slots with the first, or have two children at one port.
-pub(crate) const JOBS: [Job; 4] = [
+/// Who sends: MAC and IP addresses.
+pub(crate) mod sender {
+    /// Every child.
+    pub(crate) const CHILD: (u64, u32) = (0x0203_0405_0607, 0x0a00_0001);
+    pub(crate) const PARENT: (u64, u32) = (0x0203_0405_0608, 0x0a00_0002);
+    /// Neither.
+    pub(crate) const NEIGHBOUR: (u64, u32) = (0x0203_0405_0609, 0x0a00_0003);
+    pub(crate) const ALL: [(u64, u32); 3] = [CHILD, PARENT, NEIGHBOUR];
+}
+
+/// One aggregates; one passes through; two more share slots with the first, or have two children at one port; the last
+/// one's ports have neighbours.
+pub(crate) const JOBS: [Job; 5] = [
     Job {
         id: 100,
         index: 1,
@@ -39,6 +52,7 @@ pub(crate) const JOBS: [Job; 4] = [
         window: 8,
         aggregate: true,
         fan_in: 3,
+        by_sender: false,
         children: &[(1, &[0]), (2, &[1]), (3, &[5])],
         egress: &[1, 2, 3, UP],
         results: Some((1, true)),
@@ -50,6 +64,7 @@ pub(crate) const JOBS: [Job; 4] = [
         window: 4,
         aggregate: false,
         fan_in: 0,
+        by_sender: false,
         children: &[(1, &[0]), (2, &[1])],
         egress: &[1, UP],
         results: None,
@@ -61,6 +76,7 @@ pub(crate) const JOBS: [Job; 4] = [
         window: 8,
         aggregate: true,
         fan_in: 1,
+        by_sender: false,
         children: &[(2, &[3])],
         egress: &[2, UP],
         results: Some((1, false)),
@@ -72,8 +88,21 @@ pub(crate) const JOBS: [Job; 4] = [
         window: 2,
         aggregate: true,
         fan_in: 2,
+        by_sender: false,
         children: &[(1, &[0, 63])],
         egress: &[UP],
+        results: Some((1, true)),
+    },
+    Job {
+        id: 105,
+        index: 5,
+        base: 128,
+        window: 8,
+        aggregate: true,
+        fan_in: 2,
+        by_sender: true,
+        children: &[(1, &[0]), (2, &[1])],
+        egress: &[1, 2, UP],
         results: Some((1, true)),
     },
 ];
@@ -116,15 +145,22 @@ pub(crate) fn updates() -> Vec<Update> {
 fn of_job(job: &Job) -> Vec<Entity> {
     const GRADIENT: u8 = 1;
     const RESULT: u8 = 2;
-    let admit = |port: u16, children: &[u8], kinds: u8| {
+    let admit = |port: u16, children: &[u8], kinds: u8, (mac, ip): (u64, u32)| -> Vec<Entity> {
         let children = children.iter().fold(0u64, |mask, child| mask | 1 << child);
         let call = ActionCall::new("admit").with("job_index", job.index).with("slot_base", job.base);
         let call = call.with("slot_mask", job.window - 1).with("children", children).with("kinds", kinds);
         let call = call.with("aggregate", u8::from(job.aggregate)).with("fan_in", job.fan_in);
-        TableEntry::new("admission").exact("job", job.id).exact("ingress_port", port).action(call).into()
+        let at_port = |table: &str| TableEntry::new(table).exact("job", job.id).exact("ingress_port", port);
+        if !job.by_sender {
+            return vec![at_port("admission").action(call).into()];
+        }
+        let bound = at_port("sender_admission").exact("source_mac", mac).exact("source_ip", ip);
+        let by_sender = at_port("admission").action(ActionCall::new("admit_by_sender"));
+        vec![bound.action(call).into(), by_sender.into()]
     };
-    let mut entities: Vec<Entity> = vec![admit(UP, &[], RESULT)];
-    entities.extend(job.children.iter().map(|(port, children)| admit(*port, children, GRADIENT)));
+    let mut entities = admit(UP, &[], RESULT, sender::PARENT);
+    let of_children = |(port, children): &(u16, &[u8])| admit(*port, children, GRADIENT, sender::CHILD);
+    entities.extend(job.children.iter().flat_map(of_children));
     entities.extend(job.egress.iter().map(|port| {
         let entry = TableEntry::new("egress_guard").exact("job", job.id).exact("egress_port", *port);
         entry.action(ActionCall::new("allow")).into()

@@ -6,10 +6,10 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_wire::constants::{FLAG_PROBE, INA_HEADER_BYTES, VALUES_PER_SLICE};
-use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, MacAddr, emit, frame_len};
+use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, emit, frame_len};
 use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
 
-use crate::tables::{JOBS, Job, NODE, PORTS, UP, mac};
+use crate::tables::{JOBS, Job, NODE, PORTS, UP, mac, sender};
 
 // Offsets in a frame without a VLAN tag.
 const ETHERTYPE: usize = 12;
@@ -74,7 +74,7 @@ impl Traffic {
         hops.extend(later_hops(random));
         let values = (!random.random_bool(0.1)).then(|| values(random));
         let header = header(random, Kind::Gradient, job, seq);
-        (port, frame(random, &Message { header, hops: &hops, values: values.as_ref() }))
+        (port, frame(random, sender::CHILD, &Message { header, hops: &hops, values: values.as_ref() }))
     }
 
     fn result(&mut self) -> (u16, Vec<u8>) {
@@ -96,7 +96,7 @@ impl Traffic {
         }
         let values = values(random);
         let header = header(random, Kind::Result, job, seq);
-        (port, frame(random, &Message { header, hops: &hops, values: Some(&values) }))
+        (port, frame(random, sender::PARENT, &Message { header, hops: &hops, values: Some(&values) }))
     }
 
     /// A slice near the one that the job is at, which moves on now and then.
@@ -180,12 +180,16 @@ fn values(random: &mut ChaCha8Rng) -> [i32; VALUES_PER_SLICE] {
     }
 }
 
-fn frame(random: &mut ChaCha8Rng, message: &Message<'_>) -> Vec<u8> {
+/// A frame from this sender, or with one or both of the addresses of another.
+fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Vec<u8> {
+    let mut address = || if random.random_bool(0.05) { random.choose_from(&sender::ALL) } else { from };
+    let ((source_mac, _), (_, source_ip)) = (address(), address());
+    let [_, _, source_mac @ ..] = source_mac.to_be_bytes();
     let [_, _, mac @ ..] = destination(random).to_be_bytes();
     let header = FrameHeader {
-        source_mac: MacAddr::new(2, 3, 4, 5, 6, 7),
+        source_mac: source_mac.into(),
         destination_mac: mac.into(),
-        source_ip: Ipv4Addr::new(10, 0, 0, 1),
+        source_ip: source_ip.into(),
         destination_ip: Ipv4Addr::new(10, 0, 0, 2),
     };
     let mut frame = vec![0; frame_len(message)];

@@ -1,9 +1,12 @@
 //! What admission lets in, and which counter tells what it does not.
 
+use std::net::Ipv4Addr;
+
+use tributary_wire::MacAddr;
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, VALUES_BYTES};
 
 use crate::support::{
-    Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
+    Address, Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
 };
 
 const SEQ: u32 = 9;
@@ -104,6 +107,70 @@ fn kinds_come_in_only_where_they_may() {
     assert_eq!(rig.send(6, &Sent::result(SEQ, 2).frame()).len(), 1);
     assert_eq!(rig.send(6, &good().frame()), []);
     assert_eq!((rig.job("job_result"), rig.job("job_contributed")), (1, 1));
+}
+
+fn address(number: u8) -> Address {
+    (MacAddr::new(2, 0, 0, 0, 1, number), Ipv4Addr::new(10, 0, 1, number))
+}
+
+/// A switch whose port 1 leads to two children and to the server, by their addresses.
+fn shared() -> Rig {
+    let mut rig = Rig::new();
+    rig.admit_by_sender(JOB, 1);
+    for (number, children, kinds) in [(0, 1, GRADIENT), (1, 2, GRADIENT), (2, 3, RESULT)] {
+        let admit = Admit {
+            job: JOB,
+            port: 1,
+            job_index: JOB_INDEX,
+            base: BASE,
+            window: WINDOW,
+            children,
+            kinds,
+            aggregate: true,
+            fan_in: 2,
+        };
+        rig.admit_sender(address(number), admit);
+    }
+    rig.allow(JOB, 1);
+    rig.allow(JOB, UP);
+    rig
+}
+
+#[test]
+fn behind_a_shared_port_each_sender_speaks_for_itself() {
+    let mut rig = shared();
+    let of = |child: u8| Sent::gradient(child, 2, SEQ, values(child.into()));
+    let result = Sent::result(SEQ, 1);
+    for (sender, sent) in [(0, &of(1)), (1, &of(0)), (2, &of(0)), (0, &result), (1, &result)] {
+        is_rejected(&mut rig, 1, &sent.frame_from(address(sender)), true);
+    }
+    assert_eq!(rig.send(1, &of(0).frame_from(address(0))), []);
+    assert_eq!(rig.send(1, &of(1).frame_from(address(1))).len(), 1);
+    assert_eq!(rig.send(1, &result.frame_from(address(2))).len(), 1);
+    assert_eq!([rig.job("job_contributed"), rig.job("job_completed"), rig.job("job_released")], [2, 1, 1]);
+}
+
+#[test]
+fn behind_a_shared_port_who_is_no_sender_is_rejected_there() {
+    let mut rig = shared();
+    let ((mac, ip), (neighbours_mac, neighbours_ip)) = (address(0), address(9));
+    let mut probe = good();
+    probe.values = None;
+    let mut multicast = Sent::result(SEQ, 0);
+    multicast.hops.clear();
+    for from in [(neighbours_mac, neighbours_ip), (mac, neighbours_ip), (neighbours_mac, ip)] {
+        for sent in [good(), probe.clone(), Sent::result(SEQ, 1), multicast.clone()] {
+            is_rejected(&mut rig, 1, &sent.frame_from(from), false);
+        }
+    }
+    // A sender at another port, and in another job.
+    rig.admit_by_sender(JOB, 2);
+    is_rejected(&mut rig, 2, &good().frame_from(address(0)), false);
+    rig.admit_by_sender(JOB + 1, 1);
+    let mut other = good();
+    other.header.job = tributary_wire::JobId::new(JOB + 1).unwrap();
+    is_rejected(&mut rig, 1, &other.frame_from(address(0)), false);
+    assert_eq!(rig.job("job_received"), 0);
 }
 
 #[test]

@@ -11,6 +11,10 @@ fn numbered(rig: &Rig, table: &str, number: u64) -> TableEntry {
         "admission" => {
             rig.entry(table, &[1 + number / 100, number % 100], "admit", &[number % 256, 0, 15, 1, 1, 1, 2])
         }
+        "sender_admission" => {
+            let key = [1 + number / 100, number % 100, 0x0200_0000_0000 + number, number];
+            rig.entry(table, &key, "admit", &[number % 256, 0, 15, 1, 1, 1, 2])
+        }
         "egress_guard" => rig.entry(table, &[1 + number / 100, number % 100], "allow", &[]),
         "result_group" => rig.entry(table, &[1 + number], "deliver", &[number, number % 2]),
         _ => rig.entry(table, &[0x0200_0000_0000 + number], "forward", &[number % 510]),
@@ -20,9 +24,13 @@ fn numbered(rig: &Rig, table: &str, number: u64) -> TableEntry {
 #[test]
 fn every_table_takes_as_many_entries_as_it_says_and_lets_them_go() {
     let mut rig = Rig::new();
-    for (table, size) in
-        [("admission", 4096), ("egress_guard", 4096), ("result_group", 256), ("mac_forward", 4096)]
-    {
+    for (table, size) in [
+        ("admission", 4096),
+        ("sender_admission", 4096),
+        ("egress_guard", 4096),
+        ("result_group", 256),
+        ("mac_forward", 4096),
+    ] {
         let id = rig.table(table);
         for number in 0..size {
             let entry = numbered(&rig, table, number);

@@ -58,6 +58,17 @@ pub(crate) struct Admit {
     pub(crate) fan_in: u8,
 }
 
+impl Admit {
+    fn arguments(&self) -> [u64; 7] {
+        let mask = u64::from(self.window) - 1;
+        let (aggregate, fan_in) = (self.aggregate.into(), self.fan_in.into());
+        [self.job_index, self.base.into(), mask, self.children, self.kinds, aggregate, fan_in]
+    }
+}
+
+/// A sender's MAC and IP address.
+pub(crate) type Address = (MacAddr, Ipv4Addr);
+
 /// Both kinds, as `admission` writes them: bit 0 GRADIENT, bit 1 RESULT.
 pub(crate) const GRADIENT: u64 = 1;
 pub(crate) const RESULT: u64 = 2;
@@ -147,16 +158,20 @@ impl Rig {
     }
 
     pub(crate) fn admit(&mut self, admit: Admit) {
-        let arguments = [
-            admit.job_index,
-            admit.base.into(),
-            u64::from(admit.window) - 1,
-            admit.children,
-            admit.kinds,
-            admit.aggregate.into(),
-            admit.fan_in.into(),
-        ];
-        self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &arguments);
+        self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &admit.arguments());
+    }
+
+    /// What may come in by a port depends on who sends it.
+    pub(crate) fn admit_by_sender(&mut self, job: u16, port: u16) {
+        self.insert("admission", &[job.into(), port.into()], "admit_by_sender", &[]);
+    }
+
+    /// What may come in of one sender, there.
+    pub(crate) fn admit_sender(&mut self, (mac, ip): Address, admit: Admit) {
+        let [a, b, c, d, e, f] = mac.octets();
+        let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        let key = [admit.job.into(), admit.port.into(), mac, u32::from(ip).into()];
+        self.insert("sender_admission", &key, "admit", &admit.arguments());
     }
 
     pub(crate) fn allow(&mut self, job: u16, port: u16) {
@@ -252,14 +267,22 @@ impl Sent {
     }
 
     pub(crate) fn frame(&self) -> Vec<u8> {
+        self.frame_with(&addresses())
+    }
+
+    pub(crate) fn frame_from(&self, (source_mac, source_ip): Address) -> Vec<u8> {
+        self.frame_with(&FrameHeader { source_mac, source_ip, ..addresses() })
+    }
+
+    fn frame_with(&self, addresses: &FrameHeader) -> Vec<u8> {
         let message = Message { header: self.header, hops: &self.hops, values: self.values.as_ref() };
         let mut frame = vec![0; frame_len(&message)];
-        emit(&addresses(), &message, &mut frame).unwrap();
+        emit(addresses, &message, &mut frame).unwrap();
         frame
     }
 }
 
-/// Addresses that no switch looks at.
+/// Addresses that no switch looks at, but where one port leads to several senders.
 pub(crate) fn addresses() -> FrameHeader {
     FrameHeader {
         source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
