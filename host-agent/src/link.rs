@@ -52,6 +52,13 @@ impl Route {
         };
         Ok(Self { addresses, hops })
     }
+
+    /// Whether a frame is from where this leads. Switches change no addresses: a sum has those of the worker whose
+    /// gradient completed it, and that worker's rank.
+    pub(crate) fn leads_to_sender_of(&self, frame: &FrameHeader) -> bool {
+        let Self { addresses: FrameHeader { destination_mac, destination_ip, .. }, .. } = self;
+        (frame.source_mac, frame.source_ip) == (*destination_mac, *destination_ip)
+    }
 }
 
 /// An agent's end of its link: the port, the one frame that is being written, the counters.

@@ -223,9 +223,14 @@ impl Role for ServerRole {
         // The server is the last entry of the stack: more, or another node's, means a packet that went
         // astray.
         let (Some(hop), None) = (hops.next(), hops.next()) else { return Verdict::NotOurs };
-        let Tree { node, own, .. } = self.tree;
-        let for_us = hop.node == node && frame.header().destination_mac == own;
+        let Tree { node, own, to_rank, .. } = &self.tree;
+        let for_us = hop.node == *node && frame.header().destination_mac == *own;
         if message.header().kind != Kind::Gradient || !for_us {
+            return Verdict::NotOurs;
+        }
+        // Over plain switches anybody's frames come here.
+        let sender = to_rank.get(&message.header().rank);
+        if !sender.is_some_and(|worker| worker.leads_to_sender_of(frame.header())) {
             return Verdict::NotOurs;
         }
         self.server.handle_gradient(now, message.header(), &hop, message.values());

@@ -132,6 +132,45 @@ fn frames_for_another_host_are_not_ours() {
 }
 
 #[test]
+fn frames_from_another_host_are_not_ours() {
+    let mut seen = [0_usize; 3];
+    let forge_source: Meddle = Box::new(move |from, frame| {
+        seen[from] += 1;
+        match seen[from] % 16 {
+            // Of another MAC address, or of the IP address with its halves exchanged: the checksum stays right.
+            0 => frame[7] ^= 0xff,
+            8 => frame[26..30].rotate_left(2),
+            _ => {}
+        }
+    });
+    let star = Star::start(2, Downlink::Multicast, 0.0, forge_source);
+    for result in star.on_every_worker(|_, worker| worker.all_reduce(ones(20_000)).unwrap()) {
+        assert_eq!(result.sums, Sums::F32(vec![2.0; 20_000]));
+    }
+    let server = star.server.stats().unwrap();
+    assert!(server.traffic.not_ours > 0 && server.traffic.malformed == 0, "{server:?}");
+    assert_eq!(server.traffic.received, server.traffic.not_ours + server.protocol.received);
+    assert!(star.workers.iter().all(|worker| worker.stats().unwrap().traffic.not_ours > 0));
+}
+
+#[test]
+fn a_gradient_of_another_members_rank_is_not_ours() {
+    let mut seen = [0_usize; 3];
+    let forge_rank: Meddle = Box::new(move |from, frame| {
+        seen[from] += 1;
+        if from < 2 && seen[from] % 16 == 0 {
+            // The rank's lower byte: of one of the two the other's.
+            frame[ENCAPSULATION_BYTES + 5] ^= 1;
+        }
+    });
+    let star = Star::start(2, Downlink::Unicast, 0.0, forge_rank);
+    for result in star.on_every_worker(|_, worker| worker.all_reduce(ones(20_000)).unwrap()) {
+        assert_eq!(result.sums, Sums::F32(vec![2.0; 20_000]));
+    }
+    assert!(star.server.stats().unwrap().traffic.not_ours > 0);
+}
+
+#[test]
 fn ending_an_agent_releases_whoever_waits() {
     let (workers, _) = configs(2, Downlink::Multicast);
     let (port, mut peer) = ports();

@@ -1,34 +1,44 @@
 //! Gradients that a server takes for the sum of its workers' ones.
 
-use tributary_api::{JobConfig, Role};
+use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
 use tributary_wire::{Header, Hop, JobSecret, Kind, MacAddr, Message};
 
 use crate::played::play;
 
+/// A forger's own addresses.
+pub(crate) fn own() -> Endpoint {
+    Endpoint { mac: MacAddr::new(2, 0xba, 0xd0, 0, 0, 1), ip: [10, 66, 66, 66].into() }
+}
+
 /// What the server's last switch would send it for the job's first all-reduce if the workers had these values, by
-/// rank: nothing is wrong but the numbers, and the secret that their tags are made from: it has not got that. `job` is what the server was told.
+/// rank: nothing is wrong but the numbers, and the secret that their tags are made from: it has not got that. `job` is
+/// what the server was told; `from` are the sender's addresses.
 ///
 /// The forger plays it through with workers and a server of its own, whose results it sends as gradients.
-pub(crate) fn gradients(job: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<u8>> {
+pub(crate) fn gradients(
+    job: &JobConfig,
+    from: Endpoint,
+    values_of: impl Fn(u16) -> Vec<i32>,
+) -> Vec<Vec<u8>> {
     let Role::Server { node, fan_in, .. } = job.role else { panic!("not what a server was told") };
     assert_eq!(fan_in, 1, "one child would not be all of them");
     let hop = Hop { node, egress_port: 0, aggregate: true, child: 0, fan_in };
     let (secret, mut frames) = (JobSecret::new([0; JobSecret::BYTES]), Vec::new());
     play(job, &secret, "forged", values_of, |header, values| {
         if header.kind == Kind::Result {
-            let header = Header { kind: Kind::Gradient, ..header };
-            frames.push(to_server(job, &Message { header, hops: &[hop], values: Some(values) }));
+            let header = Header { kind: Kind::Gradient, rank: job.ranks[0], ..header };
+            frames.push(to_server(job, from, &Message { header, hops: &[hop], values: Some(values) }));
         }
     });
     frames
 }
 
-fn to_server(job: &JobConfig, message: &Message<'_>) -> Vec<u8> {
+fn to_server(job: &JobConfig, from: Endpoint, message: &Message<'_>) -> Vec<u8> {
     let header = FrameHeader {
-        source_mac: MacAddr::new(2, 0xba, 0xd0, 0, 0, 1),
+        source_mac: from.mac,
         destination_mac: job.own.mac,
-        source_ip: [10, 66, 66, 66].into(),
+        source_ip: from.ip,
         destination_ip: job.own.ip,
     };
     let mut frame = vec![0; frame::frame_len(message)];

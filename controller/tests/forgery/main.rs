@@ -120,18 +120,23 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let (controller, mut client) = start(topology(), switches.addresses()).await;
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
     let team = Team::start(&controller, &mut client, request).await;
-    let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    let first = team.worker_configs[&0].own;
+    let forge =
+        |from| forger::gradients(&team.server_config, from, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    let [forged, of_member] = [forger::own(), first].map(forge);
     assert_eq!(forged.len(), 1 + LEN.div_ceil(VALUES_PER_SLICE), "the bounds, and the values");
 
-    let tagged = TAGGINGS.iter().flat_map(|tags| forged.iter().map(|frame| tagged(frame, tags)));
-    let tagged: Vec<_> = tagged.collect();
+    let tag_all = |frames: &[Vec<u8>]| -> Vec<_> {
+        TAGGINGS.iter().flat_map(|tags| frames.iter().map(|frame| tagged(frame, tags))).collect()
+    };
     let rejected = async || counted(&client, "leaf", "x0", "rejected").await;
-    let sent = send("x0", &[forged.clone(), tagged.clone()].concat(), 0, rejected).await;
+    let sent = send("x0", &[forged.clone(), tag_all(&forged)].concat(), 0, rejected).await;
     let not_believed = || team.server.stats().unwrap().traffic.not_ours;
     assert_eq!((counted(&client, "leaf", "x0", "ingress").await, not_believed()), (sent, 0));
 
-    // A plain switch lets everything pass, and as it came: it is for the server not to believe it.
-    send("x1", &tagged, 0, async || not_believed()).await;
+    // A plain switch lets everything pass, and as it came: it is for the server not to believe it, whoever it is from.
+    let untrue = [tag_all(&forged), tag_all(&of_member), forged].concat();
+    send("x1", &untrue, 0, async || not_believed()).await;
     assert_eq!(counted(&client, "plain", "x1", "rejected").await, 0);
     assert_eq!(team.server.stats().unwrap().protocol.received, 0);
 
@@ -143,12 +148,14 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     controller.shutdown().await.unwrap();
 }
 
-/// Behind a plain switch nothing keeps a stranger from the server, which cannot tell a sum from a forged one. The workers
-/// can: the stranger has not got their secret.
+/// Behind a plain switch nothing keeps a stranger that forges a member's addresses from the server, which cannot tell a
+/// sum from a forged one. The workers can: the stranger has not got their secret.
 async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
     let team = Team::start(controller, client, request).await;
-    let forged = forger::gradients(&team.server_config, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    let first = team.worker_configs[&0].own;
+    let values_of = |rank| vec![1_000_000 + i32::from(rank); LEN];
+    let forged = forger::gradients(&team.server_config, first, values_of);
     let received = async || team.server.stats().unwrap().protocol.completed;
     send("x1", &forged, 0, received).await;
     for outcome in team.outcomes(values).await {

@@ -381,7 +381,8 @@ impl Role for WorkerRole {
         }
         let (message, to) = (frame.message(), frame.header().destination_mac);
         let Some(values) = message.values() else { return Verdict::NotOurs };
-        if message.header().kind != Kind::Result || !self.addresses.contains(&to) {
+        let from_server = self.up.leads_to_sender_of(frame.header());
+        if message.header().kind != Kind::Result || !self.addresses.contains(&to) || !from_server {
             return Verdict::NotOurs;
         }
         self.worker.handle_result(now, message.header(), values);
