@@ -287,7 +287,7 @@ impl Book {
     pub(crate) fn want(&self, switch: NodeKey) -> SwitchState {
         let mut state = self.base.get(&switch).cloned().unwrap_or_default();
         for (_, job) in self.jobs.iter() {
-            add_job(&mut state, switch, &job.record);
+            add_job(&mut state, &self.topology, switch, &job.record);
         }
         state
     }

@@ -129,8 +129,8 @@ mod tests {
     }
 
     fn place() -> impl Strategy<Value = TableEntry> {
-        let tables = [Table::MacForward, Table::ResultGroup, Table::EgressGuard, Table::Admission];
-        (proptest::sample::select(tables.to_vec()), 0u8..6)
+        let tables = Table::ALL.into_iter().filter(|table| *table != Table::Identity);
+        (proptest::sample::select(tables.collect::<Vec<_>>()), 0u8..6)
             .prop_map(|(table, value)| TableEntry::new(table.schema().name).exact("field", value))
     }
 

@@ -1,13 +1,13 @@
 //! From a tree and its hop stacks to the plan: every port and table entry follows from these.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tributary_topology::{Neighbour, NodeKey};
 use tributary_wire::Hop;
 
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
-use crate::plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
+use crate::plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, TreePort, WorkerRoute};
 use crate::request::{Downlink, JobRequest, Member};
 use crate::traffic::Traffic;
 use crate::tree::Tree;
@@ -70,8 +70,9 @@ struct Usage {
     /// What hop entries say there: whether it aggregates, and how many children it waits for.
     aggregate: bool,
     fan_in: u8,
-    /// For each port that gradients come in by, the children that they may come from: bit n for child n.
-    children: BTreeMap<u16, u64>,
+    /// For each port that gradients come in by, the workers that they are from, each with the child that it is, or is
+    /// in: bit n for child n.
+    children: BTreeMap<u16, BTreeMap<NodeKey, u64>>,
 }
 
 /// How the hop stacks use each switch of the tree.
@@ -81,10 +82,10 @@ fn uses(fabric: &Fabric<'_>, job: &JobRequest, tree: &Tree, stacks: &[Vec<Hop>])
         for steps in tree.way(worker.host).windows(2) {
             let [(_, below), (switch, _)] = [steps[0], steps[1]];
             let usage = uses.entry(switch).or_default();
-            let children = usage.children.entry(below.remote_port).or_default();
+            let at_port = usage.children.entry(below.remote_port).or_default();
             let id = fabric.topology[switch].id;
             let Some(hop) = stack.iter().find(|hop| hop.node == id) else { continue };
-            *children |= 1u64.checked_shl(hop.child.into()).unwrap_or_default();
+            at_port.insert(worker.host, 1u64.checked_shl(hop.child.into()).unwrap_or_default());
             (usage.aggregate, usage.fan_in) = (hop.aggregate, hop.fan_in);
         }
     }
@@ -122,9 +123,15 @@ impl Usage {
             result_group: None,
         };
         if role.programmable {
-            let ports: BTreeSet<_> = ports_down.iter().copied().chain([role.up.port]).collect();
-            role.admission = ports.iter().map(|&port| self.admission(port, role.up.port)).collect();
-            role.egress_ports = ports.into_iter().collect();
+            let ports: BTreeMap<_, _> =
+                role.down.iter().chain([&role.up]).map(|to| (to.port, fabric.is_plain(to.key))).collect();
+            for (&port, &is_shared) in &ports {
+                role.admission.extend(match is_shared {
+                    true => self.admission_by_sender(fabric, tree.server, port, role.up.port),
+                    false => vec![self.admission(port, role.up.port)],
+                });
+            }
+            role.egress_ports = ports.into_keys().collect();
             role.result_group = (downlink == Downlink::Multicast)
                 .then_some(ResultGroup { ports: ports_down, release: self.aggregate });
         }
@@ -134,13 +141,47 @@ impl Usage {
     /// GRADIENT comes from below, by each port only what is sent there; RESULT comes from above, and for any
     /// child. One port is both where the server's host is a worker.
     fn admission(&self, port: u16, up: u16) -> Admission {
-        let all = self.children.values().fold(0, |all, children| all | children);
-        let from_below = self.children.get(&port).copied();
+        let from_below =
+            self.children.get(&port).map(|at_port| at_port.values().fold(0, |all, bit| all | bit));
+        self.admitted(port, None, from_below, port == up)
+    }
+
+    /// The same, of each sender by itself: a worker only as the child that it is, and results only from the server.
+    fn admission_by_sender(
+        &self,
+        fabric: &Fabric<'_>,
+        server: NodeKey,
+        port: u16,
+        up: u16,
+    ) -> Vec<Admission> {
+        let workers =
+            self.children.get(&port).into_iter().flatten().map(|(&host, &child)| (host, Some(child)));
+        let mut senders: BTreeMap<_, _> = workers.collect();
+        if port == up {
+            senders.entry(server).or_default();
+        }
+        let admitted = |(key, child)| {
+            let sender = Sender { key, name: fabric.name(key) };
+            self.admitted(port, Some(sender), child, port == up && key == server)
+        };
+        senders.into_iter().map(admitted).collect()
+    }
+
+    /// `children`: whose gradients may come in, if any may.
+    fn admitted(
+        &self,
+        ingress_port: u16,
+        sender: Option<Sender>,
+        children: Option<u64>,
+        result: bool,
+    ) -> Admission {
+        let all = || self.children.values().flat_map(BTreeMap::values).fold(0, |all, bit| all | bit);
         Admission {
-            ingress_port: port,
-            children: from_below.unwrap_or(all),
-            gradient: from_below.is_some(),
-            result: port == up,
+            ingress_port,
+            sender,
+            children: children.unwrap_or_else(all),
+            gradient: children.is_some(),
+            result,
             aggregate: self.aggregate,
             fan_in: self.fan_in,
         }

@@ -36,7 +36,7 @@ pub use choose::{Chosen, choose, reachable};
 pub use compare::Comparison;
 pub use error::PlanError;
 pub use fabric::FabricState;
-pub use plan::{Admission, Plan, ResultGroup, ServerRole, SwitchRole, TreePort, WorkerRoute};
+pub use plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, TreePort, WorkerRoute};
 pub use request::{Aggregation, Downlink, JobRequest, Member};
 pub use search::plan;
 pub use stored::{StoredPlan, StoredPlanError};

@@ -118,11 +118,15 @@ pub struct TreePort {
     pub name: String,
 }
 
-/// What may come into a switch by one port: one entry of its admission table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What may come into a switch by one port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
+    /// From whom, where the port leads to a plain switch: others are behind that, too, and it lets them send what they
+    /// like. Such a port has one of these for each of the job's hosts that send through it, and nobody else may.
+    /// `None`: whatever comes in by the port, since what is there is a host, or has admitted it.
+    pub sender: Option<Sender>,
     /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not aggregate has only child 0.
     pub children: u64,
     /// Whether GRADIENT may come in here.
@@ -133,6 +137,18 @@ pub struct Admission {
     pub aggregate: bool,
     /// The fan-in that the entry must say.
     pub fan_in: u8,
+}
+
+/// A host whose packets come in by a port that it shares. Those of a switch that aggregates have the addresses of the
+/// worker whose gradient completed the sum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Sender {
+    /// The host in the topology.
+    #[serde(skip)]
+    pub key: NodeKey,
+    /// Its name.
+    pub name: String,
 }
 
 /// How a switch passes a multicast RESULT on.

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Member, Plan, SwitchRole, plan};
+use tributary_planner::{
+    Admission, Aggregation, Downlink, FabricState, JobRequest, Member, Plan, Sender, SwitchRole, plan,
+};
 use tributary_topology::Topology;
 use tributary_wire::Hop;
 
@@ -210,6 +212,25 @@ fn a_plain_switch_is_skipped_in_stacks_and_makes_results_unicast() {
     assert!(!plain.programmable && plain.admission.is_empty() && plain.egress_ports.is_empty());
     assert!(plan.notes.iter().any(|note| note.contains("middle cannot multicast")), "{:?}", plan.notes);
     assert!(plan.notes.iter().any(|note| note.contains("middle is not programmable")), "{:?}", plan.notes);
+}
+
+#[test]
+fn behind_a_plain_switch_each_host_is_let_in_as_what_it_is() {
+    let plan = with(&shipped("plain-middle-4.toml"), Aggregation::Tree, Downlink::Unicast);
+    let admitted = |name: &str| -> Vec<_> {
+        let name_of = |sender: &Sender| sender.name.clone();
+        let entry = |a: &Admission| {
+            (a.ingress_port, a.sender.as_ref().map(name_of), a.children, a.gradient, a.result)
+        };
+        switch(&plan, name).admission.iter().map(entry).collect()
+    };
+    let host = |name: &str| Some(name.to_owned());
+    // Sums of w0 and w1 have the addresses of one of the two.
+    let by_children = [("w0", 0b01), ("w1", 0b01), ("w2", 0b10), ("w3", 0b10)];
+    let of_root: Vec<_> = by_children.map(|(name, child)| (2, host(name), child, true, false)).into();
+    assert_eq!(admitted("root"), [vec![(1, None, 0b11, false, true)], of_root].concat());
+    let [results, gradients] = [(1, host("ps"), 0b11, false, true), (2, None, 0b01, true, false)];
+    assert_eq!(admitted("leaf0"), [results, gradients, (3, None, 0b10, true, false)]);
 }
 
 #[test]

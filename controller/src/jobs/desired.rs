@@ -1,38 +1,36 @@
 //! What a job adds to the state of a switch.
 
-use tributary_topology::NodeKey;
+use tributary_planner::SwitchRole;
+use tributary_topology::{NodeKey, Topology};
+use tributary_wire::JobId;
 
 use super::generation::Generation;
+use super::member::endpoint;
 use super::record::JobRecord;
 use crate::state::SwitchState;
-use crate::tables::admission::{self, Admit, Kinds};
-use crate::tables::{egress_guard, multicast, result_group};
+use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
+use crate::tables::{egress_guard, multicast, result_group, sender_admission};
 
 /// Adds what the job's installed generations need to the state of `switch`. A switch that is not on a generation's
 /// tree, or that does not run our program, gets nothing of it.
-pub(crate) fn add_job(state: &mut SwitchState, switch: NodeKey, job: &JobRecord) {
+pub(crate) fn add_job(state: &mut SwitchState, topology: &Topology, switch: NodeKey, job: &JobRecord) {
     for generation in job.installed() {
-        add_generation(state, switch, job.job_index, generation);
+        add_generation(state, topology, switch, job.job_index, generation);
     }
 }
 
-fn add_generation(state: &mut SwitchState, switch: NodeKey, job_index: u16, generation: &Generation) {
+fn add_generation(
+    state: &mut SwitchState,
+    topology: &Topology,
+    switch: NodeKey,
+    job_index: u16,
+    generation: &Generation,
+) {
     let job = generation.job;
     let on_tree = generation.plan.switches.iter().filter(|role| role.key == switch && role.programmable);
     for role in on_tree {
         let slots = generation.switches.get(&switch).copied().flatten();
-        for port in &role.admission {
-            let key = admission::Key { job, ingress_port: port.ingress_port };
-            let admit = Admit {
-                job_index,
-                slots,
-                children: port.children,
-                kinds: Kinds { gradients: port.gradient, results: port.result },
-                aggregate: port.aggregate,
-                fan_in: port.fan_in,
-            };
-            state.put(admission::entry(key, &admit));
-        }
+        add_admission(state, topology, role, job, job_index, slots);
         for port in &role.egress_ports {
             state.put(egress_guard::entry(job, *port));
         }
@@ -40,6 +38,40 @@ fn add_generation(state: &mut SwitchState, switch: NodeKey, job_index: u16, gene
             let group = multicast::job_group(job_index, generation.number);
             state.put_group(group, results.ports.iter().copied());
             state.put(result_group::entry(job, group, results.release));
+        }
+    }
+}
+
+/// Lets in what the job's tree sends through each port. Where several hosts can send through one, each of those that are
+/// in the job is let in by its addresses, which its agent and, on the way, every sum with its gradient carries.
+fn add_admission(
+    state: &mut SwitchState,
+    topology: &Topology,
+    role: &SwitchRole,
+    job: JobId,
+    job_index: u16,
+    slots: Option<SlotBlock>,
+) {
+    for admitted in &role.admission {
+        let key = admission::Key { job, ingress_port: admitted.ingress_port };
+        let admit = Admit {
+            job_index,
+            slots,
+            children: admitted.children,
+            kinds: Kinds { gradients: admitted.gradient, results: admitted.result },
+            aggregate: admitted.aggregate,
+            fan_in: admitted.fan_in,
+        };
+        match &admitted.sender {
+            None => state.put(admission::entry(key, &admit)),
+            Some(sender) => {
+                state.put(admission::by_sender(key));
+                // Every sender is a host of the topology.
+                let address = endpoint(topology, sender.key);
+                address
+                    .into_iter()
+                    .for_each(|address| state.put(sender_admission::entry(key, address, &admit)));
+            }
         }
     }
 }

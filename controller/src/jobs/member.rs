@@ -71,7 +71,7 @@ fn config(
     })
 }
 
-fn endpoint(topology: &Topology, host: NodeKey) -> Option<Endpoint> {
+pub(super) fn endpoint(topology: &Topology, host: NodeKey) -> Option<Endpoint> {
     let host = topology.get(host)?.host()?;
     Some(Endpoint { mac: host.mac, ip: host.ip })
 }

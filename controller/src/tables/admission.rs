@@ -1,4 +1,5 @@
-//! `admission`: what may come in for a job through a port, and which slots it reaches.
+//! `admission`: what may come in for a job through a port, and which slots it reaches. Where several hosts can send
+//! through the port, it sends packets on to `sender_admission`.
 
 use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
@@ -7,14 +8,18 @@ use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT};
 use super::{ActionSchema, TableSchema};
 
 const ADMIT: &str = "admit";
+const ADMIT_BY_SENDER: &str = "admit_by_sender";
+
+/// The action that lets packets in.
+pub(super) const ADMIT_SCHEMA: ActionSchema = ActionSchema {
+    name: ADMIT,
+    parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in"],
+};
 
 pub(crate) const SCHEMA: TableSchema = TableSchema {
     name: "admission",
     key: &["job", "ingress_port"],
-    actions: &[ActionSchema {
-        name: ADMIT,
-        parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in"],
-    }],
+    actions: &[ADMIT_SCHEMA, ActionSchema { name: ADMIT_BY_SENDER, parameters: &[] }],
 };
 
 /// Whose packets, from where.
@@ -22,6 +27,13 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
 pub(crate) struct Key {
     pub(crate) job: JobId,
     pub(crate) ingress_port: u16,
+}
+
+impl Key {
+    /// The key of an entry of `table`, which may have more to it.
+    pub(super) fn of(self, table: &str) -> TableEntry {
+        TableEntry::new(table).exact("job", self.job.get()).exact("ingress_port", self.ingress_port)
+    }
 }
 
 /// What they may be.
@@ -63,21 +75,29 @@ impl Kinds {
     }
 }
 
-/// `key` is admitted as `admit` says.
+impl Admit {
+    /// Lets in what this says, and nothing else.
+    pub(super) fn call(&self) -> ActionCall {
+        let slots = self.slots.unwrap_or(SlotBlock { base: 0, size: 1 });
+        ActionCall::new(ADMIT)
+            .with("job_index", self.job_index)
+            .with("slot_base", slots.base)
+            .with("slot_mask", slots.size - 1)
+            .with("children", self.children)
+            .with("kinds", self.kinds.bits())
+            .with("aggregate", u8::from(self.aggregate))
+            .with("fan_in", self.fan_in)
+    }
+}
+
+/// `key` is admitted as `admit` says, whoever sends it.
 pub(crate) fn entry(key: Key, admit: &Admit) -> TableEntry {
-    let slots = admit.slots.unwrap_or(SlotBlock { base: 0, size: 1 });
-    let action = ActionCall::new(ADMIT)
-        .with("job_index", admit.job_index)
-        .with("slot_base", slots.base)
-        .with("slot_mask", slots.size - 1)
-        .with("children", admit.children)
-        .with("kinds", admit.kinds.bits())
-        .with("aggregate", u8::from(admit.aggregate))
-        .with("fan_in", admit.fan_in);
-    TableEntry::new(SCHEMA.name)
-        .exact("job", key.job.get())
-        .exact("ingress_port", key.ingress_port)
-        .action(action)
+    key.of(SCHEMA.name).action(admit.call())
+}
+
+/// What of `key` is admitted is for the entries of `sender_admission` to say.
+pub(crate) fn by_sender(key: Key) -> TableEntry {
+    key.of(SCHEMA.name).action(ActionCall::new(ADMIT_BY_SENDER))
 }
 
 /// Whose packets an entry of this table lets in; of another table it is nobody's.

@@ -3,7 +3,7 @@
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::MacAddr;
 
-use super::{ActionSchema, TableSchema};
+use super::{ActionSchema, TableSchema, mac_number};
 
 const FORWARD: &str = "forward";
 const BROADCAST: &str = "broadcast";
@@ -37,10 +37,5 @@ pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
         Action::Broadcast(group) => ActionCall::new(BROADCAST).with("group", group),
         Action::ToController => ActionCall::new(TO_CONTROLLER),
     };
-    TableEntry::new(SCHEMA.name).exact("dst", number(destination)).action(action)
-}
-
-/// The address as P4 sees it.
-fn number(address: MacAddr) -> u64 {
-    address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    TableEntry::new(SCHEMA.name).exact("dst", mac_number(destination)).action(action)
 }

@@ -10,6 +10,9 @@ pub(crate) mod identity;
 pub(crate) mod mac_forward;
 pub(crate) mod multicast;
 pub(crate) mod result_group;
+pub(crate) mod sender_admission;
+
+use tributary_wire::MacAddr;
 
 /// A table that the controller writes.
 ///
@@ -25,6 +28,8 @@ pub(crate) enum Table {
     ResultGroup,
     /// Out of which ports a job's packets may go.
     EgressGuard,
+    /// The same as the next one, of each host that shares a port.
+    SenderAdmission,
     /// Which of a job's packets may come in, and which slots they reach.
     Admission,
 }
@@ -47,8 +52,14 @@ pub(crate) struct ActionSchema {
 
 impl Table {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Identity, Self::MacForward, Self::ResultGroup, Self::EgressGuard, Self::Admission];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Identity,
+        Self::MacForward,
+        Self::ResultGroup,
+        Self::EgressGuard,
+        Self::SenderAdmission,
+        Self::Admission,
+    ];
 
     /// Its names.
     pub(crate) fn schema(self) -> &'static TableSchema {
@@ -57,6 +68,7 @@ impl Table {
             Self::MacForward => &mac_forward::SCHEMA,
             Self::ResultGroup => &result_group::SCHEMA,
             Self::EgressGuard => &egress_guard::SCHEMA,
+            Self::SenderAdmission => &sender_admission::SCHEMA,
             Self::Admission => &admission::SCHEMA,
         }
     }
@@ -65,4 +77,9 @@ impl Table {
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.schema().name == name)
     }
+}
+
+/// The address as P4 sees it.
+fn mac_number(address: MacAddr) -> u64 {
+    address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

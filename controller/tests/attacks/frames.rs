@@ -48,6 +48,17 @@ impl Packet {
         Self { values: None, ..Self::gradient(worker) }
     }
 
+    /// A sum of all for one worker, by the way that the server would send it.
+    pub(crate) fn result_to(worker: &JobConfig, down: &[Hop], seq: Seq) -> Self {
+        Self { hops: down.to_vec(), to: worker.own, ..Self::result(worker, seq) }
+    }
+
+    /// It has other addresses of its sender.
+    pub(crate) fn sent_by(mut self, from: Endpoint) -> Self {
+        self.from = from;
+        self
+    }
+
     /// The first hop is another one.
     pub(crate) fn with_hop(mut self, change: impl FnOnce(&mut Hop)) -> Self {
         change(&mut self.hops[0]);

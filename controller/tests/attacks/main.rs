@@ -24,7 +24,7 @@ mod switches;
 #[path = "../bmv2/team.rs"]
 mod team;
 
-use tributary_api::v1;
+use tributary_api::{Endpoint, Role, v1};
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
 use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
@@ -264,10 +264,62 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
     });
     scene.all_is_right().await;
 
-    // Who is behind the same port as a member can stop its job, and nothing more.
+    a_members_neighbour_gets_nothing_in(&scene).await;
+    who_forges_both_of_a_members_addresses_can_stop_its_job(&scene).await;
+    is_right(other).await;
+    scene.controller.shutdown().await.unwrap();
+}
+
+fn endpoint(host: &str) -> Endpoint {
+    let topology = topology();
+    let host = topology[topology.find(host).unwrap()].host().unwrap();
+    Endpoint { mac: host.mac, ip: host.ip }
+}
+
+/// What a member, and the server, could send next in job "right", and all of it where `from` sends it.
+fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>> {
+    let Role::Server { down, .. } = &right.server_config.role else { panic!("not what a server was told") };
+    let (w0, w1) = (&right.worker_configs[&0], &right.worker_configs[&1]);
+    let seqs = [w1.start_seq, Seq(w1.start_seq.0 + 1)];
+    let of_server = |seq| Packet::result_to(w0, &down[0].hops[1..], seq).sent_by(from(w0.server));
+    let of_member = [Packet::gradient(w1), Packet::probe(w1)].map(|packet| packet.sent_by(from(w1.own)));
+    of_member.into_iter().chain(seqs.map(of_server)).map(|packet| packet.bytes()).collect()
+}
+
+/// Behind a plain switch the sender's addresses decide: whoever has not got both of a member's is nobody there.
+async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
+    let Scene { right, .. } = scene;
+    let own = endpoint("shared");
+    let port = Count::Port("shared", "rejected");
+    let received = right.server.stats().unwrap().protocol.received;
+    let disguises: [&dyn Fn(Endpoint) -> Endpoint; 3] =
+        [&|_| own, &|of| Endpoint { mac: of.mac, ..own }, &|of| Endpoint { ip: of.ip, ..own }];
+    for disguise in disguises {
+        scene.send("shared", &everything(right, disguise), "leaf", port).await;
+    }
+    assert_eq!(right.server.stats().unwrap().protocol.received, received);
+
+    // While the job works, with results for the member that the plain switch takes there by itself.
     let w1 = &right.worker_configs[&1];
-    let next = Seq(w0.start_seq.0 + 1);
-    let forged = [gradient(w1), Packet::result(w0, next).bytes(), Packet::result(w1, w1.start_seq).bytes()];
+    let beside = |seq| Packet::result_to(w1, &[], seq).sent_by(own).bytes();
+    let mut results = InterfacePort::open("shared").unwrap();
+    let flood = vec![everything(right, |_| own); 100].concat();
+    let (_, ()) = tokio::join!(scene.send("shared", &flood, "leaf", port), async {
+        for slice in 0..5 {
+            (0..16).for_each(|ahead| results.send(&beside(Seq(w1.start_seq.0 + ahead))).unwrap());
+            results.flush().unwrap();
+            is_right(right).await;
+            println!("all-reduce {slice} beside a neighbour's results is right");
+        }
+    });
+    scene.all_is_right().await;
+}
+
+async fn who_forges_both_of_a_members_addresses_can_stop_its_job(scene: &Scene) {
+    let Scene { right, .. } = scene;
+    let w1 = &right.worker_configs[&1];
+    let mut forged = everything(right, |of| of);
+    forged.push(Packet::result_to(w1, &[], w1.start_seq).bytes());
     let mut port = InterfacePort::open("shared").unwrap();
     let attack = async {
         for _ in 0..50 {
@@ -283,8 +335,6 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
             Err(error) => assert!(error.to_string().contains(WRONG), "{error}"),
         }
     }
-    is_right(other).await;
-    scene.controller.shutdown().await.unwrap();
 }
 
 #[test]

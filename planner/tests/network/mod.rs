@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tributary_planner::{Aggregation, Downlink, JobRequest, Plan, SwitchRole};
+use tributary_planner::{Admission, Aggregation, Downlink, JobRequest, Plan, SwitchRole};
 use tributary_topology::{Forwarding, LinkDirection, NodeKey, Topology};
 use tributary_wire::Hop;
 
 /// A frame on its way: GRADIENT when it carries contributors, RESULT else.
 #[derive(Clone, Debug)]
 struct Packet {
+    /// Whose addresses it has: no switch changes these.
+    from: NodeKey,
     stack: Vec<Hop>,
     /// `None`: the job's multicast address.
     to: Option<NodeKey>,
@@ -60,7 +62,7 @@ impl<'a> Network<'a> {
         let leaving = match packet.to {
             None => {
                 let group = role.result_group.as_ref().unwrap();
-                assert!(role.admission.iter().any(|a| a.result && a.ingress_port == ingress));
+                assert!(admission(role, ingress, packet.from).result);
                 assert_eq!(group.release, role.aggregate);
                 group.ports.iter().map(|&port| (port, packet.clone())).collect()
             }
@@ -74,7 +76,7 @@ impl<'a> Network<'a> {
     fn hop(&mut self, role: &SwitchRole, ingress: u16, mut packet: Packet) -> Vec<(u16, Packet)> {
         let hop = packet.stack.remove(0);
         let gradient = !packet.contributors.is_empty();
-        let admitted = role.admission.iter().find(|a| a.ingress_port == ingress).expect("no admission");
+        let admitted = admission(role, ingress, packet.from);
         assert_eq!(hop.node, role.node);
         assert!(if gradient { admitted.gradient } else { admitted.result });
         assert_eq!(hop.aggregate, admitted.aggregate);
@@ -95,6 +97,13 @@ impl<'a> Network<'a> {
     }
 }
 
+/// What may come in by a port from a host, as the switch finds it.
+fn admission(role: &SwitchRole, ingress: u16, from: NodeKey) -> &Admission {
+    let mut at_port = role.admission.iter().filter(|admitted| admitted.ingress_port == ingress);
+    let is_for = |admitted: &&Admission| admitted.sender.as_ref().is_none_or(|sender| sender.key == from);
+    at_port.find(is_for).expect("no admission")
+}
+
 /// The job with every way to aggregate and to bring results back.
 pub(crate) fn variants(job: &JobRequest) -> Vec<JobRequest> {
     let all = [Aggregation::Tree, Aggregation::Leaf, Aggregation::None];
@@ -108,7 +117,8 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
     let (mut children, mut contributors) = (BTreeSet::new(), BTreeSet::new());
     for worker in &plan.workers {
         let own = BTreeSet::from([worker.rank]);
-        let packet = Packet { stack: worker.up.clone(), to: Some(plan.server.key), contributors: own };
+        let (from, to) = (worker.key, Some(plan.server.key));
+        let packet = Packet { from, stack: worker.up.clone(), to, contributors: own };
         for (at, packet) in network.send(worker.key, packet) {
             assert_eq!((at, packet.stack.len()), (plan.server.key, 1));
             let entry = packet.stack[0];
@@ -128,14 +138,15 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
         Downlink::Multicast => &mut asked_again,
     };
     for worker in &plan.workers {
-        let packet =
-            Packet { stack: worker.down.clone(), to: Some(worker.key), contributors: BTreeSet::new() };
+        let (from, to) = (plan.server.key, Some(worker.key));
+        let packet = Packet { from, stack: worker.down.clone(), to, contributors: BTreeSet::new() };
         let received = results.send(plan.server.key, packet);
         assert_eq!(received.len(), 1);
         assert_eq!((received[0].0, received[0].1.stack.len()), (worker.key, 0));
     }
     if plan.downlink == Downlink::Multicast {
-        let packet = Packet { stack: Vec::new(), to: None, contributors: BTreeSet::new() };
+        let from = plan.server.key;
+        let packet = Packet { from, stack: Vec::new(), to: None, contributors: BTreeSet::new() };
         let reached: Vec<_> = network.send(plan.server.key, packet).into_iter().map(|(at, _)| at).collect();
         let workers: BTreeSet<_> = plan.workers.iter().map(|worker| worker.key).collect();
         assert_eq!((reached.len(), reached.into_iter().collect::<BTreeSet<_>>()), (workers.len(), workers));
