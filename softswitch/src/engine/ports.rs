@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::time::Instant;
 
 use mio::{Registry, Token};
 use tokio::sync::mpsc::Sender;
 use tributary_link::FramePort;
 
+use super::allowance::Allowance;
 use crate::error::SwitchError;
 use crate::program::DROP_PORT;
 use crate::switch::Outputs;
@@ -33,6 +35,8 @@ struct LinkState {
     unflushed: bool,
     /// It cannot be used any more.
     failed: bool,
+    /// What of its frames may still go to the controller.
+    to_controller: Allowance,
 }
 
 /// Frames that went nowhere.
@@ -42,6 +46,8 @@ struct Drops {
     no_port: u64,
     /// The controller did not read fast enough.
     packet_ins: u64,
+    /// More of a port's frames were for the controller than may be.
+    too_many: u64,
     /// They were shorter than a frame can be, or longer.
     bad_length: u64,
 }
@@ -73,7 +79,11 @@ impl Ports {
             }
             port.register(registry, Token(index))
                 .map_err(|reason| SwitchError::Register { port: number, reason })?;
-            links.push(Link { number, port, state: LinkState { unflushed: false, failed: false } });
+            links.push(Link {
+                number,
+                port,
+                state: LinkState { unflushed: false, failed: false, to_controller: Allowance::default() },
+            });
         }
         Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default() })
     }
@@ -98,19 +108,27 @@ impl Ports {
         }
     }
 
-    /// Sends all frames to where they go.
-    pub(super) fn send_all(&mut self, outputs: &Outputs) {
+    /// Sends all frames to where they go that have become of one that came in by `ingress`.
+    pub(super) fn send_all(&mut self, ingress: u16, outputs: &Outputs) {
         for (number, frame) in outputs.iter() {
             let link = self.by_number.get(usize::from(number)).copied().flatten();
             match link.and_then(|index| self.links.get_mut(index)) {
                 Some(link) => link.send(frame, &mut self.drops),
-                None if number == self.cpu_port => {
-                    if self.packet_ins.try_send(frame.to_vec()).is_err() {
-                        self.drops.packet_ins += 1;
-                    }
-                }
+                None if number == self.cpu_port => self.send_to_controller(ingress, frame),
                 None => self.drops.no_port += 1,
             }
+        }
+    }
+
+    fn send_to_controller(&mut self, ingress: u16, frame: &[u8]) {
+        let link = self.by_number.get(usize::from(ingress)).copied().flatten();
+        let allowance =
+            link.and_then(|index| self.links.get_mut(index)).map(|link| &mut link.state.to_controller);
+        // The controller's own frames come in by no link.
+        if allowance.is_some_and(|allowance| !allowance.take(Instant::now())) {
+            self.drops.too_many += 1;
+        } else if self.packet_ins.try_send(frame.to_vec()).is_err() {
+            self.drops.packet_ins += 1;
         }
     }
 

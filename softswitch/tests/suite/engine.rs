@@ -1,6 +1,6 @@
 //! A running switch: frames through real links while a control plane works on it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
@@ -101,6 +101,33 @@ async fn the_controller_gets_and_sends_frames() {
     out.extend(frame(4, 7));
     control.packet_out(out).await.unwrap();
     assert_eq!(two.receive(), frame(4, 7));
+}
+
+#[tokio::test]
+async fn a_port_that_floods_the_controller_leaves_it_for_the_others() {
+    const FLOOD: usize = 5000;
+    let (engine, mut packet_ins, [mut one, mut two, _three]) = start();
+    let control = engine.control();
+    control.commit(pipeline()).await.unwrap();
+    forward(control, 9, "to_controller", &[]).await;
+    forward(control, 1, "forward", &[1]).await;
+    let started = Instant::now();
+    for burst in 0..FLOOD / 100 {
+        (0..100).for_each(|_| one.send(&frame(9, 0)));
+        // An answer from the other side: the link has room again.
+        two.send(&frame(1, burst as u8));
+        assert_eq!(one.receive(), frame(1, burst as u8));
+    }
+    two.send(&frame(9, 1));
+    let (mut of_flood, expected) = (0, frame(9, 1));
+    while let Some(packet_in) = packet_ins.recv().await {
+        if packet_in.ends_with(&expected) {
+            break;
+        }
+        of_flood += 1;
+    }
+    let most = 100 + started.elapsed().as_millis() / 10;
+    assert!((100..=most).contains(&of_flood), "{of_flood}, and may be {most}");
 }
 
 #[tokio::test]
