@@ -40,3 +40,11 @@ def test_copies_of_time_points_can_be_evaluated_alone_and_trained_together(run: 
     lines = run("groups.py", "copies")
     assert said(lines, "w0", "alone") == ["True"], lines
     assert [said(lines, host, "averaged") for host in ("w0", "w1")] == [["1.5"] * 3] * 2, lines
+
+
+def test_a_callback_that_waits_for_another_collective_is_told_so_and_nobody_hangs(run: Run) -> None:
+    lines = run("groups.py", "in_callback")
+    for host in ("w0", "w1"):
+        (told,) = said(lines, host, "told")
+        assert "chain callbacks" in told, lines
+        assert (said(lines, host, "called"), said(lines, host, "summed")) == (["True"], ["2.0"]), lines

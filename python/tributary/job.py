@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from tributary import _native
 from tributary.memory import Memory, MemoryPool, SharesMemory
+from tributary.pending import Pending, this_thread_hands_out
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
@@ -64,12 +64,8 @@ class Regroup:
     """Ranks whose data the members process from now on, ascending."""
 
 
-class Reduction(Future[Reduced]):
+class Reduction(Pending[Reduced]):
     """An all-reduce that is under way. It cannot be cancelled: the other members need its contribution."""
-
-    def cancel(self) -> bool:
-        """Never: see the class."""
-        return False
 
 
 class Job(SharesMemory):
@@ -129,7 +125,8 @@ class Job(SharesMemory):
             values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
             name: the tensor, the same on all members: they have an error where it is not.
             weight: what this member's values are multiplied by; 0: it has nothing to give.
-            deadline: seconds that it may take, from when those before it have ended.
+            deadline: seconds that it may take, from when those before it have ended; behind one that was given up, and
+                nothing has come since, from when that one's were counted.
 
         Raises:
             TributaryError: it has no result; the exception's class and message say why.
@@ -175,7 +172,7 @@ class Job(SharesMemory):
         memory, offset, is_copied = self._pool.place(elements.data, always_copy=take is not None)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
-            self._pool.this_thread_gives_back()
+            this_thread_hands_out()
             try:
                 if runs is not None and take is not None:
                     take(memory.view()[: elements.data.nbytes])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import mmap
 from collections import defaultdict
 from collections.abc import Sequence
-from threading import Condition, Lock, local
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
+from tributary.pending import hands_out_results
 from tributary.values import NUMPY_TYPES
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ MOST = 64
 """Pieces of memory that values are copied to at the same time: an agent has room for some hundreds in all."""
 SMALLEST = 4096
 """Bytes of the smallest piece of memory that is made for values which are copied."""
-
-
-_thread = local()
 
 
 class Memory(mmap.mmap):
@@ -102,7 +100,7 @@ class MemoryPool:
         """
         room = max(SMALLEST, 1 << (size - 1).bit_length())
         with self._lock:
-            while self._borrowed >= MOST and not hasattr(_thread, "gives_back"):
+            while self._borrowed >= MOST and not hands_out_results():
                 self._given_back.wait()
             self._borrowed += 1
             free = self._free[room]
@@ -117,11 +115,6 @@ class MemoryPool:
         except BaseException:
             self._end_borrowing()
             raise
-
-    @staticmethod
-    def this_thread_gives_back() -> None:
-        """To be called by the thread that hands out results."""
-        _thread.gives_back = True
 
     def give_back(self, memory: Memory) -> None:
         """Takes back what was borrowed, unless the agent may still write to it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock
@@ -14,6 +13,7 @@ from tributary import _native
 from tributary.errors import TributaryError
 from tributary.job import duration, socket_of, store
 from tributary.memory import Memory, MemoryPool, SharesMemory
+from tributary.pending import Pending, this_thread_hands_out
 from tributary.values import Elements, Values
 
 
@@ -32,20 +32,12 @@ class Step:
     """Whether this worker is in a synchronous group."""
 
 
-class PendingStep(Future[Step]):
+class PendingStep(Pending[Step]):
     """A step that is under way. It cannot be cancelled: the server has the gradient."""
 
-    def cancel(self) -> bool:
-        """Never: see the class."""
-        return False
 
-
-class PendingPart(Future[None]):
+class PendingPart(Pending[None]):
     """A part of a gradient on its way to the agent. It cannot be cancelled."""
-
-    def cancel(self) -> bool:
-        """Never: see the class."""
-        return False
 
 
 class Training(SharesMemory):
@@ -137,6 +129,7 @@ class Training(SharesMemory):
         borrowed: list[Memory] = []
 
         def done(_: None, error: Exception | None) -> None:
+            this_thread_hands_out()
             self._give_back(borrowed)
             if error is not None:
                 pending.set_exception(error)
@@ -202,6 +195,7 @@ class Training(SharesMemory):
         borrowed = [memory] if is_copied else []
 
         def done(outcome: tuple[int, int, int, bool] | None, error: Exception | None) -> None:
+            this_thread_hands_out()
             try:
                 if outcome is not None:
                     store(parameters, memory if is_copied else None)

@@ -97,4 +97,23 @@ def copies() -> None:
     dist.destroy_process_group()
 
 
-{"again": again, "refused": refused, "fork": fork, "copies": copies}[sys.argv[1]]()
+def in_callback() -> None:
+    """What is called with a result waits for another one: that cannot be, and nobody hangs."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+
+    def chained(_: object) -> bool:
+        try:
+            dist.all_reduce(torch.ones(5))
+        except tributary.TributaryError as error:
+            print("told:", error, flush=True)
+        return True
+
+    print("called:", dist.all_reduce(torch.ones(3), async_op=True).get_future().then(chained).wait(), flush=True)
+    values = torch.ones(5)
+    dist.all_reduce(values)
+    print("summed:", values[0].item(), flush=True)
+    dist.destroy_process_group()
+
+
+CASES = (again, refused, fork, copies, in_callback)
+{case.__name__: case for case in CASES}[sys.argv[1]]()

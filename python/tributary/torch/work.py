@@ -13,6 +13,7 @@ from torch.futures import Future, collect_all
 
 from tributary.errors import DeadlineError
 from tributary.job import Reduced
+from tributary.pending import check_may_wait
 
 
 class FabricWork(Work):
@@ -52,6 +53,8 @@ class FabricWork(Work):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for its end, and raises what went wrong. Without a timeout it ends with that of the group."""
+        if not self._answer.done():
+            check_may_wait(self._name)
         seconds = timeout.total_seconds() if timeout else 0
         wait([self._answer], seconds if seconds > 0 else None)
         if not self._answer.done():
