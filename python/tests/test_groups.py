@@ -42,6 +42,26 @@ def test_copies_of_time_points_can_be_evaluated_alone_and_trained_together(run: 
     assert [said(lines, host, "averaged") for host in ("w0", "w1")] == [["1.5"] * 3] * 2, lines
 
 
+def test_collectives_of_the_same_memory_come_one_after_the_other(run: Run) -> None:
+    lines = run("groups.py", "twice")
+    assert [said(lines, host, "twice") for host in ("w0", "w1")] == [["4.0 8.0 1.0 6.0"]] * 2, lines
+
+
+def test_what_was_given_to_an_all_reduce_that_was_given_up_is_in_no_sum_of_the_next_group(run: Run) -> None:
+    lines = run("groups.py", "given_up")
+    (told,) = said(lines, "w1", "told")
+    assert "it was given 2s" in told, "the timeout that was set last counts"
+    for host in ("w0", "w1"):
+        assert not said(lines, host, "summed"), lines
+        assert len(said(lines, host, "refused")) == 1, lines
+
+
+def test_a_rank_that_aborts_its_group_has_left_for_the_others(run: Run) -> None:
+    (told,) = said(run("groups.py", "aborted"), "w0", "told")
+    assert told.startswith("True"), told
+    assert "rank 1 has left" in told
+
+
 def test_a_callback_that_waits_for_another_collective_is_told_so_and_nobody_hangs(run: Run) -> None:
     lines = run("groups.py", "in_callback")
     for host in ("w0", "w1"):

@@ -97,6 +97,62 @@ def copies() -> None:
     dist.destroy_process_group()
 
 
+def twice() -> None:
+    """Collectives of the same memory, none of which is waited for before the next one."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    values = torch.ones(300_000)
+    works = [dist.all_reduce(part, async_op=True) for part in (values, values, values[1000:])]
+    for work in works:
+        work.wait()
+    broadcast = torch.full((300_000,), float(dist.get_rank()))
+    work = dist.all_reduce(broadcast, async_op=True)
+    dist.broadcast(broadcast, 0)
+    work.wait()
+    sparse = torch.eye(3).to_sparse()
+    dist.all_reduce(sparse)
+    sums = [values[0], values[-1], broadcast[0], sparse.to_dense().sum()]
+    print("twice:", *(one.item() for one in sums), flush=True)
+    dist.destroy_process_group()
+
+
+def given_up() -> None:
+    """An all-reduce that one rank gives up and the other has never started, and the next group of the same job."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    over_gloo = dist.new_group()
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2), dist.group.WORLD)
+    if dist.get_rank() == 1:
+        try:
+            dist.all_reduce(torch.full((4,), 1000.0))
+        except tributary.DeadlineError as error:
+            print("told:", error, flush=True)
+    dist.barrier(group=over_gloo)
+    dist.destroy_process_group()
+    try:
+        dist.init_process_group("tributary", timeout=timedelta(seconds=20))
+        values = torch.ones(4)
+        dist.all_reduce(values)
+        print("summed:", values[0].item(), flush=True)
+    except Exception as error:
+        print("refused:", error, flush=True)
+    os._exit(0)
+
+
+def aborted() -> None:
+    """One rank gives the group up, and its process goes on: the others are told."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    dist.all_reduce(torch.ones(4))
+    if dist.get_rank() == 1:
+        dist.distributed_c10d._abort_process_group()
+        time.sleep(10)
+        os._exit(0)
+    began = time.monotonic()
+    try:
+        dist.all_reduce(torch.ones(4))
+    except tributary.SumError as error:
+        print("told:", time.monotonic() - began < 8, error, flush=True)
+    os._exit(0)
+
+
 def in_callback() -> None:
     """What is called with a result waits for another one: that cannot be, and nobody hangs."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
@@ -115,5 +171,5 @@ def in_callback() -> None:
     dist.destroy_process_group()
 
 
-CASES = (again, refused, fork, copies, in_callback)
+CASES = (again, refused, fork, copies, twice, given_up, aborted, in_callback)
 {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -27,6 +27,7 @@ from torch._C._distributed_c10d import (
 from tributary.errors import SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
 from tributary.torch.joining import join_together, own_part
+from tributary.torch.places import Place, bytes_of, places_of
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, logger
 from tributary.torch.work import FabricWork, Together
@@ -122,7 +123,8 @@ class FabricBackend(Backend):
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
-        self._under_way: set[Reduction] = set()
+        self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
+        """With the memory that each of them is of."""
         self._process = os.getpid()
         store = own_part(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
@@ -158,7 +160,8 @@ class FabricBackend(Backend):
         opts = opts or AllreduceOptions()
         reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, _operator(opts))
         if reason is not None or self._job is None:
-            self.tally.over_gloo("allreduce", sum(tensor.nbytes for tensor in tensors), reason or "")
+            self._let_end(tensors)
+            self.tally.over_gloo("allreduce", bytes_of(tensors), reason or "")
             by_gloo: Work = self._gloo.allreduce(tensors, opts)
             return by_gloo
         tensor, size = tensors[0], self.size()
@@ -219,10 +222,12 @@ class FabricBackend(Backend):
         tensors = [tensor for parts in inputs for tensor in parts]
         reason = self._why_not([*tensors, *outputs], operator)
         if reason is not None or self._job is None:
-            self.tally.over_gloo("reduce_scatter", sum(tensor.nbytes for tensor in tensors), reason or "")
+            self._let_end([*tensors, *outputs])
+            self.tally.over_gloo("reduce_scatter", bytes_of(tensors), reason or "")
             by_gloo: Work = getattr(self._gloo, collective)(*arguments, opts)
             return by_gloo
         job, works = self._job, []
+        self._let_end([*tensors, *outputs])
         # All are looked at before one is started: an error is an error of the whole.
         scatters = [Scatter.of(output, parts, self.rank(), size) for output, parts in zip(outputs, inputs, strict=True)]
         for scatter in scatters:
@@ -264,9 +269,8 @@ class FabricBackend(Backend):
             name = what.format(self._sequence)
             return name
 
-        answer = job.start(values, name=count, take=take)
-        self._under_way.add(answer)
-        answer.add_done_callback(self._under_way.discard)
+        self._let_end([values, *results])
+        answer = job.start(values, name=count, take=take, deadline=self._timeout)
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
@@ -274,7 +278,25 @@ class FabricBackend(Backend):
                 then()
 
         self.tally.over_fabric(collective, values.nbytes)
-        return FabricWork(name, answer, results, finish)
+        work = FabricWork(name, answer, results, finish)
+        self._under_way[answer] = work, places_of([values, *results])
+        answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
+        return work
+
+    def _let_end(self, tensors: list[torch.Tensor]) -> None:
+        """Waits for what is under way with these tensors' memory: collectives take values as those before left them.
+
+        What went wrong with it is for those to be told who have asked for it.
+
+        Raises:
+            TributaryError: this thread hands out results, those that it would wait for, too.
+        """
+        if not self._under_way:
+            return
+        places = places_of(tensors)
+        for work, others in list(self._under_way.values()):
+            if any(one.overlaps(other) for one in places for other in others):
+                work.let_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""
@@ -322,7 +344,8 @@ class FabricBackend(Backend):
         return self._sequence
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long a collective may take."""
+        """How long each collective that is started from now on may take."""
+        self._timeout = timeout
         self._gloo.set_timeout(timeout)
 
     def shutdown(self) -> None:
@@ -347,7 +370,10 @@ class FabricBackend(Backend):
         """The group is given up: the others shall know."""
         if os.getpid() != self._process:
             return
-        self._job = None
+        if self._job is not None:
+            # Others have it, too: it is not over with this reference.
+            self._job.leave()
+            self._job = None
         self._gloo.abort()
 
 
@@ -364,8 +390,8 @@ def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpTy
 def _forward(collective: str) -> Callable[..., Work]:
     def call(self: FabricBackend, *args: Any) -> Work:
         self._check_process()
-        size = sum(tensor.nbytes for tensor in _tensors(args[:1]))
-        self.tally.over_gloo(collective, size, "the fabric does not do that")
+        self._let_end(_tensors(args))
+        self.tally.over_gloo(collective, bytes_of(_tensors(args[:1])), "the fabric does not do that")
         work: Work = getattr(self._gloo, collective)(*args)
         return work
 

@@ -69,6 +69,16 @@ class FabricWork(Work):
         self._future.wait()
         return True
 
+    def let_end(self) -> None:
+        """Waits for its end, well or not.
+
+        Raises:
+            TributaryError: this is the thread that would end it.
+        """
+        if not self._ended.done():
+            check_may_wait(f"{self._name}, of the same memory,")
+        self._ended.wait()
+
     def get_future(self) -> Future[list[torch.Tensor]]:
         """A future of the tensors."""
         return self._future

@@ -1,0 +1,43 @@
+"""Where tensors are in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The memory from a tensor's first element to its last one."""
+
+    device: torch.device
+    begin: int
+    end: int
+
+    def overlaps(self, other: Place) -> bool:
+        """Whether they have bytes in common, as far as one can tell without looking at each element."""
+        return self.device == other.device and self.begin < other.end and other.begin < self.end
+
+
+def places_of(tensors: list[torch.Tensor]) -> list[Place]:
+    """Where these tensors are: those that have elements one behind the other, or at equal distances."""
+    return [_place_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
+
+
+def _place_of(tensor: torch.Tensor) -> Place:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    begin = tensor.data_ptr()
+    return Place(tensor.device, begin, begin + (last + 1) * tensor.element_size())
+
+
+def bytes_of(tensors: list[torch.Tensor]) -> int:
+    """Bytes of their elements: of sparse ones those that they have, with their places."""
+    return sum(_bytes_of(tensor) for tensor in tensors)
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    if tensor.layout == torch.sparse_coo:
+        # Not `values()`, which only a coalesced one has.
+        return tensor._values().nbytes + tensor._indices().nbytes
+    return tensor.nbytes if tensor.layout == torch.strided else 0
