@@ -19,7 +19,7 @@ use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry}
 use tributary_planner::{Downlink, FabricState, JobRequest, Plan, SwitchRole, choose, plan};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, VALUES_PER_SLICE};
+use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL, VALUES_PER_SLICE};
 use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq};
 
 const JOB: u16 = 7;
@@ -70,7 +70,8 @@ fn entities(role: &SwitchRole) -> Vec<Entity> {
             .with("children", entry.children)
             .with("kinds", bit(entry.gradient, KIND_GRADIENT) | bit(entry.result, KIND_RESULT))
             .with("aggregate", u8::from(entry.aggregate))
-            .with("fan_in", entry.fan_in);
+            .with("fan_in", entry.fan_in)
+            .with("rank", entry.rank.unwrap_or(RANK_ALL));
         let key = table("admission").exact("job", JOB).exact("ingress_port", entry.ingress_port);
         all.push(key.action(admit).into());
     }

@@ -27,7 +27,8 @@ control Admission(
         bit<64> children,
         bit<2> kinds,
         bit<1> aggregate,
-        bit<8> fan_in)
+        bit<8> fan_in,
+        bit<16> rank)
     {
         meta.job_index = job_index;
         meta.slot = slot_base + (hdr.ina.seq & slot_mask);
@@ -35,7 +36,8 @@ control Admission(
         // A child above 63 is shifted out and matches none.
         meta.child_bit = 64w1 << hdr.hop.child;
         job_received.count(meta.job_index);
-        // `kinds` has a bit for each kind, in the place of the kind's own value.
+        // `kinds` has a bit for each kind, in the place of the kind's own value. `rank` is that of
+        // the one worker who sends this way, or RANK_ALL where there are several.
         if (hdr.ipv4.ttl > 1
             && (hdr.ina.kind[1:0] & kinds) != 0
             && ((hdr.ina.flags & FLAG_PROBE) == 0
@@ -44,6 +46,7 @@ control Admission(
                 || (hdr.hop.aggregate == aggregate
                     && (hdr.ina.kind == KIND_RESULT
                         || ((meta.child_bit & children) != 0
+                            && (rank == RANK_ALL || hdr.ina.rank == rank)
                             && (aggregate == 0 || hdr.hop.fan_in == fan_in))))))
         {
             meta.admitted = 1;

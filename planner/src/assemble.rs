@@ -70,9 +70,24 @@ struct Usage {
     /// What hop entries say there: whether it aggregates, and how many children it waits for.
     aggregate: bool,
     fan_in: u8,
-    /// For each port that gradients come in by, the workers that they are from, each with the child that it is, or is
-    /// in: bit n for child n.
-    children: BTreeMap<u16, BTreeMap<NodeKey, u64>>,
+    /// For each port that gradients come in by, the workers that they are from.
+    workers: BTreeMap<u16, BTreeMap<NodeKey, Below>>,
+}
+
+/// Workers whose gradients come in by one port.
+#[derive(Clone, Copy)]
+struct Below {
+    /// The children that they are, or are in: bit n for child n.
+    children: u64,
+    /// Their rank, where there is only one.
+    rank: Option<u16>,
+}
+
+impl Below {
+    /// Some workers together; `None` of none.
+    fn all<'a>(workers: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        workers.copied().reduce(|one, other| Self { children: one.children | other.children, rank: None })
+    }
 }
 
 /// How the hop stacks use each switch of the tree.
@@ -82,10 +97,11 @@ fn uses(fabric: &Fabric<'_>, job: &JobRequest, tree: &Tree, stacks: &[Vec<Hop>])
         for steps in tree.way(worker.host).windows(2) {
             let [(_, below), (switch, _)] = [steps[0], steps[1]];
             let usage = uses.entry(switch).or_default();
-            let at_port = usage.children.entry(below.remote_port).or_default();
+            let at_port = usage.workers.entry(below.remote_port).or_default();
             let id = fabric.topology[switch].id;
             let Some(hop) = stack.iter().find(|hop| hop.node == id) else { continue };
-            at_port.insert(worker.host, 1u64.checked_shl(hop.child.into()).unwrap_or_default());
+            let children = 1u64.checked_shl(hop.child.into()).unwrap_or_default();
+            at_port.insert(worker.host, Below { children, rank: Some(worker.rank) });
             (usage.aggregate, usage.fan_in) = (hop.aggregate, hop.fan_in);
         }
     }
@@ -141,9 +157,8 @@ impl Usage {
     /// GRADIENT comes from below, by each port only what is sent there; RESULT comes from above, and for any
     /// child. One port is both where the server's host is a worker.
     fn admission(&self, port: u16, up: u16) -> Admission {
-        let from_below =
-            self.children.get(&port).map(|at_port| at_port.values().fold(0, |all, bit| all | bit));
-        self.admitted(port, None, from_below, port == up)
+        let below = self.workers.get(&port).and_then(|workers| Below::all(workers.values()));
+        self.admitted(port, None, below, port == up)
     }
 
     /// The same, of each sender by itself: a worker only as the child that it is, and results only from the server.
@@ -154,33 +169,33 @@ impl Usage {
         port: u16,
         up: u16,
     ) -> Vec<Admission> {
-        let workers =
-            self.children.get(&port).into_iter().flatten().map(|(&host, &child)| (host, Some(child)));
-        let mut senders: BTreeMap<_, _> = workers.collect();
+        let workers = self.workers.get(&port).into_iter().flatten();
+        let mut senders: BTreeMap<_, _> = workers.map(|(&host, &below)| (host, Some(below))).collect();
         if port == up {
             senders.entry(server).or_default();
         }
-        let admitted = |(key, child)| {
+        let admitted = |(key, below)| {
             let sender = Sender { key, name: fabric.name(key) };
-            self.admitted(port, Some(sender), child, port == up && key == server)
+            self.admitted(port, Some(sender), below, port == up && key == server)
         };
         senders.into_iter().map(admitted).collect()
     }
 
-    /// `children`: whose gradients may come in, if any may.
+    /// `below`: whose gradients may come in, if any may.
     fn admitted(
         &self,
         ingress_port: u16,
         sender: Option<Sender>,
-        children: Option<u64>,
+        below: Option<Below>,
         result: bool,
     ) -> Admission {
-        let all = || self.children.values().flat_map(BTreeMap::values).fold(0, |all, bit| all | bit);
+        let anyone = || Below::all(self.workers.values().flat_map(BTreeMap::values));
         Admission {
             ingress_port,
             sender,
-            children: children.unwrap_or_else(all),
-            gradient: children.is_some(),
+            children: below.or_else(anyone).map_or(0, |below| below.children),
+            rank: below.and_then(|below| below.rank),
+            gradient: below.is_some(),
             result,
             aggregate: self.aggregate,
             fan_in: self.fan_in,

@@ -129,6 +129,9 @@ pub struct Admission {
     pub sender: Option<Sender>,
     /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not aggregate has only child 0.
     pub children: u64,
+    /// The rank that a GRADIENT must have, where only one worker sends them this way. What a GRADIENT asks for is sent
+    /// to its rank.
+    pub rank: Option<u16>,
     /// Whether GRADIENT may come in here.
     pub gradient: bool,
     /// Whether RESULT may come in here.

@@ -220,17 +220,22 @@ fn behind_a_plain_switch_each_host_is_let_in_as_what_it_is() {
     let admitted = |name: &str| -> Vec<_> {
         let name_of = |sender: &Sender| sender.name.clone();
         let entry = |a: &Admission| {
-            (a.ingress_port, a.sender.as_ref().map(name_of), a.children, a.gradient, a.result)
+            (a.ingress_port, a.sender.as_ref().map(name_of), a.children, a.rank, (a.gradient, a.result))
         };
         switch(&plan, name).admission.iter().map(entry).collect()
     };
     let host = |name: &str| Some(name.to_owned());
-    // Sums of w0 and w1 have the addresses of one of the two.
-    let by_children = [("w0", 0b01), ("w1", 0b01), ("w2", 0b10), ("w3", 0b10)];
-    let of_root: Vec<_> = by_children.map(|(name, child)| (2, host(name), child, true, false)).into();
-    assert_eq!(admitted("root"), [vec![(1, None, 0b11, false, true)], of_root].concat());
-    let [results, gradients] = [(1, host("ps"), 0b11, false, true), (2, None, 0b01, true, false)];
-    assert_eq!(admitted("leaf0"), [results, gradients, (3, None, 0b10, true, false)]);
+    let (gradients, results) = ((true, false), (false, true));
+    // Sums of w0 and w1 have the addresses, and the rank, of one of the two.
+    let by_children = [("w0", 0b01, 0), ("w1", 0b01, 1), ("w2", 0b10, 2), ("w3", 0b10, 3)];
+    let of_root = by_children.map(|(name, child, rank)| (2, host(name), child, Some(rank), gradients));
+    assert_eq!(admitted("root"), [&[(1, None, 0b11, None, results)][..], &of_root].concat());
+    let of_leaf = [
+        (1, host("ps"), 0b11, None, results),
+        (2, None, 0b01, Some(0), gradients),
+        (3, None, 0b10, Some(1), gradients),
+    ];
+    assert_eq!(admitted("leaf0"), of_leaf);
 }
 
 #[test]

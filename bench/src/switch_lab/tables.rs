@@ -8,7 +8,7 @@ use tributary_lab::{CONTROLLER, Lab};
 use tributary_p4runtime::entry::{ActionCall, Entity, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
 use tributary_p4runtime::{P4Info, Session, Target};
-use tributary_wire::constants::KIND_GRADIENT;
+use tributary_wire::constants::{KIND_GRADIENT, RANK_ALL};
 
 use super::SwitchLabError;
 use crate::generator::{CHILDREN, Flow};
@@ -67,7 +67,8 @@ fn updates(
             .with("children", 1_u64 << child)
             .with("kinds", KIND_GRADIENT)
             .with("aggregate", 1_u8)
-            .with("fan_in", CHILDREN as u8);
+            .with("fan_in", CHILDREN as u8)
+            .with("rank", RANK_ALL);
         let entry = TableEntry::new("admission")
             .exact("job", flow.job.get())
             .exact("ingress_port", port)

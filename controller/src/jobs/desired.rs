@@ -61,6 +61,7 @@ fn add_admission(
             kinds: Kinds { gradients: admitted.gradient, results: admitted.result },
             aggregate: admitted.aggregate,
             fan_in: admitted.fan_in,
+            rank: admitted.rank,
         };
         match &admitted.sender {
             None => state.put(admission::entry(key, &admit)),

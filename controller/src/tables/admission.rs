@@ -3,7 +3,7 @@
 
 use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
-use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT};
+use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL};
 
 use super::{ActionSchema, TableSchema};
 
@@ -13,7 +13,7 @@ const ADMIT_BY_SENDER: &str = "admit_by_sender";
 /// The action that lets packets in.
 pub(super) const ADMIT_SCHEMA: ActionSchema = ActionSchema {
     name: ADMIT,
-    parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in"],
+    parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in", "rank"],
 };
 
 pub(crate) const SCHEMA: TableSchema = TableSchema {
@@ -51,6 +51,8 @@ pub(crate) struct Admit {
     pub(crate) aggregate: bool,
     /// What `fan_in` has to be there.
     pub(crate) fan_in: u8,
+    /// What the rank of gradients has to be; `None`: several workers send them.
+    pub(crate) rank: Option<u16>,
 }
 
 /// An aligned block of slots whose size is a power of two.
@@ -87,6 +89,7 @@ impl Admit {
             .with("kinds", self.kinds.bits())
             .with("aggregate", u8::from(self.aggregate))
             .with("fan_in", self.fan_in)
+            .with("rank", self.rank.unwrap_or(RANK_ALL))
     }
 }
 

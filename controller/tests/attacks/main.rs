@@ -29,7 +29,7 @@ use tributary_controller::{Controller, ControllerConfig, PipelineSource, Running
 use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, NodeId, Seq};
+use tributary_wire::{Hop, NodeId, Rank, Seq};
 
 use common::{Client, job, start};
 use fabric::{Fabric, in_bare_namespace, in_namespace};
@@ -227,7 +227,14 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
     let lie = |change: &dyn Fn(&mut Hop)| Packet::gradient(o0).with_hop(change).bytes();
     let mut as_result = Packet::result(o0, o0.start_seq);
     as_result.hops = Packet::gradient(o0).hops;
+    let o1 = &other.worker_configs[&1];
+    let as_another = |mut packet: Packet| {
+        packet.header.rank = Rank::new(1);
+        packet.sent_by(o1.own).bytes()
+    };
     let lies = [
+        as_another(Packet::gradient(o0)),
+        as_another(Packet::probe(o0)),
         lie(&|hop| hop.child += 1),
         lie(&|hop| hop.child = 63),
         lie(&|hop| hop.fan_in += 1),

@@ -109,7 +109,12 @@ fn seeds() -> Vec<Seed> {
     let info = PIPELINE.info();
     let admit =
         ActionCall::new("admit").with("job_index", 1_u8).with("slot_base", 64_u8).with("slot_mask", 63_u8);
-    let admit = admit.with("children", 1_u8).with("kinds", 3_u8).with("aggregate", 1_u8).with("fan_in", 2_u8);
+    let admit = admit
+        .with("children", 1_u8)
+        .with("kinds", 3_u8)
+        .with("aggregate", 1_u8)
+        .with("fan_in", 2_u8)
+        .with("rank", 5_u8);
     let admission =
         TableEntry::new("admission").exact("job", 7_u8).exact("ingress_port", 3_u8).action(admit.clone());
     let guard = TableEntry::new("egress_guard").exact("job", 7_u8).exact("egress_port", 3_u8);

@@ -83,6 +83,8 @@ impl<'a> Network<'a> {
         if gradient {
             assert_eq!(hop.fan_in, admitted.fan_in);
             assert!(admitted.children >> hop.child & 1 == 1);
+            let sender = self.plan.workers.iter().find(|worker| worker.key == packet.from).unwrap();
+            assert!(admitted.rank.is_none_or(|rank| rank == sender.rank));
         }
         if gradient && hop.aggregate {
             let (children, contributors) = self.slots.entry(role.key).or_default();

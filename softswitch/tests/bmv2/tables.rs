@@ -2,6 +2,7 @@
 
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
+use tributary_wire::constants::RANK_ALL;
 
 use crate::pair::INFO;
 
@@ -36,6 +37,8 @@ pub(crate) struct Job {
 pub(crate) mod sender {
     /// Every child.
     pub(crate) const CHILD: (u64, u32) = (0x0203_0405_0607, 0x0a00_0001);
+    /// What the children's rank has to be, one of several in the traffic.
+    pub(crate) const RANK: u16 = 1;
     pub(crate) const PARENT: (u64, u32) = (0x0203_0405_0608, 0x0a00_0002);
     /// Neither.
     pub(crate) const NEIGHBOUR: (u64, u32) = (0x0203_0405_0609, 0x0a00_0003);
@@ -150,6 +153,7 @@ fn of_job(job: &Job) -> Vec<Entity> {
         let call = ActionCall::new("admit").with("job_index", job.index).with("slot_base", job.base);
         let call = call.with("slot_mask", job.window - 1).with("children", children).with("kinds", kinds);
         let call = call.with("aggregate", u8::from(job.aggregate)).with("fan_in", job.fan_in);
+        let call = call.with("rank", if job.by_sender { sender::RANK } else { RANK_ALL });
         let at_port = |table: &str| TableEntry::new(table).exact("job", job.id).exact("ingress_port", port);
         if !job.by_sender {
             return vec![at_port("admission").action(call).into()];

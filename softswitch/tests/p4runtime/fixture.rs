@@ -91,7 +91,7 @@ pub(crate) fn admission(job: u16, port: u16) -> TableEntry {
 pub(crate) fn admit(slot_base: u32) -> ActionCall {
     let call = ActionCall::new("admit").with("job_index", 1u8).with("slot_base", slot_base);
     let call = call.with("slot_mask", 63u8).with("children", 1u8).with("kinds", 3u8);
-    call.with("aggregate", 1u8).with("fan_in", 2u8)
+    call.with("aggregate", 1u8).with("fan_in", 2u8).with("rank", 5u8)
 }
 
 pub(crate) fn guard(job: u16, port: u16) -> TableEntry {

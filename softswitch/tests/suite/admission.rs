@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::MacAddr;
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, VALUES_BYTES};
+use tributary_wire::{MacAddr, Rank};
 
 use crate::support::{
     Address, Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
@@ -72,6 +72,30 @@ fn a_child_can_speak_only_for_itself() {
     let mut frame = good().frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | 64;
     is_rejected(&mut rig, 1, &frame, true);
+}
+
+#[test]
+fn a_worker_by_itself_at_a_port_can_send_as_its_own_rank_only() {
+    let mut rig = Rig::aggregating(1);
+    let own = good().header.rank;
+    let (base, window, job_index, kinds) = (BASE, WINDOW, JOB_INDEX, GRADIENT | RESULT);
+    let (children, aggregate, fan_in) = (1, true, 2);
+    let admit = Admit { job: JOB, port: 6, job_index, base, window, children, kinds, aggregate, fan_in };
+    rig.admit_rank(own.get().into(), admit);
+    let mut other = good();
+    for rank in [Rank::new(own.get() + 1), Rank::new(0), Rank::ALL] {
+        other.header.rank = rank;
+        let mut probe = other.clone();
+        probe.values = None;
+        is_rejected(&mut rig, 6, &other.frame(), true);
+        is_rejected(&mut rig, 6, &probe.frame(), true);
+    }
+    rig.send(6, &good().frame());
+    assert_eq!(rig.job("job_contributed"), 1);
+    // Where it serves, too, its results are for everyone.
+    let mut result = Sent::result(SEQ, UP);
+    result.header.rank = Rank::new(own.get() + 1);
+    assert_eq!(rig.send(6, &result.frame()).len(), 1);
 }
 
 #[test]

@@ -3,17 +3,20 @@
 use tributary_softswitch::ControlError;
 use tributary_softswitch::control::{CounterValue, KeyMatch, MulticastGroup, Replica, TableEntry};
 
-use crate::support::{JOB, JOB_INDEX, Rig, Sent, UP, values};
+use crate::support::{ANY_RANK, JOB, JOB_INDEX, Rig, Sent, UP, values};
 
 /// Something that stands for a table's key and action, by number.
 fn numbered(rig: &Rig, table: &str, number: u64) -> TableEntry {
     match table {
-        "admission" => {
-            rig.entry(table, &[1 + number / 100, number % 100], "admit", &[number % 256, 0, 15, 1, 1, 1, 2])
-        }
+        "admission" => rig.entry(
+            table,
+            &[1 + number / 100, number % 100],
+            "admit",
+            &[number % 256, 0, 15, 1, 1, 1, 2, ANY_RANK],
+        ),
         "sender_admission" => {
             let key = [1 + number / 100, number % 100, 0x0200_0000_0000 + number, number];
-            rig.entry(table, &key, "admit", &[number % 256, 0, 15, 1, 1, 1, 2])
+            rig.entry(table, &key, "admit", &[number % 256, 0, 15, 1, 1, 1, 2, ANY_RANK])
         }
         "egress_guard" => rig.entry(table, &[1 + number / 100, number % 100], "allow", &[]),
         "result_group" => rig.entry(table, &[1 + number], "deliver", &[number, number % 2]),
@@ -71,7 +74,7 @@ fn an_entry_is_there_once() {
 #[test]
 fn requests_that_contradict_the_program_say_what_is_wrong() {
     let mut rig = Rig::new();
-    let good = rig.entry("admission", &[1, 2], "admit", &[0, 0, 15, 1, 1, 1, 2]);
+    let good = rig.entry("admission", &[1, 2], "admit", &[0, 0, 15, 1, 1, 1, 2, ANY_RANK]);
     let mut too_wide = good.clone();
     too_wide.key.matches[1].key = KeyMatch::Exact(vec![2, 0]);
     let mut twice = good.clone();
@@ -85,7 +88,7 @@ fn requests_that_contradict_the_program_say_what_is_wrong() {
     let mut no_argument = good.clone();
     no_argument.action.params.remove(1);
     let mut another = good.clone();
-    another.action.params[0].0 = 8;
+    another.action.params[0].0 = 9;
     let mut action = good.clone();
     action.action = rig.call("allow", &[]);
     let cases = [
@@ -95,7 +98,7 @@ fn requests_that_contradict_the_program_say_what_is_wrong() {
         (unknown_field, "no match field 3"),
         (argument, "parameter 5: a value of 3 bits does not fit into bit<2>"),
         (no_argument, "parameter 2 is missing"),
-        (another, "no parameter 8"),
+        (another, "no parameter 9"),
         (action, "no action with id"),
     ];
     for (entry, expected) in cases {
@@ -184,7 +187,7 @@ fn groups_are_written_whole() {
 #[test]
 fn a_refused_change_changes_nothing() {
     let mut rig = Rig::aggregating(1);
-    let mut entry = rig.entry("admission", &[JOB.into(), 1], "admit", &[0, 0, 15, 1, 1, 1, 2]);
+    let mut entry = rig.entry("admission", &[JOB.into(), 1], "admit", &[0, 0, 15, 1, 1, 1, 2, ANY_RANK]);
     entry.action.params[0].1 = vec![1, 0, 0];
     assert!(rig.switch.modify(&entry).is_err());
     let out = rig.send(1, &Sent::gradient(0, 1, 1, values(1)).frame());

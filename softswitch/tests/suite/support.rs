@@ -9,7 +9,7 @@ use tributary_softswitch::control::{
     ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, MulticastGroup, Replica, TableEntry,
 };
 use tributary_softswitch::{Outputs, Pipeline, Switch};
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::constants::{RANK_ALL, VALUES_PER_SLICE};
 use tributary_wire::frame::{FrameHeader, FrameView, MacAddr, emit, frame_len};
 use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
 
@@ -59,15 +59,18 @@ pub(crate) struct Admit {
 }
 
 impl Admit {
-    fn arguments(&self) -> [u64; 7] {
+    fn arguments(&self, rank: u64) -> [u64; 8] {
         let mask = u64::from(self.window) - 1;
         let (aggregate, fan_in) = (self.aggregate.into(), self.fan_in.into());
-        [self.job_index, self.base.into(), mask, self.children, self.kinds, aggregate, fan_in]
+        [self.job_index, self.base.into(), mask, self.children, self.kinds, aggregate, fan_in, rank]
     }
 }
 
 /// A sender's MAC and IP address.
 pub(crate) type Address = (MacAddr, Ipv4Addr);
+
+/// Gradients of every rank.
+pub(crate) const ANY_RANK: u64 = RANK_ALL as u64;
 
 /// Both kinds, as `admission` writes them: bit 0 GRADIENT, bit 1 RESULT.
 pub(crate) const GRADIENT: u64 = 1;
@@ -158,7 +161,12 @@ impl Rig {
     }
 
     pub(crate) fn admit(&mut self, admit: Admit) {
-        self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &admit.arguments());
+        self.admit_rank(ANY_RANK, admit);
+    }
+
+    /// The same, of one rank's gradients.
+    pub(crate) fn admit_rank(&mut self, rank: u64, admit: Admit) {
+        self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &admit.arguments(rank));
     }
 
     /// What may come in by a port depends on who sends it.
@@ -171,7 +179,7 @@ impl Rig {
         let [a, b, c, d, e, f] = mac.octets();
         let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
         let key = [admit.job.into(), admit.port.into(), mac, u32::from(ip).into()];
-        self.insert("sender_admission", &key, "admit", &admit.arguments());
+        self.insert("sender_admission", &key, "admit", &admit.arguments(ANY_RANK));
     }
 
     pub(crate) fn allow(&mut self, job: u16, port: u16) {
