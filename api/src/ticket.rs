@@ -17,16 +17,12 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Puts it into a call's metadata.
-    pub fn write(&self, metadata: &mut MetadataMap) {
-        metadata.insert_bin(JOB, BinaryMetadataValue::from_bytes(self.job.as_bytes()));
-        metadata.insert_bin(TOKEN, BinaryMetadataValue::from_bytes(&self.token));
-    }
-
     /// A message with it in its metadata.
     pub fn onto<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
-        self.write(request.metadata_mut());
+        let metadata = request.metadata_mut();
+        metadata.insert_bin(JOB, BinaryMetadataValue::from_bytes(self.job.as_bytes()));
+        metadata.insert_bin(TOKEN, BinaryMetadataValue::from_bytes(&self.token));
         request
     }
 

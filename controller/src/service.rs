@@ -55,7 +55,7 @@ impl Controller for Service {
         request: Request<v1::AnswerRequest>,
     ) -> Result<Response<v1::AnswerResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let Ticket { job, token } = sizes::show(&self.manager, request.metadata())?;
+        let Ticket { job, token } = sizes::ticket(request.metadata())?;
         let v1::AnswerRequest { host, role, generation, answer } = request.into_inner();
         let answer = answer.ok_or_else(|| Status::invalid_argument("the answer is missing"))?;
         let meant = meant(role)?;

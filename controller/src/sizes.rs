@@ -8,7 +8,6 @@ use tributary_api::v1::controller_server::{ControllerServer, SERVICE_NAME};
 use tributary_api::{MAX_MESSAGE_BYTES, Ticket};
 use tributary_transport::{BySize, Size, method};
 
-use crate::manager::Manager;
 use crate::service::{Service, job_status};
 
 /// The largest request that is not from a member: the profile of a model of ten thousand tensors has a tenth of it.
@@ -24,19 +23,19 @@ pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     let small = ControllerServer::from_arc(service).max_decoding_message_size(MAX_REQUEST);
     BySize::new(small, large, move |request| match method(request, SERVICE_NAME) {
         Some(ANSWER) => {
-            show(&manager, &MetadataMap::from_headers(request.headers().clone())).map(|_| Size::Large)
+            let Ticket { job, token } = ticket(&MetadataMap::from_headers(request.headers().clone()))?;
+            manager.book().jobs.authorize(&job, &token).map_err(job_status)?;
+            Ok(Size::Large)
         }
         _ => Ok(Size::Small),
     })
 }
 
-/// The job that a call's metadata show the token of.
-pub(crate) fn show(manager: &Manager, metadata: &MetadataMap) -> Result<Ticket, Status> {
-    let ticket = Ticket::read(metadata).ok_or_else(|| {
+/// What a call's metadata show.
+pub(crate) fn ticket(metadata: &MetadataMap) -> Result<Ticket, Status> {
+    Ticket::read(metadata).ok_or_else(|| {
         Status::permission_denied(
             "the call has no job and token in its metadata: an agent of another version?",
         )
-    })?;
-    manager.book().jobs.authorize(&ticket.job, &ticket.token).map_err(job_status)?;
-    Ok(ticket)
+    })
 }

@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tonic::Code;
 use tonic::transport::Endpoint;
-use tonic::{Code, Request};
 use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message as Said;
@@ -66,8 +66,8 @@ async fn talk(messages: Vec<WorkerMessage>) {
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.serve(listener, None, async { drop(stopped.await) }));
     let channel = sound(sound(Endpoint::from_shared(format!("http://{address}"))).connect().await);
-    let mut request = Request::new(tokio_stream::iter(messages));
-    Ticket { job: JOB.to_owned(), token: Vec::new() }.write(request.metadata_mut());
+    let ticket = Ticket { job: JOB.to_owned(), token: Vec::new() };
+    let request = ticket.onto(tokio_stream::iter(messages));
     let ended = match ParameterServerClient::new(channel).train(request).await {
         Ok(answers) => {
             let mut answers = answers.into_inner();

@@ -60,10 +60,11 @@ impl Running {
     pub(crate) async fn raw_with(&self, ticket: Option<Ticket>) -> Result<Raw, Status> {
         let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);
-        let mut request = Request::new(ReceiverStream::new(receiver));
-        if let Some(ticket) = ticket {
-            ticket.write(request.metadata_mut());
-        }
+        let receiver = ReceiverStream::new(receiver);
+        let request = match ticket {
+            Some(ticket) => ticket.onto(receiver),
+            None => Request::new(receiver),
+        };
         let steps = client.train(request).await?.into_inner();
         Ok(Raw { messages, steps })
     }
