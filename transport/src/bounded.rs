@@ -82,6 +82,10 @@ macro_rules! bounded {
 /// Whether an encoded message has more fields than these. Strings and bytes are looked through like messages, since they
 /// look alike; what is broken counts as far as a decoder would come.
 fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
+    // A field is two bytes at least, so that most messages need not be looked through.
+    if message.len() / 2 <= most {
+        return false;
+    }
     let mut left = most;
     count(message, &mut left, DEPTH).is_err()
 }
