@@ -134,6 +134,21 @@ async fn one_that_was_given_up_and_finished_since_is_no_reason_to_leave() {
 }
 
 #[tokio::test]
+async fn one_that_has_failed_for_all_is_no_reason_to_leave() {
+    let hosts = Hosts::start().await;
+    for _ in 0..20 {
+        let [mut first, mut second] = hosts.join_both().await;
+        let (a, b) = tokio::join!(sum(&mut first, &[f32::NAN]), sum(&mut second, &[1.0]));
+        for error in [a.unwrap_err(), b.unwrap_err()] {
+            assert!(error.to_string().contains("NaN"), "{error}");
+        }
+        first.close().await.unwrap();
+        second.close().await.unwrap();
+    }
+    assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
+}
+
+#[tokio::test]
 async fn a_segment_is_used_within_its_bounds_only() {
     let hosts = Hosts::start().await;
     let [first, _second] = hosts.join_both().await;

@@ -225,6 +225,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
     let missing = Missing::Results { missing: 5, slices: 7, first: Seq(3), sent: 1 };
     assert_eq!(error, CollectiveError::Abandoned { tensor: "counts".to_owned(), missing });
     assert_eq!((operation, worker.unfinished()), (OperationId(0), 2));
+    assert!(worker.has_given_up());
     assert!(error.to_string().contains("5 of its 7 slices have no result; slice 3 is the first"), "{error}");
 
     // The others count on what its bounds have announced.
@@ -234,6 +235,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
     assert!(later.iter().filter(|(header, _)| header.seq.0 <= 7).all(one));
     finish(&mut worker, later);
     assert_eq!(completed(&mut worker), [OperationId(1)]);
+    assert!(!worker.has_given_up());
     worker.abandon(OperationId(0));
     worker.abandon(OperationId(1));
     assert_eq!(worker.poll_event(), None, "what has ended cannot be given up");

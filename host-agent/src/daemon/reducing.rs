@@ -47,7 +47,7 @@ impl Reducing {
     /// Whether an all-reduce was given up that the others may still finish, with what was given here.
     pub(crate) async fn has_given_up(&self) -> bool {
         match self.member.running() {
-            Ok(running) => self.is_idle() && running.has_unfinished().await,
+            Ok(running) => running.has_given_up().await,
             Err(_) => false,
         }
     }

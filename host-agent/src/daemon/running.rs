@@ -132,10 +132,10 @@ impl Running {
         self.away.borrow().map(|since| since.elapsed())
     }
 
-    /// Whether an all-reduce of this host has no result yet, though it may have been given up.
-    pub(super) async fn has_unfinished(&self) -> bool {
+    /// Whether an all-reduce of this host was given up that the others may still finish, with what was given here.
+    pub(super) async fn has_given_up(&self) -> bool {
         // One that has ended takes part in nothing any more.
-        self.agent.situation().await.is_ok_and(|situation| situation.has_unfinished)
+        self.agent.situation().await.is_ok_and(|situation| situation.has_given_up)
     }
 
     /// What the controller is told from time to time.

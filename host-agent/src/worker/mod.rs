@@ -132,9 +132,9 @@ pub struct Situation {
     pub regroup: Option<Regroup>,
     /// What the all-reduces that are under way wait for, if there are any.
     pub wait: Option<Wait>,
-    /// Whether there is an all-reduce that was started and is not done: under way, or given up. Others may still finish it
-    /// with what was given here.
-    pub has_unfinished: bool,
+    /// Whether there is an all-reduce that was given up and is not done. Others may still finish it with what was given
+    /// here.
+    pub has_given_up: bool,
 }
 
 /// What all-reduces wait for.

@@ -329,7 +329,7 @@ impl WorkerRole {
             members: Arc::clone(&self.members),
             regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
             wait: since.map(|since| self.wait(now, since)),
-            has_unfinished: !self.worker.is_idle() || !self.behind.is_empty(),
+            has_given_up: self.worker.has_given_up() || !self.behind.is_empty(),
         }
     }
 }

@@ -283,6 +283,12 @@ impl<C> Operation<C> {
         self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
     }
 
+    /// Whether its caller does not wait any more, and no member has made it fail: what was not started by all is among
+    /// these.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.told && !self.failed
+    }
+
     /// Gives up a slice whose result is wrong for good; the error, if the operation has not failed before.
     pub(crate) fn give_up(
         &mut self,

@@ -63,6 +63,11 @@ impl<C> Operations<C> {
         None
     }
 
+    /// Whether one of them was given up, and has not failed.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.under_way.iter().any(Operation::is_given_up)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.under_way.len()
     }
