@@ -35,6 +35,7 @@ mod assign;
 mod build;
 mod error;
 mod evolve;
+mod fat_tree;
 mod file;
 mod forwarding;
 mod graph;
@@ -43,6 +44,7 @@ mod rate;
 
 pub use error::{Problem, TopologyError};
 pub use evolve::Evolution;
+pub use fat_tree::{FatTree, FatTreeError};
 pub use forwarding::Forwarding;
 pub use graph::{
     End, Host, Link, LinkDirection, LinkKey, MAX_PORT, Neighbour, Node, NodeKey, NodeKind, Role,

@@ -7,13 +7,16 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use tributary_topology::{End, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate};
+use tributary_topology::{
+    End, FatTree, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate, parse_rate,
+};
 
+use crate::daemon::WrongUse;
 use tributary_cli::options::load_topology;
 use tributary_cli::output;
 
 /// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every
-/// other command has them. Nothing runs.
+/// other command has them. Or writes the file of a fat tree. Nothing runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopologyArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -22,6 +25,26 @@ pub(crate) struct TopologyArgs {
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
+
+    /// Print the topology file of a fat tree of switches with so many ports instead
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["topology", "json"])]
+    fat_tree: Option<usize>,
+
+    /// Workers on the fat tree, spread evenly [default: one on every host but the server's]
+    #[arg(long, value_name = "COUNT", requires = "fat_tree")]
+    workers: Option<usize>,
+
+    /// The rate of each of its links
+    #[arg(long, requires = "fat_tree", default_value = "100 Gbit/s", value_parser = link_rate)]
+    rate: String,
+}
+
+/// A rate that a topology file can say.
+fn link_rate(text: &str) -> Result<String, String> {
+    match parse_rate(text) {
+        Some(rate) if rate > 0 => Ok(format_rate(rate)),
+        _ => Err("not a rate such as \"100 Gbit/s\"".to_owned()),
+    }
 }
 
 /// The network, for programs.
@@ -78,16 +101,27 @@ struct LinkEnd<'a> {
 /// Prints the network.
 ///
 /// # Errors
-/// The topology is wrong (file and line are named).
+/// The topology is wrong (file and line are named); there is no such fat tree.
 pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
-    let topology = load_topology(args.topology.as_deref())?;
-    let network = Network::of(&topology);
-    let text = if args.json { serde_json::to_string_pretty(&network)? } else { network.text() };
+    let text = match args.fat_tree {
+        Some(ports) => fat_tree(ports, args.workers)?.to_toml(&args.rate),
+        None => {
+            let topology = load_topology(args.topology.as_deref())?;
+            let network = Network::of(&topology);
+            if args.json { serde_json::to_string_pretty(&network)? } else { network.text() }
+        }
+    };
     match writeln!(io::stdout(), "{text}") {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }
+}
+
+fn fat_tree(ports: usize, workers: Option<usize>) -> Result<FatTree, WrongUse> {
+    let most = || FatTree::new(ports, 1).map_or(1, |tree| tree.hosts() - 1);
+    FatTree::new(ports, workers.unwrap_or_else(most))
+        .map_err(|error| WrongUse(format!("--fat-tree: {error}")))
 }
 
 impl<'a> Network<'a> {

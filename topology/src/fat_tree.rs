@@ -1,0 +1,178 @@
+//! Fat trees: the networks of large clusters, as topology files.
+
+use std::fmt::Write;
+
+use thiserror::Error;
+
+use crate::graph::MAX_PORT;
+
+/// A fat tree of switches that all have the same number of ports (Al-Fares, Loukissas and Vahdat, 2008).
+///
+/// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and
+/// k³ / 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the
+/// j-th k / 2 cores, so that there are as many shortest ways between two pods as there are cores.
+///
+/// One host is the server, and the workers are spread evenly over the others, which have no role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FatTree {
+    /// k / 2: the ports of a switch in one direction.
+    half: usize,
+    workers: usize,
+}
+
+/// Why there is no such fat tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FatTreeError {
+    /// It needs as many ports upwards as downwards.
+    #[error("switches of {0} ports make no fat tree: use an even number from 2 to {MOST_PORTS}")]
+    Ports(usize),
+    /// It has fewer hosts than the job has members.
+    #[error(
+        "{workers} workers beside the server: a fat tree of {ports} ports has {hosts} hosts, and a job needs a worker"
+    )]
+    Workers {
+        /// How many were wanted.
+        workers: usize,
+        /// The ports of a switch.
+        ports: usize,
+        /// How many hosts that gives.
+        hosts: usize,
+    },
+}
+
+/// More would be more nodes than there are node ids and addresses.
+const MOST_PORTS: usize = 62;
+const _: () = assert!(MOST_PORTS <= MAX_PORT as usize);
+
+impl FatTree {
+    /// The fat tree of switches with so many ports, and so many workers on it.
+    ///
+    /// # Errors
+    /// [`FatTreeError`]: no fat tree has so many ports, or this one has too few hosts.
+    pub fn new(ports: usize, workers: usize) -> Result<Self, FatTreeError> {
+        if !(2..=MOST_PORTS).contains(&ports) || !ports.is_multiple_of(2) {
+            return Err(FatTreeError::Ports(ports));
+        }
+        let tree = Self { half: ports / 2, workers };
+        match tree.hosts() {
+            hosts if (1..hosts).contains(&workers) => Ok(tree),
+            hosts => Err(FatTreeError::Workers { workers, ports, hosts }),
+        }
+    }
+
+    /// How many switches it has.
+    pub fn switches(&self) -> usize {
+        5 * self.half * self.half
+    }
+
+    /// How many hosts it has, the server with them.
+    pub fn hosts(&self) -> usize {
+        2 * self.half.pow(3)
+    }
+
+    /// How many workers the job has that the file describes.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// The topology file, with that rate for all links, such as `"100 Gbit/s"`.
+    pub fn to_toml(&self, rate: &str) -> String {
+        let Self { half, workers } = *self;
+        let (ports, pods) = (2 * half, 2 * half);
+        let mut text = format!(
+            "name = \"fat-tree-{ports}\"\n\
+             description = \"{workers} workers on a fat tree of {ports}-port switches: {pods} pods, {} switches, {} hosts\"\n\
+             defaults = {{ rate = \"{rate}\" }}\n\n",
+            self.switches(),
+            self.hosts(),
+        );
+        self.write_nodes(&mut text);
+        self.write_links(&mut text);
+        text
+    }
+
+    fn write_nodes(&self, text: &mut String) {
+        let mut switches: Vec<String> = (0..self.half * self.half).map(core).collect();
+        switches.extend(self.in_pods(aggregation).chain(self.in_pods(edge)));
+        text.push_str("switch = [\n");
+        put(text, switches.iter().map(|name| format!("{{ name = \"{name}\" }}")));
+        text.push_str("]\nhost = [\n");
+        put(
+            text,
+            (0..self.hosts()).map(|n| match self.place(n) {
+                Place::Server => "{ name = \"ps\", role = \"server\" }".to_owned(),
+                Place::Worker(rank) => format!("{{ name = \"w{rank}\", role = \"worker\" }}"),
+                Place::Idle => format!("{{ name = \"h{n}\" }}"),
+            }),
+        );
+        text.push_str("]\n");
+    }
+
+    fn write_links(&self, text: &mut String) {
+        let half = self.half;
+        let mut links = Vec::new();
+        for pod in 0..2 * half {
+            for (a, b) in (0..half).flat_map(|a| (0..half).map(move |b| (a, b))) {
+                links.push((core(a * half + b), aggregation(pod, a)));
+                links.push((aggregation(pod, a), edge(pod, b)));
+                let host = (pod * half + a) * half + b;
+                links.push((edge(pod, a), self.host(host)));
+            }
+        }
+        text.push_str("link = [\n");
+        put(text, links.into_iter().map(|(a, b)| format!("{{ ends = [\"{a}\", \"{b}\"] }}")));
+        text.push_str("]\n");
+    }
+
+    fn in_pods(&self, name: fn(usize, usize) -> String) -> impl Iterator<Item = String> {
+        let half = self.half;
+        (0..2 * half).flat_map(move |pod| (0..half).map(move |n| name(pod, n)))
+    }
+
+    /// What the n-th host is.
+    fn place(&self, n: usize) -> Place {
+        let Some(n) = n.checked_sub(1) else { return Place::Server };
+        let others = self.hosts() - 1;
+        // Rank r is on the host number r × others / workers, rounded down: this is the only rank that can be here.
+        let rank = (n * self.workers).div_ceil(others);
+        match rank < self.workers && rank * others / self.workers == n {
+            true => Place::Worker(rank),
+            false => Place::Idle,
+        }
+    }
+
+    fn host(&self, n: usize) -> String {
+        match self.place(n) {
+            Place::Server => "ps".to_owned(),
+            Place::Worker(rank) => format!("w{rank}"),
+            Place::Idle => format!("h{n}"),
+        }
+    }
+}
+
+/// What a host is in the job.
+enum Place {
+    Server,
+    Worker(usize),
+    Idle,
+}
+
+fn core(n: usize) -> String {
+    format!("core{n}")
+}
+
+fn aggregation(pod: usize, n: usize) -> String {
+    format!("agg{pod}-{n}")
+}
+
+fn edge(pod: usize, n: usize) -> String {
+    format!("edge{pod}-{n}")
+}
+
+/// Writes the entries of an array, each on a line of its own.
+fn put(text: &mut String, entries: impl Iterator<Item = String>) {
+    for entry in entries {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {entry},");
+    }
+}
