@@ -1,27 +1,42 @@
 //! The tree as a drawing of characters.
 
+use std::collections::HashMap;
+
 use termtree::Tree;
 use tributary_planner::{Plan, SwitchRole};
+use tributary_topology::NodeKey;
 
 /// Draws the tree from the server down, with what each node does.
 pub fn drawing(plan: &Plan) -> String {
     let server = &plan.server;
     let mut root = Tree::new(format!("{}  finishes {}", server.name, streams(server.fan_in.into())));
+    let nodes = Nodes {
+        switches: plan.switches.iter().map(|switch| (switch.key, switch)).collect(),
+        ranks: plan.workers.iter().map(|worker| (worker.key, worker.rank)).collect(),
+    };
     if let Some(top) = plan.switches.iter().find(|switch| switch.up.key == server.key) {
-        root.push(branch(plan, top));
+        root.push(nodes.branch(top));
     }
     root.to_string()
 }
 
-fn branch(plan: &Plan, switch: &SwitchRole) -> Tree<String> {
-    let leaves = switch.down.iter().map(|port| {
-        if let Some(below) = plan.switches.iter().find(|other| other.key == port.key) {
-            return branch(plan, below);
-        }
-        let rank = plan.workers.iter().find(|worker| worker.key == port.key).map(|worker| worker.rank);
-        Tree::new(format!("{}  rank {}", port.name, rank.unwrap_or_default()))
-    });
-    Tree::new(format!("{}  {}", switch.name, role(switch))).with_leaves(leaves)
+/// The nodes of the tree, by key: there may be thousands.
+struct Nodes<'a> {
+    switches: HashMap<NodeKey, &'a SwitchRole>,
+    ranks: HashMap<NodeKey, u16>,
+}
+
+impl Nodes<'_> {
+    fn branch(&self, switch: &SwitchRole) -> Tree<String> {
+        let leaves = switch.down.iter().map(|port| match self.switches.get(&port.key) {
+            Some(below) => self.branch(below),
+            None => {
+                let rank = self.ranks.get(&port.key).copied().unwrap_or_default();
+                Tree::new(format!("{}  rank {rank}", port.name))
+            }
+        });
+        Tree::new(format!("{}  {}", switch.name, role(switch))).with_leaves(leaves)
+    }
 }
 
 /// What a switch does, in words.

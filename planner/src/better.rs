@@ -43,9 +43,11 @@ impl Plan {
     /// Whether the job can run by this plan: nothing that it uses is dead, and the plain switches of its tree
     /// forward along it. `topology` is the one that the plan was made on.
     pub fn works(&self, topology: &Topology, state: &FabricState) -> bool {
-        let forwarding = state.forwarding(topology);
         !self.is_hit(state)
-            && self.workers.iter().all(|worker| self.is_forwarded(worker, topology, &forwarding))
+            && (self.switches.iter().all(|role| role.programmable) || {
+                let forwarding = state.forwarding(topology);
+                self.workers.iter().all(|worker| self.is_forwarded(worker, topology, &forwarding))
+            })
     }
 
     /// Whether something that the job uses is dead.
@@ -61,8 +63,8 @@ impl Plan {
     /// Whether every plain switch on a worker's way takes its frames along it.
     fn is_forwarded(&self, worker: &WorkerRoute, topology: &Topology, forwarding: &Forwarding) -> bool {
         let mut below = topology.neighbours(worker.key).first().map(|via| via.link);
-        let mut switches =
-            worker.path.iter().filter_map(|key| self.switches.iter().find(|role| role.key == *key));
+        let role = |key| self.switches.binary_search_by_key(&key, |role| role.key).ok();
+        let mut switches = worker.path.iter().filter_map(|key| Some(&self.switches[role(*key)?]));
         switches.all(|role| {
             let below = below.replace(role.up.link);
             let ends = [worker.key, self.server.key];

@@ -6,189 +6,130 @@
 //! 1. the tree that ordinary frames take, which also plain switches can serve;
 //! 2. workers joined one by one to the tree that is there already, the nearest first (Takahashi and
 //!    Matsuyama, 1980);
-//! 3. for each switch, the shortest ways from all workers to it and from it to the server, as if all
+//! 3. the same over no link that is slower than the busiest of the best tree has to be (`widest`);
+//! 4. for each of some switches, the shortest ways from all workers to it and from it to the server, as if all
 //!    gradients met there.
 //!
-//! "Short" is the time a byte takes, so that loaded links are far.
+//! "Short" is the time a byte takes, so that loaded links are far. Where some switches have no slots for the job,
+//! 2 to 4 propose trees that go round them, too.
+//!
+//! In a small fabric the gradients may meet at any switch. In a large one most switches are far from where they
+//! would meet, or as good as another: those are tried that are nearest to the members, all in all. `search` goes on
+//! to more of them as long as it has not found a tree that is about as fast as any can be.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::iter::once_with;
+use std::ops::Range;
 
-use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
+use tributary_topology::NodeKey;
 
 use crate::fabric::Fabric;
+use crate::grow::{Links, Members};
+use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
+use crate::ways::{Distances, Ways};
+use crate::widest::Pace;
 
-/// Costs are whole numbers, so that equal ways compare as equal: picoseconds that a byte takes, there and
-/// back together.
-const PICOSECONDS: f64 = 1e12;
+/// At so many switches the gradients may meet in any case, and at so many if that gives no tree that is about as fast
+/// as any can be. Each costs a search of the whole fabric.
+pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
+/// The distances to so many of the switches that have workers say which are near to all of them.
+const SAMPLE: usize = 16;
 
-/// Proposes trees from the workers to the server, each once, in a fixed order. Empty when a worker cannot
-/// reach the server.
-pub(crate) fn candidates(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) -> Vec<Tree> {
-    let ways = fabric.topology.nodes().map(|(node, _)| ways(fabric, node)).collect();
-    let grow = Grow { fabric, workers, server, ways };
-    let meeting_points = fabric.topology.switches().map(|(switch, ..)| switch);
-    let mut proposed = vec![grow.ordinary(), grow.nearest_first()];
-    proposed.extend(meeting_points.map(|switch| grow.meeting_at(switch)));
-    let mut seen = BTreeSet::new();
-    let new = |tree: &Tree| tree.fits_plain_switches(fabric) && seen.insert(tree.links());
-    proposed.into_iter().flatten().filter(new).collect()
+/// The ways of a fabric, for jobs with one window.
+pub(crate) struct Terrain<'a> {
+    pub(crate) fabric: &'a Fabric<'a>,
+    pub(crate) ways: Ways,
+    /// Those round the switches that have no slots for the job; `None` where all have.
+    around: Option<Ways>,
+    pace: Pace<'a>,
+    window: u32,
+    meeting_points: [usize; 2],
 }
 
-/// One way on from a node, and what it costs.
-type Way = (Neighbour, u64);
-
-/// The ways on from a node that a tree may use, by port: those that are alive and, where a plain switch is
-/// at either end, among those that ordinary frames take.
-fn ways(fabric: &Fabric<'_>, node: NodeKey) -> Vec<Way> {
-    if !fabric.is_live(node) {
-        return Vec::new();
-    }
-    let ordinary = |via: &Neighbour| fabric.forwarding.ports(node).iter().any(|port| port.link == via.link);
-    let usable = |via: &Neighbour| !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary(via);
-    let cost = |via: &Neighbour| {
-        let seconds = |sender| fabric.seconds(LinkDirection { link: via.link, sender }, 1);
-        ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1
-    };
-    let ways = fabric.neighbours(node).into_iter().filter(usable);
-    ways.map(|via| (via, cost(&via))).collect()
-}
-
-struct Grow<'a> {
-    fabric: &'a Fabric<'a>,
-    workers: &'a [NodeKey],
-    server: NodeKey,
-    /// By node.
-    ways: Vec<Vec<Way>>,
-}
-
-/// How far each node is from what distances are measured from.
-struct Distances(Vec<u64>);
-
-impl Distances {
-    fn to(&self, node: NodeKey) -> u64 {
-        self.0.get(node.index()).copied().unwrap_or(u64::MAX)
+impl<'a> Terrain<'a> {
+    pub(crate) fn new(fabric: &'a Fabric<'a>, job: &JobRequest) -> Self {
+        Self::with(fabric, job, MEETING_POINTS)
     }
 
-    /// Takes a shorter distance; whether it is one.
-    fn shorten(&mut self, node: NodeKey, distance: u64) -> bool {
-        let shorter = distance < self.to(node);
-        if let Some(known) = self.0.get_mut(node.index()).filter(|_| shorter) {
-            *known = distance;
+    /// The same with other numbers of switches where gradients may meet.
+    pub(crate) fn with(fabric: &'a Fabric<'a>, job: &JobRequest, meeting_points: [usize; 2]) -> Self {
+        let ways = Ways::of(fabric);
+        let aggregates = job.aggregation != Aggregation::None;
+        let around = aggregates.then(|| ways.around(fabric, job.window)).flatten();
+        Self { fabric, ways, around, pace: Pace::new(fabric, job), window: job.window, meeting_points }
+    }
+
+    /// The ways that trees are proposed on.
+    pub(crate) fn all_ways(&self) -> impl Iterator<Item = &Ways> {
+        std::iter::once(&self.ways).chain(&self.around)
+    }
+
+    /// Proposes trees for the members of a job, in a fixed order. Each is worked out when it is asked for. There are
+    /// none when a worker cannot reach the server.
+    pub(crate) fn candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
+        let none = || Links::none(self.fabric);
+        let grown = self.all_ways().map(move |ways| members.nearest_first(ways, &none(), |_| true));
+        let fast = once_with(move || self.fast_links(members)).flatten();
+        let fast = fast.flat_map(move |fast| {
+            let over = |ways| members.nearest_first(ways, &none(), |link| fast.contain(link));
+            self.all_ways().map(over).collect::<Vec<_>>()
+        });
+        let proposed = once_with(|| members.ordinary(&self.ways)).chain(grown).chain(fast).flatten();
+        let [first, _] = self.meeting_points;
+        proposed.filter(|tree| tree.fits_plain_switches(self.fabric)).chain(self.meeting(members, 0..first))
+    }
+
+    /// Proposes more of them: gradients meet at switches that are farther from the members.
+    pub(crate) fn more_candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
+        let [first, most] = self.meeting_points;
+        self.meeting(members, first..most)
+    }
+
+    /// Trees on which gradients meet at one switch: those whose places by their distance are these.
+    fn meeting<'t>(
+        &'t self,
+        members: &'t Members<'t>,
+        places: Range<usize>,
+    ) -> impl Iterator<Item = Tree> + 't {
+        let points = once_with(move || self.meeting_points(members, places)).flatten();
+        let met = points
+            .flat_map(move |switch| self.all_ways().filter_map(move |ways| members.meeting_at(ways, switch)));
+        met.filter(|tree| tree.fits_plain_switches(self.fabric))
+    }
+
+    /// What every tree takes at least, in seconds.
+    pub(crate) fn least(&self, members: &Members<'_>) -> f64 {
+        self.pace.least(&self.ways, members, |_| true)
+    }
+
+    /// The links that are about as fast as the slowest of the best tree has to be, if there is a tree: through all
+    /// switches, and through those that have slots.
+    fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
+        let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
+            let least = self.pace.least(&self.ways, members, may_pass);
+            least.is_finite().then(|| self.pace.within(least, &self.ways, may_pass))
+        };
+        let has_slots = |switch| self.fabric.has_slots(switch, self.window) || members.need(switch);
+        let round_full = self.around.as_ref().and_then(|_| within(&has_slots));
+        within(&|_| true).into_iter().chain(round_full).collect()
+    }
+
+    /// The switches where gradients may meet, in the topology's order.
+    fn meeting_points(&self, members: &Members<'_>, places: Range<usize>) -> Vec<NodeKey> {
+        let switches = self.fabric.topology.switches().map(|(switch, ..)| switch);
+        let mut switches: Vec<_> = switches.filter(|&switch| self.fabric.is_live(switch)).collect();
+        // All of them need not be told apart.
+        if switches.len() > self.meeting_points[0] {
+            let from = members.sample(SAMPLE).chain([members.top()]);
+            let distances: Vec<Distances> =
+                from.map(|switch| self.ways.distances(switch, |_| true)).collect();
+            let far = |switch| distances.iter().fold(0u64, |sum, far| sum.saturating_add(far.to(switch)));
+            let rank = |&switch: &NodeKey| (!self.fabric.has_slots(switch, self.window), far(switch), switch);
+            switches.sort_by_cached_key(rank);
         }
-        shorter
-    }
-}
-
-impl Grow<'_> {
-    fn ordinary(&self) -> Option<Tree> {
-        let mut links = BTreeSet::new();
-        for &worker in self.workers {
-            links.extend(self.fabric.forwarding.path(worker, self.server)?.iter().map(|step| step.link));
-        }
-        self.tree_of(&links)
-    }
-
-    fn nearest_first(&self) -> Option<Tree> {
-        let mut links = BTreeSet::new();
-        let mut far = self.distances(self.server, |_| true);
-        let mut waiting: BTreeSet<_> = self.workers.iter().copied().collect();
-        while let Some(nearest) = waiting.iter().copied().min_by_key(|&worker| (far.to(worker), worker)) {
-            waiting.remove(&nearest);
-            let way = self.way(nearest, &far)?;
-            links.extend(way.iter().map(|step| step.link));
-            // Distances are from the tree, which has grown by this way.
-            let joined = std::iter::once(nearest).chain(way.iter().map(|step| step.node));
-            self.spread(&mut far, joined, |_| true);
-        }
-        self.tree_of(&links)
-    }
-
-    fn meeting_at(&self, switch: NodeKey) -> Option<Tree> {
-        let far = self.distances(switch, |_| true);
-        let mut links = BTreeSet::new();
-        for &host in self.workers.iter().chain([&self.server]) {
-            links.extend(self.way(host, &far)?.iter().map(|step| step.link));
-        }
-        self.tree_of(&links)
-    }
-
-    /// The shortest ways to the server that take none but these links and the hosts' own.
-    fn tree_of(&self, links: &BTreeSet<LinkKey>) -> Option<Tree> {
-        let of_server = self.only_way(self.server)?.link;
-        let inside = |link| links.contains(&link) || link == of_server;
-        let far = self.distances(self.server, inside);
-        let mut parents = BTreeMap::new();
-        for &worker in self.workers {
-            // The server's host may be a worker: its way, too, begins with a step away from it.
-            let mut step = self.only_way(worker)?;
-            parents.insert(worker, step);
-            while step.node != self.server && !parents.contains_key(&step.node) {
-                let at = step.node;
-                step = self.step(at, &far, inside)?;
-                parents.insert(at, step);
-            }
-        }
-        Tree::new(self.server, self.workers, &parents)
-    }
-
-    /// A host's link, if it is alive.
-    fn only_way(&self, host: NodeKey) -> Option<Neighbour> {
-        self.ways(host).first().map(|(via, _)| *via)
-    }
-
-    /// Distances from one node over the links that may be taken.
-    fn distances(&self, from: NodeKey, may_take: impl Fn(LinkKey) -> bool) -> Distances {
-        let mut far = Distances(vec![u64::MAX; self.ways.len()]);
-        self.spread(&mut far, [from], may_take);
-        far
-    }
-
-    /// Brings distances up to date after these nodes have come to distance 0 (Dijkstra's algorithm).
-    fn spread(
-        &self,
-        far: &mut Distances,
-        from: impl IntoIterator<Item = NodeKey>,
-        may_take: impl Fn(LinkKey) -> bool,
-    ) {
-        let start = from.into_iter().filter(|&node| far.shorten(node, 0)).map(|node| Reverse((0, node)));
-        let mut queue: BinaryHeap<_> = start.collect();
-        while let Some(Reverse((distance, node))) = queue.pop() {
-            if distance > far.to(node) {
-                continue;
-            }
-            for (via, cost) in self.ways(node).iter().filter(|(via, _)| may_take(via.link)) {
-                let distance = distance.saturating_add(*cost);
-                if far.shorten(via.node, distance) {
-                    queue.push(Reverse((distance, via.node)));
-                }
-            }
-        }
-    }
-
-    fn ways(&self, node: NodeKey) -> &[Way] {
-        self.ways.get(node.index()).map_or(&[], Vec::as_slice)
-    }
-
-    /// A shortest way to what `far` was measured from, as each node on it sees its next one.
-    fn way(&self, from: NodeKey, far: &Distances) -> Option<Vec<Neighbour>> {
-        let mut way = Vec::new();
-        let mut at = from;
-        while far.to(at) > 0 {
-            let step = self.step(at, far, |_| true)?;
-            way.push(step);
-            at = step.node;
-        }
-        Some(way)
-    }
-
-    /// The step after which least is left to go; of equal ones that by the lowest port, which is the same
-    /// for all who pass here. Every link costs something, so this comes to an end.
-    fn step(&self, from: NodeKey, far: &Distances, may_take: impl Fn(LinkKey) -> bool) -> Option<Neighbour> {
-        let left = |(via, cost): &Way| (far.to(via.node).saturating_add(*cost), via.port);
-        let ways = self.ways(from).iter().filter(|(via, _)| may_take(via.link));
-        let (step, _) = ways.min_by_key(|way| left(way))?;
-        (far.to(step.node) < far.to(from)).then_some(*step)
+        let places = places.start.min(switches.len())..places.end.min(switches.len());
+        let mut points = switches[places].to_vec();
+        points.sort_unstable();
+        points
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tributary_topology::{Neighbour, NodeKey, Role, Topology};
 
+use crate::candidates::Terrain;
 use crate::error::PlanError;
 use crate::fabric::{Fabric, FabricState, carries};
 use crate::request::{JobRequest, Member};
@@ -48,7 +49,7 @@ pub fn choose(
 ) -> Result<Chosen, PlanError> {
     check_workers(topology, job)?;
     let fabric = Fabric::new(topology, state);
-    let reach = Reach::new(&fabric);
+    let (reach, terrain) = (Reach::new(&fabric), Terrain::new(&fabric, job));
     let mut best: Option<(NodeKey, Vec<Member>)> = None;
     for server in by_preference(topology, job, servers) {
         let most = best.as_ref().map_or(0, |(_, kept)| kept.len());
@@ -60,7 +61,7 @@ pub fn choose(
         if near.len() <= most {
             continue;
         }
-        let kept = plannable(&fabric, &JobRequest { server, workers: near, ..job.clone() });
+        let kept = plannable(&terrain, &JobRequest { server, workers: near, ..job.clone() });
         if kept.len() > most {
             best = Some((server, kept));
         }
@@ -87,8 +88,8 @@ fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> 
 }
 
 /// The workers of the job for whom together there is a plan. Each of them alone reaches the server.
-fn plannable(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Member> {
-    if is_plannable(fabric, job) {
+fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
+    if is_plannable(terrain, job) {
         return job.workers.clone();
     }
     // What each can do alone need not go together: a way may be too long, plain switches may want two ways
@@ -96,7 +97,7 @@ fn plannable(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Member> {
     let mut kept = JobRequest { workers: Vec::new(), ..job.clone() };
     for &worker in &job.workers {
         kept.workers.push(worker);
-        if !is_plannable(fabric, &kept) {
+        if !is_plannable(terrain, &kept) {
             kept.workers.pop();
         }
     }
@@ -106,8 +107,6 @@ fn plannable(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Member> {
 /// Who reaches whom over what is alive.
 struct Reach<'a> {
     fabric: &'a Fabric<'a>,
-    /// By node.
-    neighbours: Vec<Vec<Neighbour>>,
     /// By node: the number of the piece of the network that it is in.
     pieces: Vec<usize>,
     /// The pieces with plain switches, where a way is not for everyone.
@@ -116,9 +115,8 @@ struct Reach<'a> {
 
 impl<'a> Reach<'a> {
     fn new(fabric: &'a Fabric<'a>) -> Self {
-        let neighbours: Vec<_> = fabric.topology.nodes().map(|(node, _)| fabric.neighbours(node)).collect();
-        let pieces = vec![usize::MAX; neighbours.len()];
-        let mut reach = Self { fabric, neighbours, pieces, with_plain: BTreeSet::new() };
+        let pieces = vec![usize::MAX; fabric.topology.graph().node_count()];
+        let mut reach = Self { fabric, pieces, with_plain: BTreeSet::new() };
         let alive = fabric.topology.nodes().map(|(node, _)| node).filter(|&node| fabric.is_live(node));
         alive.for_each(|node| reach.spread(node));
         reach
@@ -135,12 +133,8 @@ impl<'a> Reach<'a> {
             if self.fabric.is_plain(node) {
                 self.with_plain.insert(from.index());
             }
-            queue.extend(self.neighbours(node).iter().map(|via| via.node));
+            queue.extend(self.fabric.neighbours(node).iter().map(|via| via.node));
         }
-    }
-
-    fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
-        self.neighbours.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the host can send to the server and get results back.
@@ -149,7 +143,7 @@ impl<'a> Reach<'a> {
             return false;
         }
         let [piece, of_server] = [host, server].map(|key| self.pieces.get(key.index()));
-        let linked = piece == of_server && !self.neighbours(host).is_empty();
+        let linked = piece == of_server && !self.fabric.neighbours(host).is_empty();
         linked
             && (piece.is_some_and(|piece| !self.with_plain.contains(piece)) || self.finds_way(host, server))
     }
@@ -157,8 +151,8 @@ impl<'a> Reach<'a> {
     /// Whether there is a way that every plain switch on it takes, both there and back. Such a switch has one way
     /// in and one way out for the two, so trying each node once is enough.
     fn finds_way(&self, host: NodeKey, server: NodeKey) -> bool {
-        let mut tried = vec![false; self.neighbours.len()];
-        let mut queue = self.neighbours(host).to_vec();
+        let mut tried = vec![false; self.pieces.len()];
+        let mut queue = self.fabric.neighbours(host).to_vec();
         while let Some(step) = queue.pop() {
             if step.node == server {
                 return true;
@@ -182,10 +176,10 @@ impl<'a> Reach<'a> {
         if self.fabric.topology[node].host().is_some() {
             return Vec::new();
         }
-        let mut onwards = self.neighbours(node).to_vec();
+        let mut onwards = self.fabric.neighbours(node).to_vec();
         if self.fabric.is_plain(node) {
             let ends = [host, server];
-            onwards.retain(|via| carries(&self.fabric.forwarding, node, ends, [step.link, via.link]));
+            onwards.retain(|via| carries(self.fabric.forwarding(), node, ends, [step.link, via.link]));
         }
         onwards
     }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tributary_topology::{LinkDirection, NodeKey};
 
-use crate::error::PlanError;
 use crate::fabric::Fabric;
-use crate::request::JobRequest;
-use crate::search::{Choice, parameter_server};
+use crate::request::{Downlink, JobRequest};
+use crate::roles::Roles;
+use crate::search::Choice;
+use crate::traffic::{Cost, Traffic, Use};
 use crate::tree::Tree;
 
 /// Expected times of one all-reduce: how long its busiest link is busy. All of them leave start-up and
@@ -26,7 +27,8 @@ pub struct Comparison {
     /// Bytes on each link direction of that ring.
     pub ring_bytes: u64,
     /// By a parameter server without aggregation in the network, in seconds: all gradients go to the
-    /// server one by one, and a result goes back to each worker, in the same frames as ours.
+    /// server one by one, and a result goes back to each worker, in the same frames as ours, over the best of
+    /// the trees that the planner looked at.
     pub parameter_server_seconds: f64,
     /// Bytes on the busiest link direction of that.
     pub parameter_server_bytes: u64,
@@ -37,10 +39,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<Self, PlanError> {
-        let plain = parameter_server(fabric, job)?.traffic;
-        let plain_bytes = plain.busiest_link().map_or(0, |link| link.bytes);
-        Ok(Self::with(choice.traffic.seconds, ring(fabric, job, choice), (plain_bytes, plain.seconds)))
+    pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice, plain: &PlainServer) -> Self {
+        Self::with(choice.cost.busiest, ring(fabric, job, choice), plain.busiest(fabric))
     }
 
     /// Compares what the tree takes with bytes and seconds of the two others.
@@ -58,6 +58,44 @@ impl Comparison {
             speedup_over_ring: (ring_seconds > 0.0).then(|| ring_seconds / tree_seconds),
             speedup_over_parameter_server: parameter_server_seconds / tree_seconds,
         }
+    }
+}
+
+/// The same job as a plain parameter server does it on a tree: nothing aggregates, a result for every worker. It
+/// needs neither hop stacks nor slots, so that their limits do not bind it.
+pub(crate) struct PlainServer {
+    tree: Tree,
+    roles: Roles,
+    gradient_bytes: u64,
+    cost: Cost,
+}
+
+impl PlainServer {
+    pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
+        // What a worker on the server's own host gives it need not travel.
+        let tree = match tree.is_worker(tree.server) {
+            true => tree.without_server_as_worker(),
+            false => tree.clone(),
+        };
+        let roles = Roles::given(&tree, fabric, |_| false);
+        let mut plain = Self { tree, roles, gradient_bytes: job.gradient_bytes, cost: Cost::default() };
+        plain.cost = plain.used().cost(fabric);
+        plain
+    }
+
+    fn used(&self) -> Use<'_> {
+        let Self { tree, roles, gradient_bytes, .. } = self;
+        Use { tree, roles, downlink: Downlink::Unicast, gradient_bytes: *gradient_bytes }
+    }
+
+    pub(crate) fn is_better_than(&self, other: &Self) -> bool {
+        self.cost.is_less_than(&other.cost)
+    }
+
+    /// The bytes on its busiest link, and how long that takes.
+    fn busiest(&self, fabric: &Fabric<'_>) -> (u64, f64) {
+        let traffic = Traffic::on(&self.used(), fabric);
+        (traffic.busiest_link().map_or(0, |link| link.bytes), traffic.seconds)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The state of the fabric: what the links carry already, which slots are free, who is alive.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use tributary_topology::{Forwarding, LinkDirection, LinkKey, Neighbour, NodeKey, Topology};
+use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbour, Node, NodeKey, Topology};
 
 /// Where counters say that a link is full, TCP shares it and the counters lag: so much of its rate is
 /// still counted on.
@@ -30,7 +31,7 @@ impl FabricState {
     /// `slots`: how many a switch has where the file does not say (the size of the slot registers in its
     /// P4Info).
     pub fn of(topology: &Topology, slots: u32) -> Self {
-        let both = |(link, ends): (LinkKey, &tributary_topology::Link)| {
+        let both = |(link, ends): (LinkKey, &Link)| {
             [0, 1].map(|sender| (LinkDirection { link, sender }, ends.load[sender]))
         };
         let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
@@ -71,53 +72,153 @@ pub(crate) fn carries(
 }
 
 /// The topology in its state: what the planner's parts ask.
+///
+/// They ask for every node and link many times, so the answers lie in vectors, by index.
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) state: &'a FabricState,
-    /// How plain switches forward.
-    pub(crate) forwarding: Forwarding,
+    state: &'a FabricState,
+    /// Made when somebody asks: where no switch is plain hardly anybody does.
+    forwarding: OnceCell<Forwarding>,
+    /// By node.
+    live: Vec<bool>,
+    /// By node; `None`: a host.
+    switches: Vec<Option<Ability>>,
+    /// By link, each direction's.
+    loads: Vec<[u64; 2]>,
+    links: Adjacency,
+}
+
+/// What a switch can do.
+#[derive(Debug, Clone, Copy)]
+struct Ability {
+    programmable: bool,
+    free_slots: u32,
 }
 
 impl<'a> Fabric<'a> {
     pub(crate) fn new(topology: &'a Topology, state: &'a FabricState) -> Self {
-        Self { topology, state, forwarding: state.forwarding(topology) }
+        let live: Vec<_> = topology.nodes().map(|(key, _)| !state.dead_nodes.contains(&key)).collect();
+        let ability = |(key, node): (NodeKey, &Node)| {
+            let free_slots = state.free_slots.get(&key).copied().unwrap_or(0);
+            node.switch().map(|switch| Ability { programmable: switch.programmable, free_slots })
+        };
+        let mut loads = vec![[0; 2]; topology.graph().edge_count()];
+        for (direction, load) in &state.load {
+            let both = loads.get_mut(direction.link.index());
+            both.and_then(|both| both.get_mut(direction.sender)).into_iter().for_each(|known| *known = *load);
+        }
+        Self {
+            topology,
+            state,
+            forwarding: OnceCell::new(),
+            switches: topology.nodes().map(ability).collect(),
+            loads,
+            links: Adjacency::new(topology, &live, &state.dead_links),
+            live,
+        }
+    }
+
+    /// How plain switches forward.
+    pub(crate) fn forwarding(&self) -> &Forwarding {
+        match &self.state.forwarding {
+            Some(forwarding) => forwarding,
+            None => self.forwarding.get_or_init(|| self.topology.forwarding()),
+        }
     }
 
     pub(crate) fn name(&self, node: NodeKey) -> String {
         self.topology[node].name.clone()
     }
 
+    fn ability(&self, node: NodeKey) -> Option<Ability> {
+        self.switches.get(node.index()).copied().flatten()
+    }
+
+    pub(crate) fn is_host(&self, node: NodeKey) -> bool {
+        self.ability(node).is_none()
+    }
+
     /// Whether the node runs our program. Hosts do not.
     pub(crate) fn is_programmable(&self, node: NodeKey) -> bool {
-        self.topology[node].switch().is_some_and(|switch| switch.programmable)
+        self.ability(node).is_some_and(|switch| switch.programmable)
     }
 
     /// Whether the node is a switch that forwards by MAC address only.
     pub(crate) fn is_plain(&self, node: NodeKey) -> bool {
-        self.topology[node].switch().is_some_and(|switch| !switch.programmable)
+        self.ability(node).is_some_and(|switch| !switch.programmable)
     }
 
     pub(crate) fn free_slots(&self, switch: NodeKey) -> u32 {
-        self.state.free_slots.get(&switch).copied().unwrap_or(0)
+        self.ability(switch).map_or(0, |switch| switch.free_slots)
+    }
+
+    /// Whether a job with such a window can aggregate on the switch.
+    pub(crate) fn has_slots(&self, switch: NodeKey, window: u32) -> bool {
+        self.ability(switch).is_some_and(|switch| switch.programmable && switch.free_slots >= window)
     }
 
     pub(crate) fn is_live(&self, node: NodeKey) -> bool {
-        !self.state.dead_nodes.contains(&node)
+        self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// What `node` is linked to and alive, by port.
-    pub(crate) fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
-        let mut all = self.topology.neighbours(node);
-        all.retain(|via| self.is_live(via.node) && !self.state.dead_links.contains(&via.link));
-        all
+    /// What `node` is linked to and alive, by port; nothing if it is dead itself.
+    pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
+        self.links.of(node)
     }
 
     pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
-        self.state.load(direction)
+        let both = self.loads.get(direction.link.index());
+        both.and_then(|both| both.get(direction.sender)).copied().unwrap_or(0)
     }
 
     /// How long `bytes` keep the link direction busy, in seconds.
     pub(crate) fn seconds(&self, direction: LinkDirection, bytes: u64) -> f64 {
         seconds(bytes, self.topology[direction.link].rate, self.load(direction))
+    }
+}
+
+/// What every node sees through its ports, of what is alive.
+struct Adjacency {
+    /// By node: where its neighbours begin in `all`; one entry more than there are nodes.
+    starts: Vec<usize>,
+    all: Vec<Neighbour>,
+}
+
+impl Adjacency {
+    fn new(topology: &Topology, live: &[bool], dead_links: &HashSet<LinkKey>) -> Self {
+        let is_live = |end: &End| live.get(end.node.index()).copied().unwrap_or(false);
+        let links = topology.links().filter(|(key, link)| {
+            link.ends.iter().all(is_live) && (dead_links.is_empty() || !dead_links.contains(key))
+        });
+        let views = links.flat_map(|(link, &Link { ends: [a, b], .. })| {
+            [(a, b), (b, a)].map(|(here, there)| {
+                let seen = Neighbour { port: here.port, link, node: there.node, remote_port: there.port };
+                (here.node.index(), seen)
+            })
+        });
+        let views: Vec<_> = views.collect();
+        let mut starts = vec![0; live.len() + 1];
+        for (node, _) in &views {
+            starts[node + 1] += 1;
+        }
+        for node in 0..live.len() {
+            starts[node + 1] += starts[node];
+        }
+        // The nodes are many and each has few ports: they are put in order node by node.
+        let mut next = starts.clone();
+        let mut all: Vec<_> = views.iter().map(|(_, seen)| *seen).collect();
+        for (node, seen) in views {
+            all[next[node]] = seen;
+            next[node] += 1;
+        }
+        for ends in starts.windows(2) {
+            all[ends[0]..ends[1]].sort_unstable_by_key(|seen| seen.port);
+        }
+        Self { starts, all }
+    }
+
+    fn of(&self, node: NodeKey) -> &[Neighbour] {
+        let ends = self.starts.get(node.index()).zip(self.starts.get(node.index() + 1));
+        ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
     }
 }

@@ -1,9 +1,10 @@
 //! Where a job aggregates: the aggregation tree, its hop stacks and the bytes on every link.
 //!
 //! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate
-//! trees (`candidates`), lets each switch on them aggregate where it can (`roles`), counts the bytes that
-//! each link will carry (`traffic`) and keeps the tree whose busiest link is done first. What comes out
-//! is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
+//! trees (`candidates`, `grow`), lets each switch on them aggregate where it can (`roles`), counts the bytes
+//! that each link will carry (`traffic`) and keeps the tree whose busiest link is done first (`search`). Only
+//! for that one it works out hop stacks (`stacks`), table entries (`assemble`) and what it is worth
+//! (`compare`). What comes out is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!
 //! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
 //! When something has come back, [`is_better`] says whether moving is worth a pause. [`degraded`] says whether a job is
@@ -18,6 +19,7 @@ mod compare;
 pub mod degraded;
 mod error;
 mod fabric;
+mod grow;
 mod loads;
 mod notes;
 mod plan;
@@ -27,9 +29,12 @@ mod random;
 mod request;
 mod roles;
 mod search;
+mod stacks;
 mod stored;
 mod traffic;
 mod tree;
+mod ways;
+mod widest;
 
 pub use better::is_better;
 pub use choose::{Chosen, choose, reachable};

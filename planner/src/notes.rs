@@ -23,8 +23,12 @@ pub(crate) fn notes(
 }
 
 fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<String> {
-    let refused = choice.roles.merges.iter().filter_map(|(&switch, merge)| Some((switch, merge.refusal?)));
+    let all = choice.tree.branches().iter().zip(&choice.roles.merges);
+    let mut refused: Vec<_> =
+        all.filter_map(|(branch, merge)| Some((branch.switch, merge.refusal?))).collect();
+    refused.sort_unstable_by_key(|(switch, _)| *switch);
     refused
+        .into_iter()
         .map(|(switch, refusal)| {
             let name = fabric.name(switch);
             match refusal {
@@ -46,8 +50,9 @@ fn plain_downlink(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Opt
     if choice.downlink == job.downlink {
         return None;
     }
-    let plain = choice.tree.bottom_up().iter().filter(|&&node| fabric.is_plain(node));
-    let names: Vec<_> = plain.map(|&node| fabric.name(node)).collect();
+    let switches = choice.tree.branches().iter().map(|branch| branch.switch);
+    let names: Vec<_> =
+        switches.filter(|&node| fabric.is_plain(node)).map(|node| fabric.name(node)).collect();
     Some(format!(
         "results go down by unicast, one copy a worker: {} cannot multicast them",
         names.join(" and ")
@@ -66,7 +71,7 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
 /// Whether the tree gains anything, and over what.
 fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
-    let aggregates = choice.roles.merges.values().any(|merge| merge.aggregate);
+    let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);
     if job.workers.len() == 1 {
         notes.push("one worker has nothing to aggregate: no all-reduce is needed".to_owned());
     } else if !aggregates && job.aggregation != Aggregation::None {

@@ -2,28 +2,34 @@
 
 use std::collections::HashSet;
 
-use tributary_topology::{NodeKey, Topology};
+use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 use crate::assemble::Parts;
-use crate::candidates::candidates;
+use crate::candidates::Terrain;
 use crate::check;
-use crate::compare::Comparison;
+use crate::compare::{Comparison, PlainServer};
 use crate::error::PlanError;
 use crate::fabric::{Fabric, FabricState};
+use crate::grow::{Links, Members};
 use crate::notes;
 use crate::plan::Plan;
-use crate::request::{Aggregation, Downlink, JobRequest, Member};
+use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
-use crate::traffic::Traffic;
+use crate::stacks::stacks;
+use crate::traffic::{Cost, Traffic, Use};
 use crate::tree::Tree;
+use crate::widest::SLACK;
+
+/// So often the best tree is led round its busiest link, as long as that makes it better.
+const IMPROVEMENTS: usize = 16;
 
 /// A tree, who aggregates on it, and what that costs.
 pub(crate) struct Choice {
     pub(crate) tree: Tree,
     pub(crate) roles: Roles,
     pub(crate) downlink: Downlink,
-    pub(crate) traffic: Traffic,
+    pub(crate) cost: Cost,
 }
 
 /// Plans a job: the tree that is done first on its busiest link, given what the links carry already and
@@ -37,73 +43,164 @@ pub(crate) struct Choice {
 pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Result<Plan, PlanError> {
     validate(topology, job)?;
     let fabric = Fabric::new(topology, state);
-    let choice = best(&fabric, job, fits)?;
-    let comparison = Comparison::of(&fabric, job, &choice)?;
-    let notes = notes::notes(&fabric, job, &choice, &comparison);
-    let Choice { tree, roles: Roles { stacks, .. }, downlink, traffic } = choice;
-    let plan = Plan::assemble(&fabric, job, Parts { tree, stacks, downlink, traffic, comparison, notes });
-    check::rules(&plan).map_err(PlanError::Internal)?;
-    Ok(plan)
+    search(&Terrain::new(&fabric, job), job)?.into_plan(&fabric, job)
 }
 
-/// The best of the candidates that are accepted; the first refusal when none is.
-pub(crate) fn best(
-    fabric: &Fabric<'_>,
-    job: &JobRequest,
-    accept: impl Fn(&Fabric<'_>, &JobRequest, &Choice) -> Result<(), PlanError>,
-) -> Result<Choice, PlanError> {
-    let mut best: Option<Choice> = None;
-    let mut refusal = None;
-    for tree in candidates(fabric, &job.hosts(), job.server) {
-        let choice = Choice::on(tree, fabric, job);
-        match accept(fabric, job, &choice) {
-            Err(error) => refusal = refusal.or(Some(error)),
-            Ok(()) => {
-                if best.as_ref().is_none_or(|best| choice.is_better_than(best)) {
-                    best = Some(choice);
-                }
-            }
+/// The best tree that was found, and the best for a plain parameter server among those that were looked at.
+pub(crate) struct Found {
+    pub(crate) choice: Choice,
+    pub(crate) plain: PlainServer,
+}
+
+impl Found {
+    /// Works out what the search needed not know.
+    pub(crate) fn into_plan(self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<Plan, PlanError> {
+        let Self { choice, plain } = self;
+        let traffic = Traffic::on(&choice.used(job), fabric);
+        let comparison = Comparison::of(fabric, job, &choice, &plain);
+        let notes = notes::notes(fabric, job, &choice, &comparison);
+        let stacks = stacks(&choice.tree, &choice.roles, fabric, job);
+        let Choice { tree, downlink, .. } = choice;
+        let plan = Plan::assemble(fabric, job, Parts { tree, stacks, downlink, traffic, comparison, notes });
+        check::rules(&plan).map_err(PlanError::Internal)?;
+        Ok(plan)
+    }
+}
+
+/// Judges trees as they come.
+pub(crate) struct Judge<'a> {
+    fabric: &'a Fabric<'a>,
+    job: &'a JobRequest,
+    best: Option<Choice>,
+    plain: Option<PlainServer>,
+    /// Why the first tree was refused that was.
+    refusal: Option<PlanError>,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(fabric: &'a Fabric<'a>, job: &'a JobRequest) -> Self {
+        Self { fabric, job, best: None, plain: None, refusal: None }
+    }
+
+    /// Takes a tree into account.
+    pub(crate) fn look_at(&mut self, tree: Tree) {
+        let plain = PlainServer::on(&tree, self.fabric, self.job);
+        if self.plain.as_ref().is_none_or(|best| plain.is_better_than(best)) {
+            self.plain = Some(plain);
+        }
+        let choice = Choice::on(tree, self.fabric, self.job);
+        if let Err(error) = choice.fits(self.fabric, self.job) {
+            self.refusal.get_or_insert(error);
+        } else if self.best.as_ref().is_none_or(|best| choice.cost.is_less_than(&best.cost)) {
+            self.best = Some(choice);
         }
     }
-    best.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(fabric, job)))
+
+    /// Whether a tree was found that takes at most so many seconds.
+    pub(crate) fn has_within(&self, seconds: f64) -> bool {
+        self.best.as_ref().is_some_and(|best| best.cost.busiest <= seconds)
+    }
+
+    /// The best of what was looked at; the first refusal when nothing was accepted.
+    pub(crate) fn found(self, terrain: &Terrain<'_>) -> Result<Found, PlanError> {
+        let Self { job, best, plain, refusal, .. } = self;
+        let found = best.zip(plain).map(|(choice, plain)| Found { choice, plain });
+        found.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(terrain, job)))
+    }
+}
+
+/// The best tree that the search finds.
+pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<Found, PlanError> {
+    search_on(terrain, Judge::new(terrain.fabric, job))
+}
+
+/// The same beside what was looked at already.
+pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<Found, PlanError> {
+    if let Some(members) = Members::new(terrain.fabric, judge.job.hosts(), judge.job.server) {
+        terrain.candidates(&members).for_each(|tree| judge.look_at(tree));
+        if !judge.has_within(SLACK * terrain.least(&members)) {
+            terrain.more_candidates(&members).for_each(|tree| judge.look_at(tree));
+        }
+        improve(terrain, &members, &mut judge);
+    }
+    judge.found(terrain)
+}
+
+/// Leads the best tree round its busiest link, what comes of that round its own, and so on. It goes on where that is no
+/// better at first: two ways round may be needed.
+fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) {
+    let (fabric, job) = (terrain.fabric, judge.job);
+    let Some(best) = &judge.best else { return };
+    let mut kept = Links::of(fabric, best.tree.links());
+    let mut busiest = best.used(job).busiest(fabric);
+    let mut avoided = Links::none(fabric);
+    for _ in 0..IMPROVEMENTS {
+        // There is no way round a host's link.
+        let between = |link: LinkKey| fabric.topology[link].ends.iter().all(|end| !fabric.is_host(end.node));
+        let Some(link) = busiest.map(|direction| direction.link).filter(|&link| between(link)) else {
+            return;
+        };
+        avoided.add(link);
+        let round = |link| !avoided.contain(link);
+        let trees = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, round));
+        let fitting = trees.filter(|tree| tree.fits_plain_switches(fabric));
+        let mut next: Option<Choice> = None;
+        for choice in fitting.map(|tree| Choice::on(tree, fabric, job)) {
+            if next.as_ref().is_none_or(|best| choice.cost.is_less_than(&best.cost)) {
+                next = Some(choice);
+            }
+        }
+        let Some(next) = next else { return };
+        kept = Links::of(fabric, next.tree.links());
+        busiest = next.used(job).busiest(fabric);
+        judge.look_at(next.tree);
+    }
 }
 
 impl Choice {
-    fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
+    pub(crate) fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         let roles = Roles::on(&tree, fabric, job);
-        let plain = tree.bottom_up().iter().any(|&switch| fabric.is_plain(switch));
+        let plain = tree.branches().iter().any(|branch| fabric.is_plain(branch.switch));
         // A plain switch knows no multicast groups of ours.
         let downlink = if plain { Downlink::Unicast } else { job.downlink };
-        let aggregates = |switch| roles.merges.get(&switch).is_some_and(|merge| merge.aggregate);
-        let traffic = Traffic::on(&tree, aggregates, fabric, job.gradient_bytes, downlink);
-        Self { tree, roles, downlink, traffic }
+        let mut choice = Self { tree, roles, downlink, cost: Cost::default() };
+        choice.cost = choice.used(job).cost(fabric);
+        choice
     }
 
-    fn is_better_than(&self, other: &Self) -> bool {
-        let in_all = |traffic: &Traffic| traffic.links.iter().map(|link| link.seconds).sum::<f64>();
-        let [ours, theirs] = [&self.traffic, &other.traffic];
-        let by_busiest = ours.seconds.total_cmp(&theirs.seconds);
-        by_busiest.then_with(|| in_all(ours).total_cmp(&in_all(theirs))).is_lt()
+    /// How the job uses the tree.
+    pub(crate) fn used(&self, job: &JobRequest) -> Use<'_> {
+        let Self { tree, roles, downlink, .. } = self;
+        Use { tree, roles, downlink: *downlink, gradient_bytes: job.gradient_bytes }
     }
-}
 
-/// Whether hop stacks and entries can say what the tree needs.
-fn fits(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Result<(), PlanError> {
-    for (stack, worker) in choice.roles.stacks.iter().zip(&job.workers) {
-        if stack.len() > usize::from(MAX_HOPS) {
-            return Err(PlanError::TooDeep { worker: fabric.name(worker.host), hops: stack.len() });
+    /// Whether hop stacks and entries can say what the tree needs.
+    pub(crate) fn fits(&self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), PlanError> {
+        let is_long = |entries: usize| entries > usize::from(MAX_HOPS);
+        if self.tree.leaves().iter().any(|leaf| is_long(self.roles.entries(leaf.above))) {
+            let hops = |host| {
+                let first = self.tree.step(host).and_then(|up| self.tree.place(up.node));
+                first.map_or(1, |place| self.roles.entries(place))
+            };
+            let long = job.workers.iter().map(|worker| (worker.host, hops(worker.host)));
+            if let Some((worker, hops)) = long.into_iter().find(|(_, hops)| is_long(*hops)) {
+                return Err(PlanError::TooDeep { worker: fabric.name(worker), hops });
+            }
         }
+        let children = self.roles.server_fan_in;
+        if children > MAX_CHILDREN {
+            return Err(PlanError::TooManyChildren { server: fabric.name(job.server), children });
+        }
+        Ok(())
     }
-    let children = choice.roles.server_fan_in;
-    if children > MAX_CHILDREN {
-        return Err(PlanError::TooManyChildren { server: fabric.name(job.server), children });
-    }
-    Ok(())
 }
 
 /// Whether the job, which is known to make sense, has a plan.
-pub(crate) fn is_plannable(fabric: &Fabric<'_>, job: &JobRequest) -> bool {
-    best(fabric, job, fits).is_ok()
+pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
+    let fabric = terrain.fabric;
+    let Some(members) = Members::new(fabric, job.hosts(), job.server) else { return false };
+    let mut all = terrain.candidates(&members).chain(terrain.more_candidates(&members));
+    all.any(|tree| Choice::on(tree, fabric, job).fits(fabric, job).is_ok())
 }
 
 /// Whether the request makes sense on this topology.
@@ -162,22 +259,17 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
 }
 
 /// Names a worker that cannot reach the server: there are no candidates because of at least one.
-fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
-    let alone = |worker: &&Member| candidates(fabric, &[worker.host], job.server).is_empty();
-    let worker = job.workers.iter().find(alone).or(job.workers.first());
+fn unreachable(terrain: &Terrain<'_>, job: &JobRequest) -> PlanError {
+    let fabric = terrain.fabric;
+    let has_way = |host| {
+        let members = Members::new(fabric, vec![host], job.server);
+        members.is_some_and(|members| terrain.candidates(&members).next().is_some())
+    };
+    let worker = job.workers.iter().find(|worker| !has_way(worker.host)).or(job.workers.first());
     PlanError::Unreachable {
         worker: worker.map(|worker| fabric.name(worker.host)).unwrap_or_default(),
         server: fabric.name(job.server),
     }
-}
-
-/// The same job as a plain parameter server does it: nothing aggregates, a result for every worker.
-pub(crate) fn parameter_server(fabric: &Fabric<'_>, job: &JobRequest) -> Result<Choice, PlanError> {
-    let mut plain = JobRequest { aggregation: Aggregation::None, downlink: Downlink::Unicast, ..job.clone() };
-    // What a worker on the server's own host gives it need not travel.
-    plain.workers.retain(|worker| worker.host != job.server);
-    // It needs neither hop stacks nor slots, so that their limits do not bind it.
-    best(fabric, &plain, |_, _, _| Ok(()))
 }
 
 #[cfg(test)]
@@ -185,17 +277,19 @@ mod tests {
 
     use std::collections::BTreeMap;
 
+    use proptest::prelude::{Just, prop, prop_oneof};
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
-    use tributary_topology::Neighbour;
+    use tributary_topology::{FatTree, LinkDirection, Neighbour};
 
     use super::*;
     use crate::random;
+    use crate::request::Aggregation;
 
     /// Every tree there is: each switch may go on by each of its links.
     fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
         let ways: Vec<(NodeKey, Vec<Neighbour>)> =
-            fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key))).collect();
+            fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key).to_vec())).collect();
         let count: usize = ways.iter().map(|(_, ways)| ways.len().max(1)).product();
         let nth = |mut n: usize| {
             let mut parents = BTreeMap::new();
@@ -205,7 +299,7 @@ mod tests {
                 }
                 n /= ways.len().max(1);
             }
-            Tree::new(job.server, &job.hosts(), &parents)
+            Tree::new(job.server, &job.hosts(), |node| parents.get(&node).copied())
         };
         let fits = |tree: &Tree| tree.fits_plain_switches(fabric);
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
@@ -219,12 +313,12 @@ mod tests {
         if worker_serves {
             job.server = job.workers.first()?.host;
         }
-        let found = best(&fabric, &job, fits).ok()?;
+        let found = search(&Terrain::new(&fabric, &job), &job).ok()?.choice;
         let every = all_trees(&fabric, &job).into_iter().map(|tree| Choice::on(tree, &fabric, &job));
-        let seconds = every.filter(|choice| fits(&fabric, &job, choice).is_ok()).map(|c| c.traffic.seconds);
+        let seconds = every.filter(|choice| choice.fits(&fabric, &job).is_ok()).map(|c| c.cost.busiest);
         let optimum = seconds.min_by(f64::total_cmp)?;
-        assert!(found.traffic.seconds >= optimum, "a tree that is not among all trees");
-        Some(found.traffic.seconds <= optimum * 1.0005)
+        assert!(found.cost.busiest >= optimum, "a tree that is not among all trees");
+        Some(found.cost.busiest <= optimum * 1.0005)
     }
 
     #[test]
@@ -242,5 +336,48 @@ mod tests {
             optimal += results.iter().flatten().filter(|optimal| **optimal).count();
         }
         assert!(optimal * 100 >= judged * 99, "{optimal} of {judged}");
+    }
+
+    /// A fat tree where many links are loaded and some switches have no slots.
+    fn busy_fat_tree() -> impl Strategy<Value = (Topology, FabricState)> {
+        let topology = Topology::parse(&FatTree::new(6, 30).unwrap().to_toml("1 Gbit/s"), "fat-tree.toml");
+        let topology = topology.unwrap();
+        let (links, switches) = (topology.links().count(), topology.switches().count());
+        let load = prop_oneof![2 => Just(0u64), 1 => 0u64..900];
+        let loads = prop::collection::vec([load.clone(), load], links);
+        let is_full = prop::collection::vec(prop::bool::weighted(0.1), switches);
+        (loads, is_full).prop_map(move |(loads, is_full)| {
+            let mut state = FabricState::of(&topology, 4096);
+            let between =
+                |link: LinkKey| topology[link].ends.iter().all(|end| topology[end.node].switch().is_some());
+            for ((link, _), loads) in topology.links().zip(loads).filter(|((link, _), _)| between(*link)) {
+                for (sender, load) in loads.into_iter().enumerate() {
+                    state.load.insert(LinkDirection { link, sender }, load * 1_000_000);
+                }
+            }
+            for ((switch, ..), is_full) in topology.switches().zip(is_full) {
+                let slots = if is_full { 0 } else { 4096 };
+                state.free_slots.insert(switch, slots);
+            }
+            (topology.clone(), state)
+        })
+    }
+
+    /// In a large fabric not all switches are tried as meeting points where the first give a tree that is about as
+    /// fast as any can be: that costs no more than what "about" means.
+    #[test]
+    fn a_search_that_ends_early_is_nearly_as_good_as_one_that_does_not() {
+        let mut runner = TestRunner::deterministic();
+        for _ in 0..60 {
+            let (topology, state) = busy_fat_tree().new_tree(&mut runner).unwrap().current();
+            let fabric = Fabric::new(&topology, &state);
+            let job = JobRequest::of(&topology, 64, 1 << 20).unwrap();
+            let seconds = |first| {
+                let terrain = Terrain::with(&fabric, &job, [first, usize::MAX]);
+                search(&terrain, &job).map(|found| found.choice.cost.busiest).ok()
+            };
+            let (early, all) = (seconds(4), seconds(usize::MAX));
+            assert!(early.zip(all).is_some_and(|(early, all)| early <= SLACK * all), "{early:?} {all:?}");
+        }
     }
 }

@@ -4,19 +4,19 @@
 //! slice first, in MAX slices of V exponents each; the last slice of either kind is padded. A GRADIENT
 //! frame sheds one hop entry at every programmable switch. Nothing is counted for losses and probes.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
-use tributary_topology::{LinkDirection, NodeKey};
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_topology::{LinkDirection, Neighbour};
+use tributary_wire::constants::{HOP_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 
 use crate::fabric::Fabric;
 use crate::request::Downlink;
+use crate::roles::Roles;
 use crate::tree::Tree;
 
 const BYTES_PER_VALUE: u64 = 4;
+const PICOSECONDS: f64 = 1e12;
 
 /// What one link direction carries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,90 +77,157 @@ impl Frames {
         Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)) }
     }
 
-    /// Bytes of one stream of them, each with `hops` entries.
-    fn bytes(self, hops: usize) -> u64 {
-        self.slices.saturating_mul((ENCAPSULATION_BYTES + message_len(hops, true)) as u64)
+    /// Bytes of streams of them.
+    fn bytes(self, flow: Flow) -> u64 {
+        let bare = (ENCAPSULATION_BYTES + message_len(0, true)) as u64;
+        let headers = flow.streams.saturating_mul(bare);
+        self.slices.saturating_mul(headers.saturating_add(flow.hops.saturating_mul(HOP_BYTES as u64)))
     }
 }
 
-/// Bytes and frames by link direction, as they are counted.
-struct Count {
-    frames: Frames,
-    carried: BTreeMap<LinkDirection, (u64, u64)>,
+/// How a job uses a tree, as far as its bytes depend on that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) roles: &'a Roles,
+    pub(crate) downlink: Downlink,
+    pub(crate) gradient_bytes: u64,
 }
 
-impl Count {
-    fn add(&mut self, direction: Option<LinkDirection>, streams: usize, hops: usize) {
-        let Some(direction) = direction else { return };
-        let (frames, bytes) = self.carried.entry(direction).or_default();
-        *frames = frames.saturating_add(self.frames.slices.saturating_mul(streams as u64));
-        *bytes = bytes.saturating_add(self.frames.bytes(hops).saturating_mul(streams as u64));
-    }
+/// What one link direction of a tree carries.
+#[derive(Debug, Clone, Copy)]
+struct Carried {
+    direction: LinkDirection,
+    frames: u64,
+    bytes: u64,
+}
 
-    /// The way up: every stream on every link of the tree.
-    fn add_gradients(&mut self, tree: &Tree, aggregates: impl Fn(NodeKey) -> bool, fabric: &Fabric<'_>) {
-        // How many entries are on the stack of what arrives at a node; the server's own is the last.
-        let mut entries = BTreeMap::from([(tree.server, 1)]);
-        for &switch in tree.bottom_up().iter().rev() {
-            let above = tree.parent(switch).and_then(|up| entries.get(&up.node)).copied().unwrap_or(1);
-            entries.insert(switch, above + usize::from(fabric.is_programmable(switch)));
-        }
-        let mut streams: BTreeMap<NodeKey, usize> = BTreeMap::new();
-        for (worker, up) in tree.leaves() {
-            *streams.entry(up.node).or_default() += 1;
-            let hops = entries.get(&up.node).copied().unwrap_or(1);
-            self.add(fabric.topology.direction(up.link, worker), 1, hops);
-        }
-        for &switch in tree.bottom_up() {
-            let Some(up) = tree.parent(switch) else { continue };
-            let arriving = streams.get(&switch).copied().unwrap_or_default();
-            let going = if aggregates(switch) { 1 } else { arriving };
-            *streams.entry(up.node).or_default() += going;
-            let hops = entries.get(&up.node).copied().unwrap_or(1);
-            self.add(fabric.topology.direction(up.link, switch), going, hops);
-        }
-    }
+/// Streams of frames, and the hop entries of all of them together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    streams: u64,
+    hops: u64,
+}
 
-    /// The way down, one copy a link.
-    fn add_multicast(&mut self, tree: &Tree, fabric: &Fabric<'_>) {
-        for (_, up) in tree.steps() {
-            self.add(fabric.topology.direction(up.link, up.node), 1, 0);
-        }
-    }
-
-    /// The way down, one copy a worker.
-    fn add_unicast(&mut self, tree: &Tree, fabric: &Fabric<'_>) {
-        for (worker, _) in tree.leaves() {
-            let mut hops = 0;
-            for (node, up) in tree.way(worker) {
-                hops += usize::from(fabric.is_programmable(node));
-                self.add(fabric.topology.direction(up.link, up.node), 1, hops);
+impl Use<'_> {
+    /// Every link direction that carries something once, in no order.
+    fn carried(&self, fabric: &Fabric<'_>) -> Vec<Carried> {
+        let tree = self.tree;
+        let frames = Frames::of(self.gradient_bytes);
+        let mut all = Vec::with_capacity(2 * (tree.leaves().len() + tree.branches().len()));
+        let mut add = |node, up: Neighbour, gradients: Flow, results: Flow| {
+            for (sender, flow) in [(node, gradients), (up.node, results)] {
+                let direction = fabric.topology.direction(up.link, sender);
+                all.extend(direction.map(|direction| Carried {
+                    direction,
+                    frames: frames.slices.saturating_mul(flow.streams),
+                    bytes: frames.bytes(flow),
+                }));
             }
+        };
+        let results = self.results(fabric);
+        for leaf in tree.leaves() {
+            let gradient = Flow { streams: 1, hops: self.roles.entries(leaf.above) as u64 };
+            add(leaf.worker, leaf.up, gradient, self.copies(Flow { streams: 1, hops: 0 }));
+        }
+        for ((branch, merge), results) in tree.branches().iter().zip(&self.roles.merges).zip(results) {
+            let streams = merge.going as u64;
+            let gradients = Flow { streams, hops: streams * self.roles.entries(branch.above) as u64 };
+            add(branch.switch, branch.up, gradients, self.copies(results));
+        }
+        if tree.is_worker(tree.server) {
+            add_up_doubles(&mut all);
+        }
+        all
+    }
+
+    /// For every place of the tree, what comes down to it by unicast: one copy a worker, with an entry for each
+    /// switch that it still has to pass.
+    fn results(&self, fabric: &Fabric<'_>) -> Vec<Flow> {
+        let tree = self.tree;
+        let mut results = vec![Flow::default(); tree.branches().len() + 1];
+        for leaf in tree.leaves() {
+            results[leaf.above].streams += 1;
+        }
+        for (place, branch) in tree.branches().iter().enumerate() {
+            results[place].hops += results[place].streams * u64::from(fabric.is_programmable(branch.switch));
+            let Flow { streams, hops } = results[place];
+            results[branch.above].streams += streams;
+            results[branch.above].hops += hops;
+        }
+        results
+    }
+
+    /// What of the unicast results travels: by multicast one copy a link, without a stack.
+    fn copies(&self, unicast: Flow) -> Flow {
+        match self.downlink {
+            Downlink::Multicast => Flow { streams: 1, hops: 0 },
+            Downlink::Unicast => unicast,
         }
     }
+
+    /// The link direction that takes longest; of several the first in the topology's order.
+    pub(crate) fn busiest(&self, fabric: &Fabric<'_>) -> Option<LinkDirection> {
+        let carried = self.carried(fabric).into_iter();
+        let times = carried.map(|one| (one.direction, fabric.seconds(one.direction, one.bytes)));
+        let first =
+            |a: &(LinkDirection, f64), b: &(LinkDirection, f64)| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0));
+        times.max_by(first).map(|(direction, _)| direction)
+    }
+
+    /// How good the tree is.
+    pub(crate) fn cost(&self, fabric: &Fabric<'_>) -> Cost {
+        let times = self.carried(fabric).into_iter().map(|one| fabric.seconds(one.direction, one.bytes));
+        let add = |cost: Cost, seconds: f64| Cost {
+            busiest: cost.busiest.max(seconds),
+            in_all: cost.in_all.saturating_add((seconds * PICOSECONDS) as u128),
+        };
+        times.fold(Cost::default(), add)
+    }
+}
+
+/// The link of a server whose host is a worker is in the tree twice: brings both together.
+fn add_up_doubles(all: &mut Vec<Carried>) {
+    all.sort_unstable_by_key(|one| one.direction);
+    all.dedup_by(|double, first| {
+        let same = double.direction == first.direction;
+        if same {
+            first.frames = first.frames.saturating_add(double.frames);
+            first.bytes = first.bytes.saturating_add(double.bytes);
+        }
+        same
+    });
+}
+
+/// How long a tree keeps links busy: first of all its busiest one; of trees that are equal there, the better one
+/// keeps all of them busy for a shorter time together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Cost {
+    /// In seconds.
+    pub(crate) busiest: f64,
+    /// In picoseconds: sums of whole numbers do not depend on their order, so that equal trees are equal.
+    in_all: u128,
+}
+
+impl Cost {
+    pub(crate) fn is_less_than(&self, other: &Self) -> bool {
+        let by_busiest = self.busiest.total_cmp(&other.busiest);
+        by_busiest.then(self.in_all.cmp(&other.in_all)).is_lt()
+    }
+}
+
+/// The bytes that each link of a tree carries at least in each direction: one stream, without a hop stack.
+pub(crate) fn least_bytes(gradient_bytes: u64) -> u64 {
+    Frames::of(gradient_bytes).bytes(Flow { streams: 1, hops: 0 })
 }
 
 impl Traffic {
-    /// Counts what a job with gradients of that size puts on the links of a tree.
-    pub(crate) fn on(
-        tree: &Tree,
-        aggregates: impl Fn(NodeKey) -> bool,
-        fabric: &Fabric<'_>,
-        gradient_bytes: u64,
-        downlink: Downlink,
-    ) -> Self {
-        let mut count = Count { frames: Frames::of(gradient_bytes), carried: BTreeMap::new() };
-        count.add_gradients(tree, aggregates, fabric);
-        match downlink {
-            Downlink::Multicast => count.add_multicast(tree, fabric),
-            Downlink::Unicast => count.add_unicast(tree, fabric),
-        }
-        let links: Vec<_> = count
-            .carried
-            .into_iter()
-            .map(|(direction, (frames, bytes))| link_traffic(direction, frames, bytes, tree, fabric))
-            .collect();
-        Self::summed(links, &fabric.name(tree.server))
+    /// Counts what a job puts on the links of a tree.
+    pub(crate) fn on(used: &Use<'_>, fabric: &Fabric<'_>) -> Self {
+        let mut carried = used.carried(fabric);
+        carried.sort_unstable_by_key(|one| one.direction);
+        let links = carried.into_iter().map(|one| link_traffic(one, used.tree, fabric)).collect();
+        Self::summed(links, &fabric.name(used.tree.server))
     }
 
     fn summed(links: Vec<LinkTraffic>, server: &str) -> Self {
@@ -189,13 +256,8 @@ impl Traffic {
     }
 }
 
-fn link_traffic(
-    direction: LinkDirection,
-    frames: u64,
-    bytes: u64,
-    tree: &Tree,
-    fabric: &Fabric<'_>,
-) -> LinkTraffic {
+fn link_traffic(carried: Carried, tree: &Tree, fabric: &Fabric<'_>) -> LinkTraffic {
+    let Carried { direction, frames, bytes } = carried;
     let link = &fabric.topology[direction.link];
     let [from, to] = [link.ends[direction.sender], link.ends[1 - direction.sender]];
     LinkTraffic {

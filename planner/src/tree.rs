@@ -1,6 +1,6 @@
 //! A tree in the fabric: each worker's way into its first switch, and each switch's way on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
@@ -10,93 +10,167 @@ use crate::fabric::{Fabric, carries};
 ///
 /// Hosts have one link, so the workers are its leaves. The server's host may be a worker, too: it is then
 /// the root, and at the same time a leaf below the one switch that it is linked to.
+///
+/// The search makes and judges many trees, so a tree is a few vectors, and a switch on it a place in them.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     pub(crate) server: NodeKey,
-    /// Each worker's way into its first switch.
-    leaves: BTreeMap<NodeKey, Neighbour>,
-    /// Each switch's way on towards the server.
-    parents: BTreeMap<NodeKey, Neighbour>,
-    children: BTreeMap<NodeKey, Vec<Neighbour>>,
-    /// The switches, each after all those below it.
-    bottom_up: Vec<NodeKey>,
+    /// In the order of the workers' keys.
+    leaves: Vec<Leaf>,
+    /// Each after all those below it.
+    branches: Vec<Branch>,
+    /// By node: its place among the branches. No longer than it has to be.
+    places: Vec<u32>,
+    /// By place, and then that of the server: where its children begin in `children`; and their end.
+    starts: Vec<usize>,
+    children: Vec<Neighbour>,
 }
 
+/// A worker, and its way into its first switch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaf {
+    pub(crate) worker: NodeKey,
+    pub(crate) up: Neighbour,
+    /// The place of the switch.
+    pub(crate) above: usize,
+}
+
+/// A switch of the tree, and its way on towards the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Branch {
+    pub(crate) switch: NodeKey,
+    pub(crate) up: Neighbour,
+    /// The place of the next switch; that behind the last one is the server's.
+    pub(crate) above: usize,
+}
+
+/// The place of a node that is none of the tree's switches.
+const NOWHERE: u32 = u32::MAX;
+
 impl Tree {
-    /// Takes of `parents` (each node's way on towards the server; for the server its way into its switch)
+    /// Takes of `parent` (each node's way on towards the server; for the server its way into its switch)
     /// what the workers need. `None` when it does not lead all of them there.
     pub(crate) fn new(
         server: NodeKey,
         workers: &[NodeKey],
-        parents: &BTreeMap<NodeKey, Neighbour>,
+        parent: impl Fn(NodeKey) -> Option<Neighbour>,
     ) -> Option<Self> {
-        let mut tree = Self {
-            server,
-            leaves: BTreeMap::new(),
-            parents: BTreeMap::new(),
-            children: BTreeMap::new(),
-            bottom_up: Vec::new(),
-        };
-        for &worker in workers {
-            let first = *parents.get(&worker)?;
-            tree.leaves.insert(worker, first);
-            tree.add_child(worker, first);
-            let mut at = first.node;
-            while at != server && !tree.parents.contains_key(&at) {
-                let up = *parents.get(&at)?;
-                tree.parents.insert(at, up);
-                tree.add_child(at, up);
+        let mut workers = workers.to_vec();
+        workers.sort_unstable();
+        let mut found = Found::default();
+        let mut leaves = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let up = parent(worker)?;
+            let mut at = up.node;
+            while at != server && found.add(at) {
+                let up = parent(at)?;
+                found.ways.push((at, up));
                 at = up.node;
             }
+            leaves.push(Leaf { worker, up, above: 0 });
         }
-        for children in tree.children.values_mut() {
-            children.sort_unstable_by_key(|child| child.port);
-        }
-        tree.bottom_up = tree.order()?;
-        Some(tree)
+        Self::arranged(server, leaves, found)
     }
 
-    fn add_child(&mut self, node: NodeKey, up: Neighbour) {
-        let down = Neighbour { port: up.remote_port, link: up.link, node, remote_port: up.port };
-        self.children.entry(up.node).or_default().push(down);
-    }
-
-    /// `None` when the parents form a cycle, which then is nowhere below the server.
-    fn order(&self) -> Option<Vec<NodeKey>> {
-        let below = |node| self.children(node).iter().map(|child| child.node);
-        let is_switch = |node: &NodeKey| self.parents.contains_key(node);
-        let mut top_down: Vec<_> = below(self.server).filter(is_switch).collect();
+    /// Puts the switches in order. `None` when the parents form a cycle, which then is nowhere below the server.
+    fn arranged(server: NodeKey, mut leaves: Vec<Leaf>, found: Found) -> Option<Self> {
+        let Found { ways, mut places } = found;
+        let count = ways.len();
+        let place = |node: NodeKey, places: &[u32]| match places.get(node.index()) {
+            Some(&place) if place != NOWHERE => place as usize,
+            _ => count,
+        };
+        let below = |node, up: Neighbour| Neighbour {
+            port: up.remote_port,
+            link: up.link,
+            node,
+            remote_port: up.port,
+        };
+        let steps = leaves.iter().map(|leaf| (leaf.worker, leaf.up)).chain(ways.iter().copied());
+        let children =
+            Children::group(count + 1, steps.map(|(node, up)| (place(up.node, &places), below(node, up))));
+        // From the server down, level by level.
+        let mut top_down: Vec<usize> = Vec::with_capacity(count);
+        let switches = |of: usize| {
+            let nodes = children.of(of).iter().map(|child| place(child.node, &places));
+            nodes.filter(|&place| place < count).collect::<Vec<_>>()
+        };
+        top_down.extend(switches(count));
         let mut at = 0;
-        while let Some(&node) = top_down.get(at) {
-            top_down.extend(below(node).filter(is_switch));
+        while let Some(&place) = top_down.get(at) {
+            top_down.extend(switches(place));
             at += 1;
         }
-        top_down.reverse();
-        (top_down.len() == self.parents.len()).then_some(top_down)
+        if top_down.len() != count {
+            return None;
+        }
+        let order: Vec<usize> = top_down.into_iter().rev().collect();
+        for (place, &old) in (0u32..).zip(&order) {
+            if let Some(known) = places.get_mut(ways[old].0.index()) {
+                *known = place;
+            }
+        }
+        let branch = |&old: &usize| {
+            let (switch, up) = ways[old];
+            Branch { switch, up, above: place(up.node, &places) }
+        };
+        for leaf in &mut leaves {
+            leaf.above = place(leaf.up.node, &places);
+        }
+        let branches = order.iter().map(branch).collect();
+        let children = children.reordered(order.iter().copied().chain([count]));
+        let Children { starts, all: children } = children;
+        Some(Self { server, leaves, branches, places, starts, children })
+    }
+
+    /// The part of the tree that the workers on other hosts than the server's need.
+    pub(crate) fn without_server_as_worker(&self) -> Self {
+        let workers: Vec<_> =
+            self.leaves.iter().map(|leaf| leaf.worker).filter(|&one| one != self.server).collect();
+        // A part of a tree is one, so there is no other case.
+        Self::new(self.server, &workers, |node| self.step(node)).unwrap_or_else(|| self.clone())
+    }
+
+    /// A switch's place among the branches.
+    pub(crate) fn place(&self, switch: NodeKey) -> Option<usize> {
+        let place = self.places.get(switch.index()).copied().filter(|&place| place != NOWHERE);
+        place.map(|place| place as usize)
     }
 
     /// The switch's way on towards the server.
     pub(crate) fn parent(&self, switch: NodeKey) -> Option<Neighbour> {
-        self.parents.get(&switch).copied()
+        self.branches.get(self.place(switch)?).map(|branch| branch.up)
     }
 
     /// What is below the node, by its ports.
     pub(crate) fn children(&self, node: NodeKey) -> &[Neighbour] {
-        self.children.get(&node).map_or(&[], Vec::as_slice)
+        let place = if node == self.server { Some(self.branches.len()) } else { self.place(node) };
+        let ends = place.and_then(|place| self.starts.get(place).zip(self.starts.get(place + 1)));
+        ends.and_then(|(&from, &to)| self.children.get(from..to)).unwrap_or(&[])
+    }
+
+    fn leaf(&self, worker: NodeKey) -> Option<&Leaf> {
+        let place = self.leaves.binary_search_by_key(&worker, |leaf| leaf.worker).ok()?;
+        self.leaves.get(place)
     }
 
     pub(crate) fn is_worker(&self, node: NodeKey) -> bool {
-        self.leaves.contains_key(&node)
+        self.leaf(node).is_some()
     }
 
     /// The switches, each after all those below it.
-    pub(crate) fn bottom_up(&self) -> &[NodeKey] {
-        &self.bottom_up
+    pub(crate) fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// The workers, in the order of their keys.
+    pub(crate) fn leaves(&self) -> &[Leaf] {
+        &self.leaves
     }
 
     /// The steps from a worker to the server: each node of the way, and how it goes on from there.
     pub(crate) fn way(&self, worker: NodeKey) -> Vec<(NodeKey, Neighbour)> {
-        let first = self.leaves.get(&worker).map(|up| (worker, *up));
+        let first = self.leaf(worker).map(|leaf| (worker, leaf.up));
         let next = |(_, up): &(NodeKey, Neighbour)| Some((up.node, self.parent(up.node)?));
         std::iter::successors(first, next).collect()
     }
@@ -107,35 +181,95 @@ impl Tree {
         std::iter::once(worker).chain(onwards).collect()
     }
 
-    /// The workers, and the way of each into its first switch.
-    pub(crate) fn leaves(&self) -> impl Iterator<Item = (NodeKey, Neighbour)> {
-        self.leaves.iter().map(|(&worker, &up)| (worker, up))
-    }
-
-    /// Every step of the tree once: the workers', then the switches'.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = (NodeKey, Neighbour)> {
-        self.leaves().chain(self.parents.iter().map(|(&switch, &up)| (switch, up)))
-    }
-
     /// The node's step towards the server; none for the server, unless its host is a worker.
     pub(crate) fn step(&self, node: NodeKey) -> Option<Neighbour> {
-        self.parents.get(&node).or_else(|| self.leaves.get(&node)).copied()
+        self.parent(node).or_else(|| self.leaf(node).map(|leaf| leaf.up))
     }
 
-    /// The links of the tree, by which two trees to one server are told apart.
+    /// The links of the tree.
     pub(crate) fn links(&self) -> BTreeSet<LinkKey> {
-        self.steps().map(|(_, up)| up.link).collect()
+        let leaves = self.leaves.iter().map(|leaf| leaf.up.link);
+        leaves.chain(self.branches.iter().map(|branch| branch.up.link)).collect()
     }
 
     /// Whether every plain switch of the tree forwards the job's frames along it, up to the server and down to
     /// every worker.
     pub(crate) fn fits_plain_switches(&self, fabric: &Fabric<'_>) -> bool {
-        self.leaves.keys().all(|&worker| {
-            self.way(worker).windows(2).all(|steps| {
+        if !self.branches.iter().any(|branch| fabric.is_plain(branch.switch)) {
+            return true;
+        }
+        self.leaves.iter().all(|leaf| {
+            self.way(leaf.worker).windows(2).all(|steps| {
                 let [(_, below), (switch, up)] = [steps[0], steps[1]];
-                let (ends, links) = ([worker, self.server], [below.link, up.link]);
-                !fabric.is_plain(switch) || carries(&fabric.forwarding, switch, ends, links)
+                let (ends, links) = ([leaf.worker, self.server], [below.link, up.link]);
+                !fabric.is_plain(switch) || carries(fabric.forwarding(), switch, ends, links)
             })
         })
+    }
+}
+
+/// The switches that the workers' ways have come to, in that order.
+#[derive(Default)]
+struct Found {
+    ways: Vec<(NodeKey, Neighbour)>,
+    /// By node: its place in `ways`.
+    places: Vec<u32>,
+}
+
+impl Found {
+    /// Whether the switch is new; its way is pushed next.
+    fn add(&mut self, switch: NodeKey) -> bool {
+        if self.places.len() <= switch.index() {
+            self.places.resize(switch.index() + 1, NOWHERE);
+        }
+        let known = &mut self.places[switch.index()];
+        let is_new = *known == NOWHERE;
+        if is_new {
+            *known = u32::try_from(self.ways.len()).unwrap_or(NOWHERE);
+        }
+        is_new
+    }
+}
+
+/// Children of several nodes, each node's by port.
+struct Children {
+    starts: Vec<usize>,
+    all: Vec<Neighbour>,
+}
+
+impl Children {
+    /// Puts children together that have the same parent, which is less than `parents`.
+    fn group(parents: usize, children: impl Iterator<Item = (usize, Neighbour)> + Clone) -> Self {
+        let mut starts = vec![0; parents + 1];
+        for (parent, _) in children.clone() {
+            starts[parent + 1] += 1;
+        }
+        for parent in 0..parents {
+            starts[parent + 1] += starts[parent];
+        }
+        let mut next = starts.clone();
+        let mut all: Vec<_> = children.clone().map(|(_, child)| child).collect();
+        for (parent, child) in children {
+            all[next[parent]] = child;
+            next[parent] += 1;
+        }
+        for ends in starts.windows(2) {
+            all[ends[0]..ends[1]].sort_unstable_by_key(|child| child.port);
+        }
+        Self { starts, all }
+    }
+
+    fn of(&self, parent: usize) -> &[Neighbour] {
+        &self.all[self.starts[parent]..self.starts[parent + 1]]
+    }
+
+    /// The same with the parents in another order.
+    fn reordered(&self, order: impl Iterator<Item = usize>) -> Self {
+        let (mut starts, mut all) = (vec![0], Vec::with_capacity(self.all.len()));
+        for parent in order {
+            all.extend_from_slice(self.of(parent));
+            starts.push(all.len());
+        }
+        Self { starts, all }
     }
 }

@@ -8,6 +8,7 @@ mod error;
 mod restore;
 
 use serde::{Deserialize, Serialize};
+use tributary_topology::LinkDirection;
 
 pub use error::StoredPlanError;
 
@@ -74,9 +75,9 @@ impl From<&Plan> for StoredPlan {
             up: worker.up.iter().map(HopEntry::from).collect(),
         };
         let link = |up: &LinkTraffic| {
-            let back = links.iter().find(|back| {
-                back.direction.link == up.direction.link && back.direction.sender != up.direction.sender
-            });
+            let back = LinkDirection { sender: 1 - up.direction.sender, ..up.direction };
+            let back =
+                links.binary_search_by_key(&back, |link| link.direction).ok().map(|place| &links[place]);
             StoredLink {
                 from: up.from.clone(),
                 from_port: up.from_port,

@@ -12,8 +12,9 @@ use crate::compare::Comparison;
 use crate::fabric::{Fabric, FabricState};
 use crate::plan::Plan;
 use crate::request::{JobRequest, Member};
+use crate::roles::Roles;
 use crate::search::validate;
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, Use};
 use crate::tree::Tree;
 
 impl StoredPlan {
@@ -31,8 +32,9 @@ impl StoredPlan {
         let stacks = self.stacks(&fabric, &job, &tree)?;
         let adding: BTreeSet<_> =
             stacks.iter().flatten().filter(|hop| hop.aggregate).map(|hop| hop.node).collect();
-        let aggregates = |switch: NodeKey| adding.contains(&topology[switch].id);
-        let traffic = Traffic::on(&tree, aggregates, &fabric, self.gradient_bytes, self.downlink);
+        let roles = Roles::given(&tree, &fabric, |branch| adding.contains(&topology[branch.switch].id));
+        let (downlink, gradient_bytes) = (self.downlink, self.gradient_bytes);
+        let traffic = Traffic::on(&Use { tree: &tree, roles: &roles, downlink, gradient_bytes }, &fabric);
         let comparison = Comparison::with(traffic.seconds, cost(&self.ring)?, cost(&self.parameter_server)?);
         let parts = Parts { tree, stacks, downlink: self.downlink, traffic, comparison, notes: self.notes };
         let plan = Plan::assemble(&fabric, &job, parts);
@@ -76,7 +78,7 @@ impl StoredPlan {
                 load.extend(topology.direction(up.link, sender).map(|direction| (direction, load_of)));
             }
         }
-        let tree = Tree::new(job.server, &job.hosts(), &parents)
+        let tree = Tree::new(job.server, &job.hosts(), |node| parents.get(&node).copied())
             .ok_or_else(|| damaged("its links do not lead every worker to the server"))?;
         match tree.links().len() == self.links.len() {
             true => Ok((tree, load)),

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
 }
 
 /// The plan for people.
-fn text(topology: &Topology, plan: &Plan) -> String {
+pub(crate) fn text(topology: &Topology, plan: &Plan) -> String {
     let (headline, tree) = (table::headline(topology, plan), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
     format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))

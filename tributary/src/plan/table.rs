@@ -1,6 +1,6 @@
 //! The plan as tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytesize::ByteSize;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -32,7 +32,8 @@ pub(crate) fn job(plan: &Plan) -> String {
 
 /// The hop stacks of every worker, with the legend.
 pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
-    let name = |hop: &Hop| topology.find_id(hop.node).map_or("?", |key| topology[key].name.as_str());
+    let names: HashMap<_, _> = topology.nodes().map(|(_, node)| (node.id, node.name.as_str())).collect();
+    let name = |hop: &Hop| names.get(&hop.node).copied().unwrap_or("?");
     let up = |hop: &Hop| match (hop.aggregate, hop.node == plan.server.node) {
         (true, true) => format!("{} +{}/{}", name(hop), hop.child, hop.fan_in),
         (true, false) => format!("{}:{} +{}/{}", name(hop), hop.egress_port, hop.child, hop.fan_in),

@@ -1,0 +1,198 @@
+//! How trees grow: along given links, from the nearest worker to the farthest, or towards a meeting point.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use tributary_topology::{LinkKey, Neighbour, NodeKey};
+
+use crate::fabric::Fabric;
+use crate::tree::Tree;
+use crate::ways::{Distances, Way, Ways};
+
+/// The members of a job, as far as its trees depend on them.
+pub(crate) struct Members<'a> {
+    fabric: &'a Fabric<'a>,
+    server: NodeKey,
+    /// The server's way into its switch.
+    top: Neighbour,
+    workers: Vec<NodeKey>,
+    /// The switches that workers are linked to, in the order of their keys: workers of one switch have the same way.
+    firsts: Vec<First>,
+}
+
+/// A switch that workers are linked to.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    switch: NodeKey,
+    /// What the way of the nearest of them costs, and which it is.
+    nearest: (u64, NodeKey),
+}
+
+/// Links, as a set.
+pub(crate) struct Links(Vec<bool>);
+
+impl Links {
+    pub(crate) fn none(fabric: &Fabric<'_>) -> Self {
+        Self(vec![false; fabric.topology.graph().edge_count()])
+    }
+
+    /// Those of them that the fabric has.
+    pub(crate) fn of(fabric: &Fabric<'_>, links: impl IntoIterator<Item = LinkKey>) -> Self {
+        let mut all = Self::none(fabric);
+        links.into_iter().for_each(|link| all.add(link));
+        all
+    }
+
+    pub(crate) fn add(&mut self, link: LinkKey) {
+        if let Some(known) = self.0.get_mut(link.index()) {
+            *known = true;
+        }
+    }
+
+    pub(crate) fn contain(&self, link: LinkKey) -> bool {
+        self.0.get(link.index()).copied().unwrap_or(false)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// `None` when one of them has no link that is alive.
+    pub(crate) fn new(fabric: &'a Fabric<'a>, workers: Vec<NodeKey>, server: NodeKey) -> Option<Self> {
+        let top = Way::of_host(fabric, server)?.via;
+        let mut firsts: BTreeMap<NodeKey, (u64, NodeKey)> = BTreeMap::new();
+        for &worker in &workers {
+            let Way { via, cost } = Way::of_host(fabric, worker)?;
+            let nearest = firsts.entry(via.node).or_insert((cost, worker));
+            *nearest = (cost, worker).min(*nearest);
+        }
+        let firsts = firsts.into_iter().map(|(switch, nearest)| First { switch, nearest }).collect();
+        Some(Self { fabric, server, top, workers, firsts })
+    }
+
+    /// The switch that the server is linked to.
+    pub(crate) fn top(&self) -> NodeKey {
+        self.top.node
+    }
+
+    /// At most so many of the switches that workers are linked to, spread evenly over them.
+    pub(crate) fn sample(&self, most: usize) -> impl Iterator<Item = NodeKey> {
+        let step = self.firsts.len().div_ceil(most).max(1);
+        self.firsts.iter().step_by(step).map(|first| first.switch)
+    }
+
+    /// The tree that ordinary frames take.
+    pub(crate) fn ordinary(&self, ways: &Ways) -> Option<Tree> {
+        let forwarding = self.fabric.forwarding();
+        let is_known =
+            |&worker: &NodeKey| worker == self.server || forwarding.next(worker, self.server).is_some();
+        if !self.workers.iter().all(is_known) {
+            return None;
+        }
+        let mut links = Links::none(self.fabric);
+        for first in &self.firsts {
+            forwarding.path(first.switch, self.server)?.iter().for_each(|step| links.add(step.link));
+        }
+        self.along(ways, &links)
+    }
+
+    /// The switches that workers are linked to.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = NodeKey> {
+        self.firsts.iter().map(|first| first.switch)
+    }
+
+    /// Whether a member is linked to the switch: no tree goes round it.
+    pub(crate) fn need(&self, switch: NodeKey) -> bool {
+        switch == self.top.node || self.firsts.binary_search_by_key(&switch, |first| first.switch).is_ok()
+    }
+
+    /// The members' own links.
+    pub(crate) fn own_links(&self) -> impl Iterator<Item = LinkKey> {
+        let workers = self.workers.iter().filter_map(|&worker| Way::of_host(self.fabric, worker));
+        workers.map(|way| way.via.link).chain([self.top.link])
+    }
+
+    /// Workers joined one by one to what there is of a tree already, the nearest first, over links that may be taken.
+    ///
+    /// `kept`: links of an older tree. As far as they are alive and linked to the server, the new one begins with
+    /// them.
+    pub(crate) fn nearest_first(
+        &self,
+        ways: &Ways,
+        kept: &Links,
+        may_take: impl Fn(LinkKey) -> bool + Copy,
+    ) -> Option<Tree> {
+        let mut links = Links::none(self.fabric);
+        let mut begun = ways.distances(self.top.node, |link| kept.contain(link) && may_take(link));
+        let stem: Vec<_> =
+            (0..ways.switches()).map(NodeKey::new).filter(|&key| begun.to(key) < u64::MAX).collect();
+        for &switch in &stem {
+            let inside = ways.of_switch(switch).iter().map(|way| way.via.link);
+            inside.filter(|&link| kept.contain(link) && may_take(link)).for_each(|link| links.add(link));
+        }
+        begun = Distances::new(ways);
+        let far = &mut begun;
+        let mut waiting: Vec<Option<First>> = vec![None; ways.switches()];
+        for first in &self.firsts {
+            *waiting.get_mut(first.switch.index())? = Some(*first);
+        }
+        let mut left = self.firsts.len();
+        let mut queue = BinaryHeap::new();
+        let mut joined = stem;
+        loop {
+            // Distances are from the tree, which has grown by these.
+            ways.spread(far, joined.iter().copied(), may_take, |switch, distance| {
+                if let Some(First { nearest: (cost, worker), .. }) = waiting[switch.index()] {
+                    queue.push(Reverse((distance.saturating_add(cost), worker, switch)));
+                }
+            });
+            let next = std::iter::from_fn(|| queue.pop())
+                .find_map(|Reverse((.., switch))| waiting[switch.index()].take());
+            let Some(First { switch, .. }) = next else { break };
+            left -= 1;
+            joined = vec![switch];
+            let mut at = switch;
+            while far.to(at) > 0 {
+                let step = ways.step(at, far, may_take)?;
+                links.add(step.link);
+                joined.push(step.node);
+                at = step.node;
+            }
+        }
+        if left == 0 { self.along(ways, &links) } else { None }
+    }
+
+    /// The shortest ways from all workers to the switch and from it to the server.
+    pub(crate) fn meeting_at(&self, ways: &Ways, switch: NodeKey) -> Option<Tree> {
+        let far = ways.distances(switch, |_| true);
+        let mut links = Links::none(self.fabric);
+        let mut passed = vec![false; ways.switches()];
+        for from in self.firsts.iter().map(|first| first.switch).chain([self.top.node]) {
+            let mut at = from;
+            while far.to(at) > 0 && !std::mem::replace(passed.get_mut(at.index())?, true) {
+                let step = ways.step(at, &far, |_| true)?;
+                links.add(step.link);
+                at = step.node;
+            }
+        }
+        self.along(ways, &links)
+    }
+
+    /// The shortest ways to the server that take none but these links and the hosts' own.
+    fn along(&self, ways: &Ways, links: &Links) -> Option<Tree> {
+        let inside = |link| links.contain(link);
+        let far = ways.distances(self.top.node, inside);
+        let down = self.top;
+        let to_server =
+            Neighbour { port: down.remote_port, link: down.link, node: self.server, remote_port: down.port };
+        let parent = |node: NodeKey| {
+            if node == down.node {
+                Some(to_server)
+            } else if self.fabric.is_host(node) {
+                // The server's host may be a worker: its way, too, begins with a step away from it.
+                Way::of_host(self.fabric, node).map(|way| way.via)
+            } else {
+                ways.step(node, &far, inside)
+            }
+        };
+        Tree::new(self.server, &self.workers, parent)
+    }
+}

@@ -1,0 +1,170 @@
+//! The ways between switches that a tree may use, and what they cost.
+//!
+//! Hosts have one link, so no way leads through them, and the search need not look at them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
+
+use crate::fabric::Fabric;
+
+/// Costs are whole numbers, so that equal ways compare as equal: picoseconds that a byte takes, there and
+/// back together.
+const PICOSECONDS: f64 = 1e12;
+/// How many times as far a link is that leads to a switch without slots: streams that meet there go on side by
+/// side, over all links behind it.
+const DETOUR: u64 = 8;
+
+/// One way on from a node, and what it costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) via: Neighbour,
+    pub(crate) cost: u64,
+}
+
+impl Way {
+    fn new(fabric: &Fabric<'_>, via: Neighbour) -> Self {
+        let seconds = |sender| fabric.seconds(LinkDirection { link: via.link, sender }, 1);
+        Self { via, cost: ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1 }
+    }
+
+    /// A host's way into its switch, if it is alive.
+    pub(crate) fn of_host(fabric: &Fabric<'_>, host: NodeKey) -> Option<Self> {
+        let via = fabric.neighbours(host).iter().find(|via| may_use(fabric, host, via))?;
+        Some(Self::new(fabric, *via))
+    }
+}
+
+/// Whether a tree may use a link: where a plain switch is at either end, only if ordinary frames take it.
+fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
+    let ordinary = || fabric.forwarding().ports(node).iter().any(|port| port.link == via.link);
+    !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()
+}
+
+/// The ways between all switches that are alive.
+pub(crate) struct Ways {
+    /// By switch: where its ways begin in `all`; one entry more than there are switches.
+    starts: Vec<usize>,
+    /// Each switch's by port.
+    all: Vec<Way>,
+}
+
+impl Ways {
+    /// The ways as they are.
+    pub(crate) fn of(fabric: &Fabric<'_>) -> Self {
+        // Switches come before hosts.
+        let count = fabric.topology.switches().map(|(key, ..)| key.index() + 1).max().unwrap_or(0);
+        let (mut starts, mut all) = (vec![0], Vec::new());
+        for switch in (0..count).map(NodeKey::new) {
+            let neighbours = fabric.neighbours(switch).iter();
+            let usable = neighbours.filter(|via| !fabric.is_host(via.node) && may_use(fabric, switch, via));
+            all.extend(usable.map(|via| Way::new(fabric, *via)));
+            starts.push(all.len());
+        }
+        Self { starts, all }
+    }
+
+    /// The same for trees that go round switches where a job with such a window cannot aggregate, as far as there
+    /// is a way round; `None` where it can everywhere.
+    pub(crate) fn around(&self, fabric: &Fabric<'_>, window: u32) -> Option<Self> {
+        let lacks = |switch| !fabric.has_slots(switch, window);
+        let mut changed = false;
+        let mut all = self.all.clone();
+        for switch in (0..self.switches()).map(NodeKey::new) {
+            for way in &mut all[self.starts[switch.index()]..self.starts[switch.index() + 1]] {
+                if lacks(switch) || lacks(way.via.node) {
+                    way.cost = way.cost.saturating_mul(DETOUR);
+                    changed = true;
+                }
+            }
+        }
+        changed.then(|| Self { starts: self.starts.clone(), all })
+    }
+
+    /// No switch has a higher index, or this one.
+    pub(crate) fn switches(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The ways on from a switch, by port.
+    pub(crate) fn of_switch(&self, switch: NodeKey) -> &[Way] {
+        let ends = self.starts.get(switch.index()).zip(self.starts.get(switch.index() + 1));
+        ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
+    }
+
+    /// Distances from one switch over the links that may be taken.
+    pub(crate) fn distances(&self, from: NodeKey, may_take: impl Fn(LinkKey) -> bool) -> Distances {
+        let mut far = Distances::new(self);
+        self.spread(&mut far, [from], may_take, |_, _| ());
+        far
+    }
+
+    /// Brings distances up to date after these switches have come to distance 0 (Dijkstra's algorithm), and tells
+    /// of each that is nearer now.
+    pub(crate) fn spread(
+        &self,
+        far: &mut Distances,
+        from: impl IntoIterator<Item = NodeKey>,
+        may_take: impl Fn(LinkKey) -> bool,
+        mut nearer: impl FnMut(NodeKey, u64),
+    ) {
+        let mut queue = BinaryHeap::new();
+        for switch in from {
+            if far.shorten(switch, 0) {
+                queue.push(Reverse((0, switch)));
+            }
+        }
+        while let Some(Reverse((distance, switch))) = queue.pop() {
+            if distance > far.to(switch) {
+                continue;
+            }
+            nearer(switch, distance);
+            for way in self.of_switch(switch).iter().filter(|way| may_take(way.via.link)) {
+                let distance = distance.saturating_add(way.cost);
+                if far.shorten(way.via.node, distance) {
+                    queue.push(Reverse((distance, way.via.node)));
+                }
+            }
+        }
+    }
+
+    /// The step after which least is left to go; of equal ones that by the lowest port, which is the same
+    /// for all who pass here. Every link costs something, so this comes to an end.
+    pub(crate) fn step(
+        &self,
+        from: NodeKey,
+        far: &Distances,
+        may_take: impl Fn(LinkKey) -> bool,
+    ) -> Option<Neighbour> {
+        let left = |way: &Way| (far.to(way.via.node).saturating_add(way.cost), way.via.port);
+        let ways = self.of_switch(from).iter().filter(|way| may_take(way.via.link));
+        let step = ways.min_by_key(|way| left(way))?.via;
+        (far.to(step.node) < far.to(from)).then_some(step)
+    }
+}
+
+/// How far each switch is from what distances are measured from.
+pub(crate) struct Distances(Vec<u64>);
+
+impl Distances {
+    pub(crate) fn new(ways: &Ways) -> Self {
+        Self(vec![u64::MAX; ways.switches()])
+    }
+
+    /// The highest number where no way leads.
+    pub(crate) fn to(&self, switch: NodeKey) -> u64 {
+        self.0.get(switch.index()).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Takes a shorter distance; whether it is one.
+    fn shorten(&mut self, switch: NodeKey, distance: u64) -> bool {
+        match self.0.get_mut(switch.index()) {
+            Some(known) if distance < *known => {
+                *known = distance;
+                true
+            }
+            _ => false,
+        }
+    }
+}

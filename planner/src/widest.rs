@@ -1,0 +1,83 @@
+//! How fast a tree can be at best: every worker has a way to the server whose slowest link bounds it.
+//!
+//! Where every switch aggregates, a tree puts one stream on each of its links. So one that takes no link slower than
+//! this bound is as fast as any, whatever its shape.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tributary_topology::{LinkDirection, LinkKey, NodeKey};
+
+use crate::fabric::Fabric;
+use crate::grow::{Links, Members};
+use crate::request::JobRequest;
+use crate::traffic::least_bytes;
+use crate::ways::Ways;
+
+/// Links are as fast as the bound even if they take so many times as long: hop stacks are longer on some than on others.
+pub(crate) const SLACK: f64 = 1.05;
+
+/// What links take for one stream of a job.
+pub(crate) struct Pace<'a> {
+    fabric: &'a Fabric<'a>,
+    bytes: u64,
+}
+
+impl<'a> Pace<'a> {
+    pub(crate) fn new(fabric: &'a Fabric<'a>, job: &JobRequest) -> Self {
+        Self { fabric, bytes: least_bytes(job.gradient_bytes) }
+    }
+
+    /// How long a link is busy, in seconds, if one stream goes over it and its results come back.
+    fn of(&self, link: LinkKey) -> f64 {
+        let of = |sender| self.fabric.seconds(LinkDirection { link, sender }, self.bytes);
+        of(0).max(of(1))
+    }
+
+    /// What every tree takes at least that passes through no other switches than these, in seconds; infinite where
+    /// there is none.
+    pub(crate) fn least(
+        &self,
+        ways: &Ways,
+        members: &Members<'_>,
+        may_pass: impl Fn(NodeKey) -> bool,
+    ) -> f64 {
+        let widest = self.widest(ways, members.top(), may_pass);
+        let of_first = |first: NodeKey| widest.get(first.index()).copied().unwrap_or(f64::INFINITY);
+        let between = members.firsts().map(of_first);
+        between.chain(members.own_links().map(|link| self.of(link))).fold(0.0, f64::max)
+    }
+
+    /// The links between such switches that are about as fast as that.
+    pub(crate) fn within(&self, seconds: f64, ways: &Ways, may_pass: impl Fn(NodeKey) -> bool) -> Links {
+        let switches = (0..ways.switches()).map(NodeKey::new).filter(|&switch| may_pass(switch));
+        let all = switches.flat_map(|switch| ways.of_switch(switch)).filter(|way| may_pass(way.via.node));
+        let fast = all.map(|way| way.via.link).filter(|&link| self.of(link) <= SLACK * seconds);
+        Links::of(self.fabric, fast)
+    }
+
+    /// For each switch what the slowest link takes on its best way to `to`.
+    fn widest(&self, ways: &Ways, to: NodeKey, may_pass: impl Fn(NodeKey) -> bool) -> Vec<f64> {
+        let mut best = vec![f64::INFINITY; ways.switches()];
+        // Times are not negative, so their bits are in their order.
+        let mut queue = BinaryHeap::from([Reverse((0u64, to))]);
+        while let Some(Reverse((bits, at))) = queue.pop() {
+            let slowest = f64::from_bits(bits);
+            match best.get_mut(at.index()) {
+                Some(known) if slowest < *known => *known = slowest,
+                _ => continue,
+            }
+            for way in ways.of_switch(at).iter().filter(|way| may_pass(way.via.node)) {
+                let known = best.get(way.via.node.index()).copied().unwrap_or_default();
+                if slowest >= known {
+                    continue;
+                }
+                let onwards = slowest.max(self.of(way.via.link));
+                if onwards < known {
+                    queue.push(Reverse((onwards.to_bits(), way.via.node)));
+                }
+            }
+        }
+        best
+    }
+}
