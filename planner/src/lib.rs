@@ -6,7 +6,8 @@
 //! for that one it works out hop stacks (`stacks`), table entries (`assemble`) and what it is worth
 //! (`compare`). What comes out is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!
-//! When something has died, [`choose`] says who is to serve and who can be kept; [`plan`] plans those.
+//! When something has died, [`choose`] says who is to serve and who can be kept; [`replan`] plans those, with what is
+//! left of the tree that they had.
 //! When something has come back, [`is_better`] says whether moving is worth a pause. [`degraded`] says whether a job is
 //! better off without processes that have become slow.
 
@@ -26,6 +27,7 @@ mod plan;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod random;
+mod replan;
 mod request;
 mod roles;
 mod search;
@@ -42,6 +44,7 @@ pub use compare::Comparison;
 pub use error::PlanError;
 pub use fabric::FabricState;
 pub use plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, TreePort, WorkerRoute};
+pub use replan::replan;
 pub use request::{Aggregation, Downlink, JobRequest, Member};
 pub use search::plan;
 pub use stored::{StoredPlan, StoredPlanError};

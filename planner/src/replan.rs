@@ -1,0 +1,59 @@
+//! Another plan of a job that has lost something: what is left of its tree stays, and the rest is joined to it.
+
+use tributary_topology::Topology;
+
+use crate::candidates::Terrain;
+use crate::error::PlanError;
+use crate::fabric::{Fabric, FabricState};
+use crate::grow::{Links, Members};
+use crate::plan::Plan;
+use crate::request::JobRequest;
+use crate::search::{Found, Judge, search_on, validate};
+
+/// A mended tree is good enough if it takes at most so many times the time that every tree takes at least. It is
+/// what [`crate::is_better`] asks of a tree that a job should move to: nothing that a search could find instead would
+/// be clearly better.
+const GOOD_ENOUGH: f64 = 1.25;
+
+/// Plans a job again that ran by `old`, after switches, links or workers of it have died, or members have left or
+/// come in, or with another server.
+///
+/// What of the old tree is alive and still linked to the server stays as it is; only what has lost its way is joined
+/// to it again. Where that makes a tree that may be more than 1.25 times as slow as the best one, this is
+/// [`plan`](crate::plan), with what is left of the old tree as one proposal more. So its busiest link never takes
+/// more than 1.25 times as long as that of a fresh plan.
+///
+/// `old` is a plan on this topology, or on one that this has [evolved](Topology::evolve) from. The same input always
+/// gives the same plan.
+///
+/// # Errors
+/// As [`plan`](crate::plan).
+pub fn replan(
+    topology: &Topology,
+    state: &FabricState,
+    job: &JobRequest,
+    old: &Plan,
+) -> Result<Plan, PlanError> {
+    validate(topology, job)?;
+    let fabric = Fabric::new(topology, state);
+    let terrain = Terrain::new(&fabric, job);
+    mended(&terrain, job, old)?.into_plan(&fabric, job)
+}
+
+pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Result<Found, PlanError> {
+    let fabric = terrain.fabric;
+    let mut judge = Judge::new(fabric, job);
+    if let Some(members) = Members::new(fabric, job.hosts(), job.server) {
+        let kept = Links::of(fabric, old.switches.iter().map(|role| role.up.link));
+        let grown = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, |_| true));
+        grown.filter(|tree| tree.fits_plain_switches(fabric)).for_each(|tree| judge.look_at(tree));
+        if judge.has_within(GOOD_ENOUGH * terrain.least(&members)) {
+            // What a plain server does best is mostly to take the shortest ways.
+            let shortest = members.meeting_at(&terrain.ways, members.top());
+            let shortest = shortest.filter(|tree| tree.fits_plain_switches(fabric));
+            shortest.into_iter().for_each(|tree| judge.look_at(tree));
+            return judge.found(terrain);
+        }
+    }
+    search_on(terrain, judge)
+}
