@@ -4,13 +4,13 @@ mod evolve;
 mod fabric;
 mod queue;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tributary_planner::{self as planner, JobRequest, Plan, PlanError};
+use tributary_planner::{self as planner, FabricState, JobRequest, Plan, PlanError, WorkerRoute};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::JobId;
 
@@ -218,7 +218,7 @@ impl Book {
         // is a way: it could not be told anything.
         let plan_with = |doubt| {
             let state = self.fabric(doubt, SlotMap::largest_block);
-            planner::plan(&self.topology, &state, &request).map(|plan| (plan, state))
+            self.plan_again(&record.generation().plan, &request, &state).map(|plan| (plan, state))
         };
         let (plan, state) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::Alive))?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
@@ -248,6 +248,25 @@ impl Book {
             job.record.generations.push(generation);
         }
         Ok(number)
+    }
+
+    /// Plans a job's next generation. One that has lost something waits for it, so that its tree is mended; one that is
+    /// well changes over to be better off.
+    fn plan_again(
+        &self,
+        present: &Plan,
+        request: &JobRequest,
+        state: &FabricState,
+    ) -> Result<Plan, PlanError> {
+        let members: HashSet<_> = request.workers.iter().map(|member| member.host).collect();
+        let stays = |worker: &WorkerRoute| members.contains(&worker.key);
+        let is_well = present.server.key == request.server
+            && present.workers.iter().all(stays)
+            && present.works(&self.topology, state);
+        match is_well {
+            true => planner::plan(&self.topology, state, request),
+            false => planner::replan(&self.topology, state, request, present),
+        }
     }
 
     fn allocate(
