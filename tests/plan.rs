@@ -115,3 +115,22 @@ fn a_network_is_shown_with_what_its_file_leaves_out() {
         assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
     }
 }
+
+#[test]
+fn the_file_of_a_fat_tree_can_be_planned_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fat-tree.toml");
+    fs::write(&file, printed(&["topology", "--fat-tree", "8", "--workers", "100", "--rate", "25gbit/s"]))
+        .unwrap();
+    let file = file.to_str().unwrap();
+    let plan = plan(&["--topology", file]);
+    assert_eq!(plan["workers"].as_array().unwrap().len(), 100);
+    assert_eq!(
+        (&plan["server"]["fan_in"], &plan["traffic"]["links"][0]["rate"]),
+        (&1.into(), &25_000_000_000u64.into())
+    );
+    refused(&["topology", "--fat-tree", "7"], 2, &["even number"]);
+    refused(&["topology", "--fat-tree", "4", "--workers", "16"], 2, &["16 workers", "16 hosts"]);
+    refused(&["topology", "--fat-tree", "4", "--rate", "fast"], 2, &["--rate", "100 Gbit/s"]);
+    refused(&["topology", "--workers", "4"], 2, &["--fat-tree"]);
+}
