@@ -5,6 +5,7 @@ mod degraded;
 mod endurance;
 mod machine;
 mod networks;
+mod plan;
 mod ranks;
 mod schedule;
 mod simulate;
@@ -17,7 +18,7 @@ use tributary_topology::parse_rate;
 
 use crate::daemon::Stop;
 
-/// Measures the fabric, the protocol and the switch.
+/// Measures the fabric, the protocol, the switch and the planner.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -33,6 +34,7 @@ enum What {
     DegradedWorker(degraded::WorkerArgs),
     Endurance(endurance::EnduranceArgs),
     Overlap(allreduce::overlap::OverlapArgs),
+    Plan(plan::PlanArgs),
     Schedule(schedule::ScheduleArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::DegradedWorker(args) => degraded::run_worker(args),
         What::Endurance(args) => endurance::run(args),
         What::Overlap(args) => allreduce::overlap::run(args),
+        What::Plan(args) => plan::run(args),
         What::Schedule(args) => schedule::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),
