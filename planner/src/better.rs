@@ -2,7 +2,8 @@
 
 use tributary_topology::{Forwarding, Topology};
 
-use crate::fabric::{FabricState, carries, seconds};
+use crate::fabric::{FabricState, seconds};
+use crate::plain::carries;
 use crate::plan::{Plan, WorkerRoute};
 
 /// How much of the old tree's time a clearly better one takes at most.

@@ -10,6 +10,9 @@
 //! 4. for each of some switches, the shortest ways from all workers to it and from it to the server, as if all
 //!    gradients met there.
 //!
+//! Where none of these does, because plain switches forward other ways than those that are short, workers are joined one by
+//! one by ways that such switches take (`plain`).
+//!
 //! "Short" is the time a byte takes, so that loaded links are far. Where some switches have no slots for the job,
 //! 2 to 4 propose trees that go round them, too.
 //!

@@ -1,12 +1,13 @@
 //! Who can go on: the hosts that reach a server over what is alive, and the server that keeps most workers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use tributary_topology::{Neighbour, NodeKey, Role, Topology};
+use tributary_topology::{NodeKey, Role, Topology};
 
 use crate::candidates::Terrain;
 use crate::error::PlanError;
-use crate::fabric::{Fabric, FabricState, carries};
+use crate::fabric::{Fabric, FabricState};
+use crate::plain;
 use crate::request::{JobRequest, Member};
 use crate::search::{check_workers, is_plannable};
 
@@ -145,42 +146,11 @@ impl<'a> Reach<'a> {
         let [piece, of_server] = [host, server].map(|key| self.pieces.get(key.index()));
         let linked = piece == of_server && !self.fabric.neighbours(host).is_empty();
         linked
-            && (piece.is_some_and(|piece| !self.with_plain.contains(piece)) || self.finds_way(host, server))
-    }
-
-    /// Whether there is a way that every plain switch on it takes, both there and back. Such a switch has one way
-    /// in and one way out for the two, so trying each node once is enough.
-    fn finds_way(&self, host: NodeKey, server: NodeKey) -> bool {
-        let mut tried = vec![false; self.pieces.len()];
-        let mut queue = self.fabric.neighbours(host).to_vec();
-        while let Some(step) = queue.pop() {
-            if step.node == server {
-                return true;
-            }
-            let onwards = self.onwards(&step, host, server);
-            let tried = tried.get_mut(step.node.index());
-            if !onwards.is_empty() && tried.is_some_and(|tried| !std::mem::replace(tried, true)) {
-                queue.extend(onwards);
-            }
-        }
-        false
+            && (piece.is_some_and(|piece| !self.with_plain.contains(piece))
+                || plain::way(self.fabric, host, server, &HashMap::new()).is_some())
     }
 
     fn is_live_host(&self, key: NodeKey) -> bool {
         self.fabric.is_live(key) && self.fabric.topology.get(key).is_some_and(|node| node.host().is_some())
-    }
-
-    /// The ways on for frames of the host that have come to a node by this step.
-    fn onwards(&self, step: &Neighbour, host: NodeKey, server: NodeKey) -> Vec<Neighbour> {
-        let node = step.node;
-        if self.fabric.topology[node].host().is_some() {
-            return Vec::new();
-        }
-        let mut onwards = self.fabric.neighbours(node).to_vec();
-        if self.fabric.is_plain(node) {
-            let ends = [host, server];
-            onwards.retain(|via| carries(self.fabric.forwarding(), node, ends, [step.link, via.link]));
-        }
-        onwards
     }
 }

@@ -58,19 +58,6 @@ pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
     bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
 }
 
-/// Whether a plain switch, which forwards by MAC address, takes the frames between a worker and the server
-/// along: in by the link that the worker is behind and on by the one that the server is behind, and back. It
-/// never sends a frame out of the port that it came in by.
-pub(crate) fn carries(
-    forwarding: &Forwarding,
-    plain: NodeKey,
-    [worker, server]: [NodeKey; 2],
-    [below, up]: [LinkKey; 2],
-) -> bool {
-    let by = |to, link| forwarding.next(plain, to).is_some_and(|via| via.link == link);
-    below != up && by(worker, below) && by(server, up)
-}
-
 /// The topology in its state: what the planner's parts ask.
 ///
 /// They ask for every node and link many times, so the answers lie in vectors, by index.

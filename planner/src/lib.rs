@@ -23,6 +23,7 @@ mod fabric;
 mod grow;
 mod loads;
 mod notes;
+mod plain;
 mod plan;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]

@@ -52,7 +52,7 @@ pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Res
             let shortest = members.meeting_at(&terrain.ways, members.top());
             let shortest = shortest.filter(|tree| tree.fits_plain_switches(fabric));
             shortest.into_iter().for_each(|tree| judge.look_at(tree));
-            return judge.found(terrain);
+            return judge.found();
         }
     }
     search_on(terrain, judge)

@@ -1,6 +1,7 @@
 //! The choice: the candidate tree whose busiest link is done first.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::iter::once_with;
 
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
@@ -13,6 +14,7 @@ use crate::error::PlanError;
 use crate::fabric::{Fabric, FabricState};
 use crate::grow::{Links, Members};
 use crate::notes;
+use crate::plain;
 use crate::plan::Plan;
 use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
@@ -102,10 +104,10 @@ impl<'a> Judge<'a> {
     }
 
     /// The best of what was looked at; the first refusal when nothing was accepted.
-    pub(crate) fn found(self, terrain: &Terrain<'_>) -> Result<Found, PlanError> {
-        let Self { job, best, plain, refusal, .. } = self;
+    pub(crate) fn found(self) -> Result<Found, PlanError> {
+        let Self { fabric, job, best, plain, refusal } = self;
         let found = best.zip(plain).map(|(choice, plain)| Found { choice, plain });
-        found.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(terrain, job)))
+        found.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(fabric, job)))
     }
 }
 
@@ -121,9 +123,13 @@ pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<F
         if !judge.has_within(SLACK * terrain.least(&members)) {
             terrain.more_candidates(&members).for_each(|tree| judge.look_at(tree));
         }
+        if judge.best.is_none() {
+            let Judge { fabric, job, .. } = judge;
+            plain::tree(fabric, &job.hosts(), job.server).into_iter().for_each(|tree| judge.look_at(tree));
+        }
         improve(terrain, &members, &mut judge);
     }
-    judge.found(terrain)
+    judge.found()
 }
 
 /// Leads the best tree round its busiest link, what comes of that round its own, and so on. It goes on where that is no
@@ -199,7 +205,8 @@ impl Choice {
 pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
     let fabric = terrain.fabric;
     let Some(members) = Members::new(fabric, job.hosts(), job.server) else { return false };
-    let mut all = terrain.candidates(&members).chain(terrain.more_candidates(&members));
+    let by_plain = once_with(|| plain::tree(fabric, &job.hosts(), job.server)).flatten();
+    let mut all = terrain.candidates(&members).chain(terrain.more_candidates(&members)).chain(by_plain);
     all.any(|tree| Choice::on(tree, fabric, job).fits(fabric, job).is_ok())
 }
 
@@ -259,12 +266,8 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
 }
 
 /// Names a worker that cannot reach the server: there are no candidates because of at least one.
-fn unreachable(terrain: &Terrain<'_>, job: &JobRequest) -> PlanError {
-    let fabric = terrain.fabric;
-    let has_way = |host| {
-        let members = Members::new(fabric, vec![host], job.server);
-        members.is_some_and(|members| terrain.candidates(&members).next().is_some())
-    };
+fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
+    let has_way = |host| plain::way(fabric, host, job.server, &HashMap::new()).is_some();
     let worker = job.workers.iter().find(|worker| !has_way(worker.host)).or(job.workers.first());
     PlanError::Unreachable {
         worker: worker.map(|worker| fabric.name(worker.host)).unwrap_or_default(),

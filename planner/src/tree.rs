@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
-use crate::fabric::{Fabric, carries};
+use crate::fabric::Fabric;
+use crate::plain::carries;
 
 /// An in-tree that leads every worker to the server. Children are in the order of the node's ports.
 ///

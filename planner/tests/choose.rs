@@ -212,6 +212,22 @@ fn a_plain_switch_takes_frames_along_its_own_way_only() {
     assert_eq!(fabric.server_and_lost(), lost("ps", [0]));
 }
 
+#[test]
+fn a_way_that_plain_switches_take_is_found_though_no_short_one_is_such() {
+    let text = "name = 'loop'\ndefaults = { rate = '100 Mbit/s' }
+        switch = [{ name = 's0' }, { name = 'p', programmable = false }, { name = 's2' }, { name = 's3' }]
+        host = [{ name = 'ps', role = 'server' }, { name = 'w', role = 'worker' }]
+        link = [{ ends = ['p', 's0'], load = '69 Mbit/s' }, { ends = ['s2', 's0'] }, { ends = ['s3', 's0'] },
+                { ends = ['p', 's3'] }, { ends = ['s3', 's2'] }, { ends = ['p', 'ps'] }, { ends = ['s2', 'w'] }]";
+    let mut fabric = Fabric::of(Topology::parse(text, "loop.toml").unwrap());
+    // p goes on sending what is for w to s0, whose link is loaded, so that all short ways come to p from s3.
+    fabric.cut("s2", "s0");
+    assert_eq!(fabric.reached("ps"), ["w"]);
+    let plan = plan(&fabric.topology, &fabric.state, &fabric.job).unwrap();
+    let way: Vec<_> = plan.workers[0].path.iter().map(|key| fabric.topology[*key].name.as_str()).collect();
+    assert_eq!(way, ["w", "s2", "s3", "s0", "p", "ps"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
