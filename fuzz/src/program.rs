@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::config::v1 as message;
 use tributary_p4runtime::p4info::MatchField;
 use tributary_softswitch::Pipeline;
 use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, TableEntry};
@@ -14,19 +15,47 @@ use crate::finding::sound;
 pub(crate) const JSON: &str = include_str!("../../p4/build/tributary.json");
 pub(crate) const P4INFO: &str = include_str!("../../p4/build/tributary.p4info.txtpb");
 
-/// Slots of a switch here. The real program has 4,096, and to make 4 MiB of them for each input would take longer than what
-/// is looked for.
-const SLOTS: i32 = 160;
+/// Slots of a switch here, where a program has more. The real one has 4,096, and to make 4 MiB of them for each input would take
+/// longer than what is looked for.
+const SLOTS: i32 = 64;
 
-/// The program, with few slots, compiled once.
-pub(crate) static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
-    let mut json: Value = sound(serde_json::from_str(JSON));
-    for register in json["register_arrays"].as_array_mut().into_iter().flatten() {
-        register["size"] = SLOTS.into();
+/// A program that is quick to load.
+pub(crate) struct Small {
+    pub(crate) json: Value,
+    pub(crate) p4info: message::P4Info,
+}
+
+impl Small {
+    /// The same program with few slots, and without the places in its source.
+    pub(crate) fn new(json: &str, p4info: &str) -> Self {
+        let mut json: Value = sound(serde_json::from_str(json));
+        without_source(&mut json);
+        for register in json["register_arrays"].as_array_mut().into_iter().flatten() {
+            if register["size"].as_i64() > Some(SLOTS.into()) {
+                register["size"] = SLOTS.into();
+            }
+        }
+        let mut p4info = sound(P4Info::parse(p4info)).message().clone();
+        p4info.registers.iter_mut().for_each(|register| register.size = register.size.min(SLOTS));
+        Self { json, p4info }
     }
-    let mut info = sound(P4Info::parse(P4INFO)).message().clone();
-    info.registers.iter_mut().for_each(|register| register.size = SLOTS);
-    Arc::new(sound(Pipeline::load(&json.to_string(), info)))
+}
+
+fn without_source(json: &mut Value) {
+    match json {
+        Value::Array(items) => items.iter_mut().for_each(without_source),
+        Value::Object(items) => {
+            items.remove("source_info");
+            items.values_mut().for_each(without_source);
+        }
+        _ => {}
+    }
+}
+
+/// Our program, compiled once.
+pub(crate) static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
+    let Small { json, p4info } = Small::new(JSON, P4INFO);
+    Arc::new(sound(Pipeline::load(&json.to_string(), p4info)))
 });
 
 pub(crate) fn table(name: &str) -> u32 {

@@ -7,12 +7,12 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use tributary_softswitch::{Outputs, Pipeline, Switch};
+use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 use tributary_wire::Kind;
 
 use crate::input::Input;
 use crate::packets::{self, hop, values};
-use crate::program::{JSON, P4INFO};
+use crate::program::{JSON, P4INFO, Small};
 use crate::{Seed, Target};
 
 /// It uses more of P4 than ours.
@@ -36,8 +36,7 @@ pub(super) const TARGET: Target = Target {
 
 /// A program to damage.
 struct Original {
-    p4info: &'static str,
-    document: Value,
+    program: Small,
     /// All places in the document.
     places: Vec<String>,
 }
@@ -46,15 +45,19 @@ static ORIGINALS: LazyLock<[Original; 2]> =
     LazyLock::new(|| [Original::new(CONSTRUCTS, CONSTRUCTS_P4INFO), Original::new(JSON, P4INFO)]);
 
 impl Original {
-    fn new(json: &str, p4info: &'static str) -> Self {
-        let document = serde_json::from_str(json).unwrap_or_default();
+    fn new(json: &str, p4info: &str) -> Self {
+        let program = Small::new(json, p4info);
         let mut all = Vec::new();
-        places(&document, "", &mut all);
-        Self { p4info, document, places: all }
+        places(&program.json, "", &mut all);
+        Self { program, places: all }
+    }
+
+    fn load(&self, json: &str) -> Result<Pipeline, LoadError> {
+        Pipeline::load(json, self.program.p4info.clone())
     }
 
     fn damaged(&self, mut input: Input<'_>) -> Value {
-        let mut document = self.document.clone();
+        let mut document = self.program.json.clone();
         let place = |number: usize| self.places.get(number % self.places.len()).map_or("", String::as_str);
         for _ in 0..CHANGES {
             if input.is_empty() {
@@ -64,7 +67,7 @@ impl Original {
             let part = match what % 4 {
                 0 => json!(number),
                 1 => REPLACEMENTS[number % REPLACEMENTS.len()](),
-                _ => self.document.pointer(place(number)).cloned().unwrap_or_default(),
+                _ => self.program.json.pointer(place(number)).cloned().unwrap_or_default(),
             };
             if let (Some(place), true) = (document.pointer_mut(place(at)), part.to_string().len() < PART) {
                 *place = part;
@@ -107,7 +110,7 @@ fn places(json: &Value, at: &str, all: &mut Vec<String>) {
             items.for_each(|(index, item)| places(item, &format!("{at}/{index}"), all));
         }
         Value::Object(items) => {
-            for (name, item) in items.iter().filter(|(name, _)| *name != "source_info") {
+            for (name, item) in items {
                 places(item, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), all);
             }
         }
@@ -119,10 +122,10 @@ fn run(bytes: &[u8]) {
     let pipeline = match bytes {
         [first, rest @ ..] if DAMAGED.contains(first) => {
             let original = &ORIGINALS[usize::from(*first - DAMAGED[0])];
-            Pipeline::load_text(&original.damaged(Input(rest)).to_string(), original.p4info)
+            original.load(&original.damaged(Input(rest)).to_string())
         }
         _ => match str::from_utf8(bytes) {
-            Ok(text) => Pipeline::load_text(text, CONSTRUCTS_P4INFO),
+            Ok(text) => ORIGINALS[0].load(text),
             Err(_) => return,
         },
     };

@@ -117,7 +117,7 @@ fn entries() -> Vec<tributary_softswitch::control::TableEntry> {
         [(JOB, CHILDREN, UP), (OTHER, OTHERS_CHILDREN, OTHERS_UP)].into_iter().enumerate()
     {
         let index = index as u64;
-        let base = 64 * (index + 1);
+        let base = WINDOW * (index + 1);
         let mut admit = |port: u16, children: u64, kinds: u64, fan_in: u64| {
             let arguments = [index, base, WINDOW - 1, children, kinds, 1, fan_in, Rank::ALL.get().into()];
             all.push(entry("admission", &[job.into(), port.into()], call("admit", &arguments)));

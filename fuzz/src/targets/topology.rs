@@ -1,7 +1,7 @@
 //! Topology files, as the operator writes them, and sends them again while jobs run.
 //!
-//! Checked: an error names a line that is there; a topology that was taken has a way between all its nodes, finds each of its nodes by
-//! name and id, and has nothing to take over from itself. Rates are read as they are written.
+//! Checked: an error names a line that is there; a topology that was taken has a way between all its workers and servers, finds each of
+//! its nodes by name and id, and has nothing to take over from itself. Rates are read as they are written.
 
 use tributary_topology::{Topology, format_rate, parse_rate};
 
@@ -36,12 +36,19 @@ fn run(bytes: &[u8]) {
 
 fn sane(topology: &Topology) {
     let forwarding = topology.forwarding();
+    for worker in topology.workers() {
+        for server in topology.servers() {
+            let ways = [(worker, server), (server, worker)].map(|(from, to)| forwarding.path(from, to));
+            assert!(
+                ways.iter().all(Option::is_some),
+                "no way between {} and a server",
+                topology[worker].name
+            );
+        }
+    }
     for (key, node) in topology.nodes() {
         assert_eq!(topology.find(&node.name), Some(key));
         assert_eq!(topology.find_id(node.id), Some(key));
-        for (other, _) in topology.nodes() {
-            assert!(forwarding.path(key, other).is_some(), "no way from {}", node.name);
-        }
         for via in topology.neighbours(key) {
             assert_eq!(topology.neighbour(key, via.port).map(|via| via.link), Some(via.link));
         }

@@ -6,8 +6,9 @@ mod objects;
 pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::LazyLock;
 
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
 pub use error::P4InfoError;
 use objects::Object;
@@ -18,6 +19,10 @@ pub use objects::{
 
 use crate::p4::config::v1 as message;
 use crate::proto::DESCRIPTORS;
+
+/// What fields a P4Info has, which reading its text takes. To read this itself takes longer than most texts do.
+static DESCRIPTION: LazyLock<Option<MessageDescriptor>> =
+    LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).ok()?.get_message_by_name("p4.config.v1.P4Info"));
 
 /// A P4Info that was checked once, and finds its objects by id, full name or alias.
 #[derive(Debug, Clone)]
@@ -34,11 +39,10 @@ impl P4Info {
     /// Reads protobuf's text format, as p4c writes it into `.p4info.txtpb` files.
     pub fn parse(text: &str) -> Result<Self, P4InfoError> {
         let syntax = |reason: &dyn std::fmt::Display| P4InfoError::Syntax(reason.to_string());
-        let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| syntax(&error))?;
-        let descriptor = pool
-            .get_message_by_name("p4.config.v1.P4Info")
-            .ok_or_else(|| syntax(&"this program was built without its description"))?;
-        let dynamic = DynamicMessage::parse_text_format(descriptor, text).map_err(|error| syntax(&error))?;
+        let descriptor =
+            DESCRIPTION.as_ref().ok_or_else(|| syntax(&"this program was built without its description"))?;
+        let dynamic =
+            DynamicMessage::parse_text_format(descriptor.clone(), text).map_err(|error| syntax(&error))?;
         Self::new(dynamic.transcode_to().map_err(|error| syntax(&error))?)
     }
 
