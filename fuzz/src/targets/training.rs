@@ -1,32 +1,36 @@
 //! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in codes, and what else it may
 //! say, in any order.
 //!
-//! Each input has a server of its own. Checked: the stream ends with an answer or a reason; the job's thread lives, and has
-//! as many parameters as a worker has brought, or none.
+//! Each input has a job of its own; a server has many, since to start one takes ten times as long as an input. Checked: the
+//! stream ends with an answer or a reason; the job's thread lives, and has as many parameters as a worker has brought, or
+//! none.
 
 use std::num::{NonZeroU16, NonZeroU64};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tonic::Code;
-use tonic::transport::Endpoint;
+use tokio_stream::Stream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
 use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message as Said;
 use tributary_api::ps::{DropParts, EndParts, Hello, Push, PushPart, Ready, Urge, WorkerMessage};
 use tributary_codec::Kind;
-use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
+use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, ServerError, View};
 
 use crate::finding::sound;
 use crate::input::Input;
 use crate::{Seed, Target};
 
-const JOB: &str = "digits";
+/// Jobs of a server. When all have had their inputs there is another server.
+const JOBS: usize = 250;
 /// The most parameters that a worker may bring.
 const MOST: u64 = 100;
 /// Messages of one input.
@@ -38,7 +42,7 @@ pub(super) const TARGET: Target = Target {
     name: "training",
     about: "a worker's stream at a parameter server: length and protobuf, up to twelve times",
     max_len: 2048,
-    tries: 60,
+    tries: 300,
     run,
     seeds,
 };
@@ -54,46 +58,80 @@ fn run(bytes: &[u8]) {
         let len = input.number();
         messages.extend(WorkerMessage::decode(input.take(len)).ok());
     }
-    let talk = async { sound(timeout(PATIENCE, talk(messages)).await) };
-    RUNTIME.block_on(talk);
+    let serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let serving =
+        RUNTIME.block_on(async { sound(timeout(PATIENCE, Serving::talk(serving, messages)).await) });
+    *SERVING.lock().unwrap_or_else(PoisonError::into_inner) = serving;
 }
 
-async fn talk(messages: Vec<WorkerMessage>) {
-    let server = sound(ParameterServer::start(vec![settings()], None, None));
-    let view = server.view();
-    let listener = sound(TcpListener::bind("127.0.0.1:0").await);
-    let address = sound(listener.local_addr());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(server.serve(listener, None, async { drop(stopped.await) }));
-    let channel = sound(sound(Endpoint::from_shared(format!("http://{address}"))).connect().await);
-    let ticket = Ticket { job: JOB.to_owned(), token: Vec::new() };
-    let request = ticket.onto(tokio_stream::iter(messages));
-    let ended = match ParameterServerClient::new(channel).train(request).await {
-        Ok(answers) => {
-            let mut answers = answers.into_inner();
-            loop {
-                match answers.message().await {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break Ok(()),
-                    Err(status) => break Err(status),
-                }
-            }
-        }
-        Err(status) => Err(status),
-    };
-    if let Err(status) = ended {
-        assert!(!status.message().is_empty(), "{status}");
-        assert!(!matches!(status.code(), Code::Internal | Code::Unknown | Code::Unavailable), "{status}");
+/// The server whose jobs are next.
+static SERVING: Mutex<Option<Serving>> = Mutex::new(None);
+
+/// A server, and those of its jobs that have had no input.
+struct Serving {
+    client: ParameterServerClient<Channel>,
+    view: View,
+    unused: Vec<String>,
+    stop: oneshot::Sender<()>,
+    over: JoinHandle<Result<(), ServerError>>,
+}
+
+impl Serving {
+    async fn start() -> Self {
+        let unused: Vec<_> = (0..JOBS).map(|job| format!("digits-{job}")).collect();
+        let jobs = unused.iter().map(|job| settings(job)).collect();
+        let server = sound(ParameterServer::start(jobs, None, None));
+        let view = server.view();
+        let listener = sound(TcpListener::bind("127.0.0.1:0").await);
+        let address = sound(listener.local_addr());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let over = tokio::spawn(server.serve(listener, None, async { drop(stopped.await) }));
+        let channel = sound(sound(Endpoint::from_shared(format!("http://{address}"))).connect().await);
+        Self { client: ParameterServerClient::new(channel), view, unused, stop, over }
     }
-    let parameters = sound(view.parameters(JOB).await.ok_or("the job's thread has ended"));
-    assert!(parameters.len() as u64 <= MOST);
-    drop(stop);
-    sound(sound(serving.await));
+
+    /// A worker's stream, in a job of its own; returns the server for the next one.
+    async fn talk(serving: Option<Self>, messages: Vec<WorkerMessage>) -> Option<Self> {
+        let mut serving = match serving {
+            Some(serving) => serving,
+            None => Self::start().await,
+        };
+        let job = sound(serving.unused.pop().ok_or("a server without a job"));
+        let ticket = Ticket { job: job.clone(), token: Vec::new() };
+        let request = ticket.onto(tokio_stream::iter(messages));
+        if let Err(status) = answered(&mut serving.client, request).await {
+            assert!(!status.message().is_empty(), "{status}");
+            assert!(!matches!(status.code(), Code::Internal | Code::Unknown | Code::Unavailable), "{status}");
+        }
+        let parameters = sound(serving.view.parameters(&job).await.ok_or("the job's thread has ended"));
+        assert!(parameters.len() as u64 <= MOST);
+        if serving.unused.is_empty() {
+            serving.end().await;
+            return None;
+        }
+        Some(serving)
+    }
+
+    async fn end(self) {
+        let Self { client, stop, over, .. } = self;
+        drop((client, stop));
+        sound(sound(over.await));
+    }
 }
 
-fn settings() -> JobSettings {
+/// Sends a stream and hears all that is answered.
+async fn answered(
+    client: &mut ParameterServerClient<Channel>,
+    request: Request<impl Stream<Item = WorkerMessage> + Send + 'static>,
+) -> Result<(), Status> {
+    let mut answers = client.train(request).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+fn settings(job: &str) -> JobSettings {
     let (one, epoch) = (NonZeroU16::MIN, NonZeroU64::MIN);
-    let spec = JobSpec { max_parameters: MOST, ..JobSpec::new(JOB, one, PolicyKind::A2s, epoch, 0.1) };
+    let spec = JobSpec { max_parameters: MOST, ..JobSpec::new(job, one, PolicyKind::A2s, epoch, 0.1) };
     JobSettings { spec, token: None }
 }
 
