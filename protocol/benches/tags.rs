@@ -15,7 +15,7 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, Tag, ValuesView, val
 
 #[path = "../src/tags/mod.rs"]
 mod tags;
-use tags::{Meaning, Membership, Share};
+use tags::{Meaning, Membership, Share, Subject};
 
 /// How often each is measured, and for how long.
 const ROUNDS: usize = 21;
@@ -38,9 +38,7 @@ fn nanoseconds(mut slice: impl FnMut()) -> f64 {
 fn main() {
     let Some(job) = JobId::new(1) else { return };
     let secret = JobSecret::new([7; JobSecret::BYTES]);
-    let (operator, scale) = (Operator::Sum, (5, 3));
-    let meaning =
-        Meaning { seq: Seq(7), operator, operation: Seq(1), name: 9, len: 1 << 20, element_type: 1, scale };
+    let subject = Subject { operation: Seq(1), name: 9, len: 1 << 20, element_type: 1 };
     let numbers: [i32; VALUES_PER_SLICE] = std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
     let mut bytes = [0; VALUES_BYTES];
     values::write(&numbers, &mut bytes);
@@ -48,6 +46,8 @@ fn main() {
     for count in [1, 2, 8, 64, 512] {
         let ranks: Vec<_> = (0..count).map(Rank::new).collect();
         let members = Membership::new(&secret, job, &ranks);
+        let (subject, operator) = (members.digests(subject), Operator::Sum);
+        let meaning = Meaning { subject, operator, seq: Seq(7), scale: (5, 3) };
         let share = Share { rank: Rank::new(0), weight: 1, owns: true };
         let make = nanoseconds(|| {
             black_box(members.tag(black_box(&meaning), share, black_box(&numbers)));

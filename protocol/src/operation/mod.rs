@@ -15,7 +15,7 @@ use tributary_wire::{Operator, Seq, Tally, ValuesView};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor, filled};
-use crate::tags::{Meaning, name_hash};
+use crate::tags::{Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
 pub(crate) use layout::Part;
@@ -87,8 +87,8 @@ pub(crate) struct Operation<C> {
     pub(crate) layout: Layout,
     first_seq: Seq,
     tensor: Tensor,
-    /// Hash of the tensor's name.
-    name: u64,
+    /// What tags need to know of it.
+    subject: SubjectDigests,
     /// What is contributed here; `()` where sums are only read.
     pub(crate) own: C,
     /// What the members' weights add up to at least: the weight of what is contributed here.
@@ -111,16 +111,28 @@ pub(crate) struct Operation<C> {
 
 impl<C> Operation<C> {
     /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
-    fn new(id: OperationId, first: u64, first_seq: Seq, tensor: Tensor, own: C, room: Room) -> Self {
+    fn new(
+        id: OperationId,
+        (first, first_seq): (u64, Seq),
+        members: &Membership,
+        tensor: Tensor,
+        own: C,
+        room: Room,
+    ) -> Self {
         let layout = Layout { first, len: tensor.len };
         let Room { bounds, owned, agreements, sums, tallies } = room;
-        let name = name_hash(&tensor.name);
+        let subject = members.digests(Subject {
+            operation: first_seq,
+            name: name_hash(&tensor.name),
+            len: tensor.len as u64,
+            element_type: tensor.element_type as u8,
+        });
         Self {
             id,
             layout,
             first_seq,
             tensor,
-            name,
+            subject,
             own,
             least_weight: 0,
             bounds,
@@ -195,12 +207,9 @@ impl<C> Operation<C> {
             Part::Sum(slice) => (Operator::Sum, self.agreed(slice).unwrap_or_default()),
         };
         Meaning {
-            seq: self.first_seq.plus((position - self.layout.first) as u32),
+            subject: self.subject,
             operator,
-            operation: self.first_seq,
-            name: self.name,
-            len: self.tensor.len as u64,
-            element_type: self.tensor.element_type as u8,
+            seq: self.first_seq.plus((position - self.layout.first) as u32),
             scale,
         }
     }

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use tributary_wire::Seq;
 
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
+use crate::tags::Membership;
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
 #[derive(Debug, Clone)]
@@ -24,10 +25,16 @@ impl<C> Operations<C> {
         Self { start, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// Puts an operation, which there is room for, behind the others.
-    pub(crate) fn begin(&mut self, tensor: Tensor, own: C, room: Room) -> &mut Operation<C> {
+    /// Puts an operation of these members, which there is room for, behind the others.
+    pub(crate) fn begin(
+        &mut self,
+        members: &Membership,
+        tensor: Tensor,
+        own: C,
+        room: Room,
+    ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
-        let operation = Operation::new(id, self.next, first_seq, tensor, own, room);
+        let operation = Operation::new(id, (self.next, first_seq), members, tensor, own, room);
         self.begun += 1;
         self.next = operation.layout.end();
         self.under_way.push_back_mut(operation)

@@ -51,7 +51,7 @@ impl Reader {
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
         let room = Room::take(&tensor)?;
-        let operation = self.operations.begin(tensor, (), room);
+        let operation = self.operations.begin(&self.membership, tensor, (), room);
         let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
         for position in first..end.min(first + u64::from(self.window)) {
             let seq = self.operations.seq(position);

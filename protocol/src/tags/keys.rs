@@ -6,10 +6,10 @@ use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use sha2::{Digest, Sha256};
 use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{JobId, JobSecret, Rank};
+use tributary_wire::{JobId, JobSecret, Operator, Rank};
 
 use super::field::Field;
-use super::meaning::Meaning;
+use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::{Multipliers, SIGN};
 
 /// Blocks that are encrypted at once: as many as a processor has under way.
@@ -74,32 +74,44 @@ impl fmt::Debug for Coefficients {
 }
 
 /// What hides the rest of a tag: fresh for each member, slice and generation.
+///
+/// A pad is a CBC-MAC of three blocks: two say what the operation is and one what the slice is, and whose. It is a
+/// pseudo-random function as long as all messages have the same length.
 #[derive(Debug)]
-pub(super) struct Pads {
-    meanings: Aes128,
-    pads: Aes128,
-}
+pub(super) struct Pads(Aes128);
 
 impl Pads {
     fn new(secret: &JobSecret) -> Self {
-        Self { meanings: cipher(secret, "meanings of slices"), pads: cipher(secret, "pads of tags") }
+        Self(cipher(secret, "pads of tags"))
+    }
+
+    /// The MAC of the first two blocks.
+    pub(super) fn digests(&self, subject: Subject) -> SubjectDigests {
+        let digest = |operator| {
+            let [first, second] = subject.to_blocks(operator);
+            let digest = encrypt(&self.0, first.to_be_bytes()) ^ second;
+            encrypt(&self.0, digest.to_be_bytes())
+        };
+        SubjectDigests { sum: digest(Operator::Sum), max: digest(Operator::Max) }
     }
 
     /// What these ranks' pads add up to.
     pub(super) fn sum(&self, field: Field, job: JobId, meaning: &Meaning, ranks: &[Rank]) -> u64 {
-        // CBC-MAC, which is one as long as all messages have the same length.
-        let [first, second] = meaning.to_blocks();
-        let digest = encrypt(&self.meanings, first.to_be_bytes()) ^ second;
-        let digest = encrypt(&self.meanings, digest.to_be_bytes()) >> 64;
-        let common = digest << 64 | u128::from(meaning.seq.0) << 32 | u128::from(job.get()) << 16;
+        let Meaning { subject, operator, seq, scale: (bound, weight) } = *meaning;
+        let subject = match operator {
+            Operator::Sum => subject.sum,
+            Operator::Max => subject.max,
+        };
+        let scale = u128::from(bound) << 96 | u128::from(weight) << 64;
+        let common = subject ^ (scale | u128::from(seq.0) << 32 | u128::from(job.get()) << 16);
         let mut sum = 0;
         for ranks in ranks.chunks(AT_ONCE) {
             let mut blocks = [Array::from([0; 16]); AT_ONCE];
             let used = blocks.get_mut(..ranks.len()).unwrap_or_default();
             for (block, rank) in used.iter_mut().zip(ranks) {
-                *block = Array::from((common | u128::from(rank.get())).to_be_bytes());
+                *block = Array::from((common ^ u128::from(rank.get())).to_be_bytes());
             }
-            self.pads.encrypt_blocks(used);
+            self.0.encrypt_blocks(used);
             let numbers = used.iter().map(|block| u128::from_be_bytes((*block).into()) >> LEFT_OUT);
             sum = field.add(sum, field.reduce(numbers.sum()));
         }

@@ -38,7 +38,7 @@ use field::Field;
 pub(crate) use field::MOST_MEMBERS;
 use keys::Keys;
 pub(crate) use keys::cipher;
-pub(crate) use meaning::{Meaning, name_hash};
+pub(crate) use meaning::{Meaning, Subject, SubjectDigests, name_hash};
 use products::Multipliers;
 
 /// What one member gives to a slice beside its values.
@@ -72,6 +72,11 @@ impl Membership {
             return Self { job, ranks: ranks.into(), keys: self.keys.clone() };
         }
         Self::new(secret, job, ranks)
+    }
+
+    /// What tags need to know of an operation; the same in all generations of the job.
+    pub(crate) fn digests(&self, subject: Subject) -> SubjectDigests {
+        self.keys.pads.digests(subject)
     }
 
     /// How many members there are.

@@ -12,17 +12,23 @@ const LIMBS: usize = 3;
 const LIMB_BITS: u32 = 22;
 const _: () = assert!(LIMBS as u32 * LIMB_BITS >= 64 && (VALUES_PER_SLICE as u64) << (LIMB_BITS + 32) > 0);
 
+/// The bits of a factor for which vector units have a multiplication.
+const FACTOR: u64 = u32::MAX as u64;
+
 /// Maps a signed value to one that is not, and larger by 2^31.
 pub(super) const SIGN: u32 = 1 << 31;
 
+/// A slice's limbs of one place, each as wide as the products that it is a factor of: vector units do not have to widen them.
+type Limbs = [u64; VALUES_PER_SLICE];
+
 /// One coefficient for each value of a slice.
 #[derive(Clone)]
-pub(super) struct Multipliers(Box<[[u32; VALUES_PER_SLICE]; LIMBS]>);
+pub(super) struct Multipliers(Box<[Limbs; LIMBS]>);
 
 impl Multipliers {
     pub(super) fn new(coefficients: &[u64; VALUES_PER_SLICE]) -> Self {
         let limb = |coefficient: u64, limb: usize| {
-            (coefficient >> (limb as u32 * LIMB_BITS)) as u32 & ((1 << LIMB_BITS) - 1)
+            (coefficient >> (limb as u32 * LIMB_BITS)) & ((1 << LIMB_BITS) - 1)
         };
         Self(Box::new(std::array::from_fn(|at| coefficients.map(|coefficient| limb(coefficient, at)))))
     }
@@ -42,29 +48,27 @@ fn whole(sums: [u64; LIMBS]) -> u128 {
     sums.iter().rev().fold(0, |whole, sum| (whole << LIMB_BITS) + u128::from(*sum))
 }
 
-#[multiversion(targets("x86_64+avx2"))]
-fn sums_of_numbers(
-    limbs: &[[u32; VALUES_PER_SLICE]; LIMBS],
-    values: &[i32; VALUES_PER_SLICE],
-) -> [u64; LIMBS] {
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn sums_of_numbers(limbs: &[Limbs; LIMBS], values: &[i32; VALUES_PER_SLICE]) -> [u64; LIMBS] {
     sums(limbs, values.iter().copied())
 }
 
-#[multiversion(targets("x86_64+avx2"))]
-fn sums_of_view(limbs: &[[u32; VALUES_PER_SLICE]; LIMBS], values: ValuesView<'_>) -> [u64; LIMBS] {
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn sums_of_view(limbs: &[Limbs; LIMBS], values: ValuesView<'_>) -> [u64; LIMBS] {
     sums(limbs, values.iter())
 }
 
 /// Inlined, so that each caller has it for its processors.
 #[inline(always)]
-fn sums(limbs: &[[u32; VALUES_PER_SLICE]; LIMBS], values: impl Iterator<Item = i32>) -> [u64; LIMBS] {
+fn sums(limbs: &[Limbs; LIMBS], values: impl Iterator<Item = i32>) -> [u64; LIMBS] {
     let [low, middle, high] = limbs;
     let mut sums = [0; LIMBS];
     for (((value, low), middle), high) in values.zip(low).zip(middle).zip(high) {
         let value = u64::from(value.cast_unsigned() ^ SIGN);
-        sums[0] += u64::from(*low) * value;
-        sums[1] += u64::from(*middle) * value;
-        sums[2] += u64::from(*high) * value;
+        // What is cut off is 0, which the compiler does not know: both factors have 32 bits.
+        sums[0] += (low & FACTOR) * value;
+        sums[1] += (middle & FACTOR) * value;
+        sums[2] += (high & FACTOR) * value;
     }
     sums
 }

@@ -5,15 +5,24 @@ use tributary_wire::{Seq, Tally, values};
 
 use super::*;
 
-const MEANING: Meaning = Meaning {
-    seq: Seq(77),
-    operator: Operator::Sum,
-    operation: Seq(70),
-    name: 9,
-    len: 1000,
-    element_type: 1,
-    scale: (5, 3),
-};
+/// What a member takes a slice for.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    subject: Subject,
+    operator: Operator,
+    seq: Seq,
+    scale: (u32, u32),
+}
+
+const SUBJECT: Subject = Subject { operation: Seq(70), name: 9, len: 1000, element_type: 1 };
+const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: (5, 3) };
+
+impl Said {
+    fn by(self, members: &Membership) -> Meaning {
+        let Self { subject, operator, seq, scale } = self;
+        Meaning { subject: members.digests(subject), operator, seq, scale }
+    }
+}
 
 fn secret() -> JobSecret {
     JobSecret::new([7; JobSecret::BYTES])
@@ -39,11 +48,11 @@ struct Sum {
 }
 
 /// One member's contribution: values that leave room for the others'.
-fn contribution(members: &Membership, meaning: &Meaning, rank: u16, random: &mut ChaCha8Rng) -> Sum {
+fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha8Rng) -> Sum {
     let most = i32::MAX / members.ranks.len() as i32;
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
     let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank), owns: rank == 0 };
-    let tag = members.tag(meaning, share, &values);
+    let tag = members.tag(&said.by(members), share, &values);
     Sum { values, tally: Tally { contributors: 1, weight: share.weight, tag } }
 }
 
@@ -57,23 +66,23 @@ impl Sum {
         contributions.into_iter().reduce(add).unwrap()
     }
 
-    fn owners(&self, members: &Membership, meaning: &Meaning) -> Option<u32> {
+    fn owners(&self, members: &Membership, said: Said) -> Option<u32> {
         let mut bytes = [0; VALUES_BYTES];
         values::write(&self.values, &mut bytes);
-        members.owners(meaning, (self.tally.weight, self.tally.tag), ValuesView::new(&bytes))
+        members.owners(&said.by(members), (self.tally.weight, self.tally.tag), ValuesView::new(&bytes))
     }
 }
 
 fn right_sum(members: &Membership, seed: u64) -> Sum {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    Sum::of((0..members.ranks.len() as u16).map(|rank| contribution(members, &MEANING, rank, &mut random)))
+    Sum::of((0..members.ranks.len() as u16).map(|rank| contribution(members, SAID, rank, &mut random)))
 }
 
 #[test]
 fn a_right_sum_is_believed_with_any_number_of_members() {
     for count in [1, 2, 3, 8, 9, 64, 300] {
         let members = membership(count);
-        assert_eq!(right_sum(&members, count.into()).owners(&members, &MEANING), Some(1), "{count} members");
+        assert_eq!(right_sum(&members, count.into()).owners(&members, SAID), Some(1), "{count} members");
     }
 }
 
@@ -81,34 +90,28 @@ fn a_right_sum_is_believed_with_any_number_of_members() {
 fn what_members_do_not_give_alike_is_noticed() {
     let members = membership(3);
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let mut sum = |meanings: [Meaning; 3], ranks: [u16; 3]| {
+    let mut sum = |said: [Said; 3], ranks: [u16; 3]| {
         Sum::of(
-            meanings
-                .iter()
-                .zip(ranks)
-                .map(|(meaning, rank)| contribution(&members, meaning, rank, &mut random)),
+            said.into_iter().zip(ranks).map(|(said, rank)| contribution(&members, said, rank, &mut random)),
         )
     };
-    assert_eq!(sum([MEANING; 3], [0, 1, 2]).owners(&members, &MEANING), Some(1));
-    assert_eq!(
-        sum([MEANING; 3], [0, 1, 1]).owners(&members, &MEANING),
-        None,
-        "one twice, another not at all"
-    );
+    assert_eq!(sum([SAID; 3], [0, 1, 2]).owners(&members, SAID), Some(1));
+    assert_eq!(sum([SAID; 3], [0, 1, 1]).owners(&members, SAID), None, "one twice, another not at all");
+    let of = |subject| Said { subject, ..SAID };
     let others = [
-        Meaning { seq: Seq(78), ..MEANING },
-        Meaning { operation: Seq(71), ..MEANING },
-        Meaning { name: name_hash("layer 2"), ..MEANING },
-        Meaning { len: 1001, ..MEANING },
-        Meaning { len: 1000 + (1 << 32), ..MEANING },
-        Meaning { element_type: 2, ..MEANING },
-        Meaning { scale: (6, 3), ..MEANING },
-        Meaning { scale: (5, 4), ..MEANING },
-        Meaning { operator: Operator::Max, ..MEANING },
+        Said { seq: Seq(78), ..SAID },
+        of(Subject { operation: Seq(71), ..SUBJECT }),
+        of(Subject { name: name_hash("layer 2"), ..SUBJECT }),
+        of(Subject { len: 1001, ..SUBJECT }),
+        of(Subject { len: 1000 + (1 << 32), ..SUBJECT }),
+        of(Subject { element_type: 2, ..SUBJECT }),
+        Said { scale: (6, 3), ..SAID },
+        Said { scale: (5, 4), ..SAID },
+        Said { operator: Operator::Max, ..SAID },
     ];
     for other in others {
-        assert_eq!(sum([MEANING, other, MEANING], [0, 1, 2]).owners(&members, &MEANING), None, "{other:?}");
-        assert_eq!(sum([MEANING; 3], [0, 1, 2]).owners(&members, &other), None, "{other:?} is awaited");
+        assert_eq!(sum([SAID, other, SAID], [0, 1, 2]).owners(&members, SAID), None, "{other:?}");
+        assert_eq!(sum([SAID; 3], [0, 1, 2]).owners(&members, other), None, "{other:?} is awaited");
     }
 }
 
@@ -124,7 +127,7 @@ fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_be
         Membership::new(&JobSecret::new([8; JobSecret::BYTES]), job(1), &ranks(4)),
     ];
     for other in others {
-        assert_eq!(sum.owners(&other, &MEANING), None, "{other:?}");
+        assert_eq!(sum.owners(&other, SAID), None, "{other:?}");
     }
 }
 
@@ -135,25 +138,25 @@ fn nobody_or_everybody_may_own_a_bound() {
         let shares = (0..count).map(|rank| Share { rank: Rank::new(rank), weight: 1, owns: rank < owning });
         let mut tally = Tally::default();
         for share in shares {
-            let tag = members.tag(&MEANING, share, &[1; VALUES_PER_SLICE]);
+            let tag = members.tag(&SAID.by(&members), share, &[1; VALUES_PER_SLICE]);
             tally.add(Tally { contributors: 1, weight: 1, tag });
         }
         let sum = Sum { values: [i32::from(count as i16); VALUES_PER_SLICE], tally };
-        assert_eq!(sum.owners(&members, &MEANING), Some(owning.into()));
+        assert_eq!(sum.owners(&members, SAID), Some(owning.into()));
     }
 }
 
 #[test]
 fn the_tag_of_a_max_slice_covers_the_weight_and_not_the_values() {
     let members = membership(3);
-    let meaning = Meaning { operator: Operator::Max, ..MEANING };
+    let said = Said { operator: Operator::Max, ..SAID };
     let mut random = ChaCha8Rng::seed_from_u64(3);
-    let mut sum = Sum::of((0..3).map(|rank| contribution(&members, &meaning, rank, &mut random)));
-    assert_eq!(sum.owners(&members, &meaning), Some(0));
+    let mut sum = Sum::of((0..3).map(|rank| contribution(&members, said, rank, &mut random)));
+    assert_eq!(sum.owners(&members, said), Some(0));
     sum.values[9] ^= 5;
-    assert_eq!(sum.owners(&members, &meaning), Some(0));
+    assert_eq!(sum.owners(&members, said), Some(0));
     sum.tally.weight -= 1;
-    assert_eq!(sum.owners(&members, &meaning), None);
+    assert_eq!(sum.owners(&members, said), None);
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn whoever_has_not_got_the_secret_changes_no_sum_unnoticed() {
         let believed = (0..tries).filter(|_| {
             let mut sum = right.clone();
             tamper(&mut sum, &other, &members, &mut random);
-            sum.owners(&members, &MEANING).is_some()
+            sum.owners(&members, SAID).is_some()
         });
         let believed = believed.count();
         println!("{what}: {tries} tries, {believed} believed");

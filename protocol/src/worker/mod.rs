@@ -136,7 +136,7 @@ impl Worker {
         let tensor = operation.tensor();
         let AllReduce { data, weight, .. } = operation;
         let own = Contribution::new(data, weight);
-        let operation = self.operations.begin(tensor, own, room);
+        let operation = self.operations.begin(self.generations.present(), tensor, own, room);
         operation.contributes(weight, |own, bounds| own.write_bounds(self.rank, bounds));
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
