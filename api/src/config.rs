@@ -35,6 +35,8 @@ pub struct JobConfig {
     pub regroup: bool,
     /// Ranks that are not in and whose data the members process: ascending.
     pub adopted: Vec<Rank>,
+    /// Why there is this generation, for people; empty in the first one, and for servers.
+    pub reason: String,
     /// The member's own addresses: unicast.
     pub own: Endpoint,
     /// Where gradients go: unicast.

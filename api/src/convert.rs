@@ -48,6 +48,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
             joined,
             regroup: message.regroup,
             adopted,
+            reason: message.reason,
             own: host(message.own.as_ref(), "own")?,
             server: host(message.server.as_ref(), "server")?,
             multicast: group(message.multicast.as_ref(), "multicast")?,
@@ -90,6 +91,7 @@ impl From<&JobConfig> for v1::JobConfig {
             take_over,
             regroup: config.regroup,
             adopted: numbers(&config.adopted),
+            reason: config.reason.clone(),
             confidential: matches!(config.role, Role::Worker { confidential: true, .. }),
             secret: secret.map(|secret| secret.bytes().to_vec()).unwrap_or_default(),
         }

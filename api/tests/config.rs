@@ -92,7 +92,7 @@ fn config() -> impl Strategy<Value = JobConfig> {
             let ranks = ranks.clone();
             move |rank| !ranks.contains(rank)
         });
-        let change = (joined, any::<bool>(), vec(adopted, 0..=1));
+        let change = (joined, any::<bool>(), vec(adopted, 0..=1), "[a-z ]{0,9}");
         let numbers = (1..=u16::MAX, (1..=u32::MAX, any::<u64>(), change), any::<u32>(), any::<bool>());
         ("[a-z]{0,9}", numbers, host(), host(), group(), role).prop_map(
             move |(name, (job, version, seq, multicast_down), own, server, multicast, role)| JobConfig {
@@ -104,6 +104,7 @@ fn config() -> impl Strategy<Value = JobConfig> {
                 joined: version.2.0.into_iter().map(Rank::new).collect(),
                 regroup: version.2.1,
                 adopted: version.2.2.into_iter().map(Rank::new).collect(),
+                reason: version.2.3,
                 start_seq: Seq(seq),
                 downlink: if multicast_down { Downlink::Multicast } else { Downlink::Unicast },
                 ranks: ranks.iter().copied().map(Rank::new).collect(),
@@ -184,6 +185,7 @@ fn sample() -> v1::JobConfig {
         take_over: None,
         regroup: true,
         adopted: vec![2, 5],
+        reason: "w1 is gone".into(),
         secret: vec![7; JobSecret::BYTES],
         confidential: false,
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +76,11 @@ impl Job {
     /// Ranks of all members, ascending: as of the last all-reduce that has ended, or of the start.
     pub fn ranks(&self) -> Vec<u32> {
         self.membership().ranks()
+    }
+
+    /// Ranks that were in while this process was and are not any more, and why: as of the last all-reduce that has ended.
+    pub fn lost(&self) -> BTreeMap<u32, String> {
+        self.membership().lost()
     }
 
     /// Ranks whose data the members process, ascending: as of the start, or of the last [`Regroup`].

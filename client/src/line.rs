@@ -162,6 +162,7 @@ impl Line {
             detached,
             failure,
             agent_nanoseconds,
+            lost,
             ..
         } = answer;
         if let Some(v1::Failure { code, message, .. }) = failure {
@@ -170,7 +171,8 @@ impl Line {
         if let Some(detached) = detached {
             return Err(ClientError::Detached(detached.into()));
         }
-        self.membership.update(generation, ranks);
+        let lost = lost.into_iter().map(|v1::Lost { rank, reason }| (rank, reason)).collect();
+        self.membership.update(generation, ranks, lost);
         if let Some(regroup) = regroup {
             return Err(ClientError::Regroup(self.membership.regroup(regroup.into())));
         }

@@ -1,5 +1,6 @@
 //! Who is in the job, as far as its answers have said so far.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::regroup::Regroup;
@@ -12,6 +13,8 @@ pub(crate) struct Membership(Mutex<State>);
 struct State {
     generation: u32,
     ranks: Vec<u32>,
+    /// Why others are not in any more.
+    lost: BTreeMap<u32, String>,
     shards: Vec<u32>,
     regroup: Option<Regroup>,
     /// The last generation that this process has synchronised for.
@@ -20,7 +23,8 @@ struct State {
 
 impl Membership {
     pub(crate) fn new(generation: u32, ranks: Vec<u32>, shards: Vec<u32>, regroup: Option<Regroup>) -> Self {
-        Self(Mutex::new(State { generation, ranks, shards, regroup, synchronised: 0 }))
+        let lost = BTreeMap::new();
+        Self(Mutex::new(State { generation, ranks, lost, shards, regroup, synchronised: 0 }))
     }
 
     pub(crate) fn generation(&self) -> u32 {
@@ -29,6 +33,10 @@ impl Membership {
 
     pub(crate) fn ranks(&self) -> Vec<u32> {
         self.state().ranks.clone()
+    }
+
+    pub(crate) fn lost(&self) -> BTreeMap<u32, String> {
+        self.state().lost.clone()
     }
 
     pub(crate) fn shards(&self) -> Vec<u32> {
@@ -40,10 +48,10 @@ impl Membership {
     }
 
     /// Answers may overtake one another: the newest generation counts.
-    pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>) {
+    pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>, lost: BTreeMap<u32, String>) {
         let mut state = self.state();
         if generation >= state.generation {
-            (state.generation, state.ranks) = (generation, ranks);
+            (state.generation, state.ranks, state.lost) = (generation, ranks, lost);
         }
     }
 
@@ -81,9 +89,10 @@ mod tests {
     #[test]
     fn what_is_said_late_changes_nothing() {
         let membership = Membership::new(1, vec![0], vec![0], None);
-        membership.update(3, vec![0, 1]);
-        membership.update(2, vec![0]);
+        membership.update(3, vec![0, 1], BTreeMap::new());
+        membership.update(2, vec![0], BTreeMap::from([(1, "it is gone".to_owned())]));
         assert_eq!((membership.generation(), membership.ranks()), (3, vec![0, 1]));
+        assert_eq!(membership.lost(), BTreeMap::new());
         membership.regroup(regroup(3));
         membership.synchronised(3);
         assert_eq!(membership.regroup(regroup(3)), regroup(3), "of an all-reduce behind the first one");

@@ -129,6 +129,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         joined: Vec::new(),
         regroup: false,
         adopted: Vec::new(),
+        reason: String::new(),
         name: "shared".into(),
         job: JobId::new(JOB).unwrap(),
         window: WINDOW,

@@ -14,6 +14,7 @@ mod line;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,14 +50,19 @@ async fn those_who_are_left_go_on_with_what_they_have_begun() {
         fabric.directory.wait_for("w2 leaves: its training process is gone").await;
         fabric.structure = fabric.structure.next();
         fabric.structure.ranks = vec![0, 1];
+        fabric.structure.reason = "w2 is gone";
         fabric.change().await;
     };
     // They wait for the third one's contribution until then.
     let (a, b, ()) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), last_word);
     assert_eq!((a.unwrap(), b.unwrap()), ((3.0, 2), (3.0, 2)));
     assert_eq!((first.ranks(), first.generation()), (vec![0, 1], 2));
+    assert_eq!(first.lost(), BTreeMap::from([(2, "w2 is gone".to_owned())]));
+    fabric.structure = fabric.structure.next();
+    fabric.change().await;
     let (a, b) = tokio::join!(sum(&mut first, 5.0), sum(&mut second, 2.0));
     assert_eq!((a.unwrap(), b.unwrap()), ((7.0, 2), (7.0, 2)));
+    assert_eq!(first.lost().len(), 1, "a later change has another reason, and is none for this");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A process's part in a job.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -69,6 +70,12 @@ impl Job {
     #[getter]
     fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.ranks())
+    }
+
+    /// Ranks that were in while this process was and are not any more, and why: as of the last all-reduce that has ended.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<BTreeMap<u32, String>> {
+        Ok(self.get(py)?.lost())
     }
 
     /// Ranks whose data the members process, ascending: as of the start, or of the last regrouping.

@@ -74,3 +74,9 @@ def test_a_rank_that_does_something_else_is_named_when_the_time_is_over(run: Run
     words = ("DeadlineError", "all-reduce 2", "not waiting for a result", "rank 1 (w1)")
     assert all(word in message for word in words), said
     assert len(told(said, "w1")) == 1, said
+
+
+def test_who_is_cut_off_is_named_to_the_others_with_the_dead_link(run: Run) -> None:
+    (message,) = told(run("cut_off.py", topology="plain-middle-4"), "w0")
+    words = ("SumError", "3 of 4 ranks", "rank 3 has left the job (the link between", "and w3 is dead)")
+    assert all(word in message for word in words), message

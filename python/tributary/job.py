@@ -88,6 +88,11 @@ class Job(SharesMemory):
         return self._native.ranks
 
     @property
+    def lost(self) -> dict[int, str]:
+        """Ranks that were in while this process was and are not any more, and why: as of the last all-reduce."""
+        return self._native.lost
+
+    @property
     def host(self) -> str:
         """This host, as the topology names it."""
         return self._native.host

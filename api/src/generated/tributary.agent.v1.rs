@@ -187,6 +187,18 @@ pub struct AllReduceResponse {
     /// From when the agent had the request until it had the answer.
     #[prost(uint64, tag = "8")]
     pub agent_nanoseconds: u64,
+    /// Ranks that were in while this host was, and are not in that version, ascending.
+    #[prost(message, repeated, tag = "9")]
+    pub lost: ::prost::alloc::vec::Vec<Lost>,
+}
+/// A worker that the job goes on without.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lost {
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// Why, in words, with the name of the host, switch or link at fault.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Why an all-reduce has no result. The elements are as they were unless the segment cannot be written to any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -505,6 +505,10 @@ pub struct JobConfig {
     /// Workers hide their values.
     #[prost(bool, tag = "20")]
     pub confidential: bool,
+    /// Why there is this generation, in words, with the name of the host, switch or link at fault; empty in the first one, and
+    /// to servers.
+    #[prost(string, tag = "21")]
+    pub reason: ::prost::alloc::string::String,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }

@@ -49,6 +49,7 @@ fn config(
     (host, role, beginning): (NodeKey, Role, Beginning),
 ) -> Option<JobConfig> {
     let plan = &generation.plan;
+    let is_worker = matches!(role, Role::Worker { .. });
     Some(JobConfig {
         name: record.name.clone(),
         job: generation.job,
@@ -64,6 +65,7 @@ fn config(
         joined: generation.joined.clone(),
         regroup: generation.regroup,
         adopted: generation.detachment.adopted().to_vec(),
+        reason: if is_worker && generation.number > 1 { record.last_change.clone() } else { String::new() },
         own: endpoint(topology, host)?,
         server: endpoint(topology, plan.server.key)?,
         multicast: multicast::job_address(generation.job),

@@ -120,6 +120,7 @@ fn seeds() -> Vec<Seed> {
         joined: vec![Rank::new(3)],
         regroup: true,
         adopted: vec![Rank::new(1)],
+        reason: "w1 is gone".into(),
         own,
         server,
         multicast,

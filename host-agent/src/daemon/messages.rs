@@ -32,6 +32,7 @@ pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1:
     let mut response = v1::AllReduceResponse {
         generation: members.generation,
         ranks: numbers(&members.ranks),
+        lost: members.lost.iter().map(lost).collect(),
         ..v1::AllReduceResponse::default()
     };
     match outcome {
@@ -47,6 +48,10 @@ pub(super) fn failed(status: &Status, not_started: bool) -> v1::AllReduceRespons
     let (code, message) = (i32::from(status.code()).cast_unsigned(), status.message().to_owned());
     let failure = Some(v1::Failure { code, message, not_started });
     v1::AllReduceResponse { failure, ..v1::AllReduceResponse::default() }
+}
+
+fn lost((rank, reason): (&Rank, &String)) -> v1::Lost {
+    v1::Lost { rank: rank.get().into(), reason: reason.clone() }
 }
 
 fn detached(Detached { generation, data_adopted, reason }: &Detached) -> v1::Detached {

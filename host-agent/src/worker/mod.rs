@@ -6,6 +6,7 @@ mod role;
 #[cfg(feature = "daemon")]
 mod start;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +122,8 @@ pub struct Members {
     pub ranks: Vec<Rank>,
     /// Ranks whose data they process, ascending: their own, and those that they have adopted.
     pub shards: Vec<Rank>,
+    /// Ranks that were in while this worker was, and are not any more, and why.
+    pub lost: BTreeMap<Rank, String>,
 }
 
 /// Where a worker is, for whoever waits for it.

@@ -71,6 +71,8 @@ pub(super) fn is_led(synchronised: &Reduced) -> bool {
 mod tests {
     use tributary_protocol::{Run, Sums};
 
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn ranks(numbers: &[u16]) -> Vec<Rank> {
@@ -81,7 +83,7 @@ mod tests {
     fn the_lowest_rank_that_was_in_before_leads_and_without_one_the_lowest() {
         let members = |generation, present: &[u16]| {
             let shards = ranks(&[0, 1, 2, 3, 4]);
-            Members { generation, ranks: ranks(present), shards }
+            Members { generation, ranks: ranks(present), shards, lost: BTreeMap::new() }
         };
         let regroup = |joined: &[u16], present: &[u16]| {
             let then = Arc::new(members(5, &[0, 1, 2, 3]));

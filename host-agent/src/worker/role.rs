@@ -106,7 +106,7 @@ impl WorkerRole {
             begun: config.begun,
             timers,
         })?;
-        let members = members(config);
+        let members = members(config, None);
         Ok(Self {
             worker,
             timers,
@@ -251,7 +251,7 @@ impl WorkerRole {
             return Ok(());
         }
         let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
-        let members = members(config);
+        let members = members(config, Some(&self.members));
         let joined = Joined::new(config, &members);
         // What has not begun waits until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
@@ -334,10 +334,14 @@ impl WorkerRole {
     }
 }
 
-fn members(config: &JobConfig) -> Arc<Members> {
+/// Those of a generation; `before`: of the one before it.
+fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
     let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
     shards.sort_unstable();
-    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone(), shards })
+    let mut lost = before.map(|before| before.lost.clone()).unwrap_or_default();
+    lost.extend(before.iter().flat_map(|before| &before.ranks).map(|rank| (*rank, config.reason.clone())));
+    lost.retain(|rank, _| !config.ranks.contains(rank));
+    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone(), shards, lost })
 }
 
 impl Role for WorkerRole {

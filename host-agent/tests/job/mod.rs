@@ -21,6 +21,8 @@ pub(crate) struct Structure {
     pub(crate) generation: u32,
     pub(crate) ranks: Vec<u8>,
     pub(crate) joined: Vec<u8>,
+    /// Why it is the one, for people.
+    pub(crate) reason: &'static str,
     /// Which server serves it, counted from 0.
     pub(crate) server: u8,
     pub(crate) downlink: Downlink,
@@ -35,6 +37,7 @@ impl Structure {
             generation: 1,
             ranks: (0..workers).collect(),
             joined: Vec::new(),
+            reason: "",
             server: 0,
             downlink,
             start_seq: Seq::FIRST,
@@ -45,7 +48,7 @@ impl Structure {
     /// The next one, which is the same but for its number.
     #[allow(dead_code, reason = "each test uses its part")]
     pub(crate) fn next(&self) -> Self {
-        Self { generation: self.generation + 1, joined: Vec::new(), ..self.clone() }
+        Self { generation: self.generation + 1, joined: Vec::new(), reason: "", ..self.clone() }
     }
 
     fn member(&self, number: u8, role: Role) -> JobConfig {
@@ -61,6 +64,7 @@ impl Structure {
             joined: ranks(&self.joined),
             regroup: !self.joined.is_empty(),
             adopted: Vec::new(),
+            reason: self.reason.into(),
             start_seq: self.start_seq,
             downlink: self.downlink,
             ranks: ranks(&self.ranks),

@@ -300,12 +300,18 @@ class FabricBackend(Backend):
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """A job goes on without members that are gone; a script that counts on all ranks must not."""
-        size, ranks = self.size(), self._job.ranks if self._job else []
+        size = self.size()
         if reduced.runs and reduced.contributors < size:
-            missing = ", ".join(str(rank) for rank in range(size) if rank not in ranks) or "one of them"
+            ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})
+            missing = [
+                f"rank {rank} has left the job" + (f" ({lost[rank]})" if lost.get(rank) else "")
+                for rank in range(size)
+                if rank not in ranks
+            ]
             raise SumError(
-                f"{name} was summed over {reduced.contributors} of {size} ranks: rank {missing} has left the job; look "
-                "at its process and its host, and start all ranks again"
+                f"{name} was summed over {reduced.contributors} of {size} ranks: "
+                f"{', '.join(missing) or 'one of them has left the job'}; look at its process, its host and the way to "
+                "it, and start all ranks again"
             )
 
     def _check_process(self) -> None:
