@@ -80,3 +80,16 @@ def test_who_is_cut_off_is_named_to_the_others_with_the_dead_link(run: Run) -> N
     (message,) = told(run("cut_off.py", topology="plain-middle-4"), "w0")
     words = ("SumError", "3 of 4 ranks", "rank 3 has left the job (the link between", "and w3 is dead)")
     assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("argument", ["", "handled"])
+def test_who_ends_its_group_before_its_collectives_have_is_told_which(run: Run, argument: str) -> None:
+    said = run("ends.py", argument)
+    # An exception that is handled already is not hidden by another one.
+    message = told(said, "w0", "WARNING: rank 0" if argument else "told")[-1]
+    words = ("before 1 of its collectives", "all-reduce 3 of (2000,), SUM", "5 s", "Wait for each collective")
+    assert all(word in message for word in words), said
+    assert argument or message.startswith(("DeadlineError", "TributaryError")), said
+    assert len(told(said, "w0")) == (0 if argument else 1), said
+    assert "w0: summed to: 2.0" in said, said
+    assert [line for line in said if "destroyed" in line] == ["w0: destroyed: True", "w1: destroyed: True"], said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import wait
 from datetime import timedelta
@@ -24,7 +25,7 @@ from torch._C._distributed_c10d import (
     Work,
 )
 
-from tributary.errors import SumError, TributaryError
+from tributary.errors import DeadlineError, SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
 from tributary.torch.joining import join_together, own_part
 from tributary.torch.places import Place, bytes_of, places_of
@@ -358,12 +359,17 @@ class FabricBackend(Backend):
         """The group is not needed any more: says what went which way.
 
         What is under way ends first, as it can: else the other ranks would lose this one in the middle of it.
+
+        Raises:
+            TributaryError: some of that has no result; the group is at its end all the same. Where an exception is
+                handled already, as in a `finally`, this is a warning: it is not to hide that one.
         """
         if os.getpid() != self._process:
             return
+        problem = None
         if self._job is not None:
             logger.info("rank %s: %s", self.rank(), self.tally.report())
-            wait(list(self._under_way), self._timeout.total_seconds())
+            problem = self._end_all()
             self.tally.tell(waits=True)
             try:
                 self._job.close()
@@ -371,6 +377,27 @@ class FabricBackend(Backend):
                 logger.warning("rank %s: %s", self.rank(), error)
             self._job = None
         self._gloo.shutdown()
+        if problem is not None and sys.exc_info()[0] is None:
+            raise problem
+        if problem is not None:
+            logger.warning("rank %s: %s", self.rank(), problem)
+
+    def _end_all(self) -> TributaryError | None:
+        """Waits until nothing is under way, for as long as a collective may take; what there is to say of the rest."""
+        under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
+        seconds = self._timeout.total_seconds()
+        ended = wait([answer for answer, _ in under_way], seconds).done
+        late = [work.name for answer, work in under_way if answer not in ended]
+        failed = [(work.name, error) for answer, work in under_way if answer in ended and (error := work.ended_with())]
+        if not late and not failed:
+            return None
+        parts = [f"{', '.join(late)} not ended in {seconds:g} s"] if late else []
+        parts += [f"{name} failed ({error})" for name, error in failed]
+        message = (
+            f"the process group ends before {len(late) + len(failed)} of its collectives have, whose tensors are not "
+            f"what they should be: {'; '.join(parts)}. Wait for each collective before you destroy its group"
+        )
+        return DeadlineError(message) if late else TributaryError(message)
 
     def abort(self) -> None:
         """The group is given up: the others shall know."""

@@ -79,6 +79,16 @@ class FabricWork(Work):
             check_may_wait(f"{self._name}, of the same memory,")
         self._ended.wait()
 
+    @property
+    def name(self) -> str:
+        """What it is, with its tensor's shape."""
+        return self._name
+
+    def ended_with(self) -> BaseException | None:
+        """What went wrong, once its answer is there: waits until that is in its place."""
+        self._ended.wait()
+        return self._error
+
     def get_future(self) -> Future[list[torch.Tensor]]:
         """A future of the tensors."""
         return self._future
