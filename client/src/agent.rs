@@ -64,7 +64,7 @@ impl Agent {
                 Some(Event::Started(started)) => return Job::new(client, events, options, started),
                 Some(Event::Waiting(waiting)) => options.observer.tell(waiting),
                 Some(Event::Failed(failed)) => return Err(ClientError::JobFailed(failed.reason)),
-                Some(Event::Ended(_)) => return Err(ClientError::JobEnded),
+                Some(Event::Ended(_)) => return Err(ClientError::JobEnded(format!("job {job:?} has ended"))),
                 None => return Err(ClientError::BadAnswer("it did not say that the job has started")),
             }
         }

@@ -43,9 +43,9 @@ pub enum ClientError {
     /// The job is over before its end.
     #[error("the job failed: {0}")]
     JobFailed(String),
-    /// The job was ended before this process could take part.
-    #[error("the job has ended")]
-    JobEnded,
+    /// The job has come to its end, or was ended; in words.
+    #[error("{0}")]
+    JobEnded(String),
     /// Nothing was reduced, and the elements are untouched: members have joined, or whose data they process has changed,
     /// and all of them have to synchronise first. Only in a job whose processes were all
     /// [elastic](crate::JoinOptions::elastic) when they joined it.

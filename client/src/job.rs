@@ -223,8 +223,22 @@ impl Job {
     /// [`ClientError::Refused`], also when all-reduces are under way, or were given up and have no result yet: then the
     /// job is left.
     pub async fn close(self) -> Result<(), ClientError> {
+        self.close_job(false).await
+    }
+
+    /// Ends this process's part at the end of its training: the host leaves the job. When the last one has left, the job
+    /// has ended, if one of them has left so; those who were not in then are told that
+    /// ([`JobEnded`](ClientError::JobEnded)).
+    ///
+    /// # Errors
+    /// As of [`close`](Self::close).
+    pub async fn finish(self) -> Result<(), ClientError> {
+        self.close_job(true).await
+    }
+
+    async fn close_job(self, at_end: bool) -> Result<(), ClientError> {
         let Session { client, id } = &self.0.session;
-        let request = v1::CloseJobRequest { session: id.clone() };
+        let request = v1::CloseJobRequest { session: id.clone(), at_end };
         client.clone().close_job(request).await.map_err(ClientError::refused)?;
         Ok(())
     }

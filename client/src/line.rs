@@ -165,8 +165,11 @@ impl Line {
             lost,
             ..
         } = answer;
-        if let Some(v1::Failure { code, message, .. }) = failure {
-            return Err(ClientError::Refused { code: Code::from(code.cast_signed()), message });
+        if let Some(v1::Failure { code, message, job_ended, .. }) = failure {
+            return Err(match job_ended {
+                true => ClientError::JobEnded(message),
+                false => ClientError::Refused { code: Code::from(code.cast_signed()), message },
+            });
         }
         if let Some(detached) = detached {
             return Err(ClientError::Detached(detached.into()));

@@ -272,19 +272,20 @@ impl Manager {
     /// A member goes: the job goes on without it, unless it is rigid.
     pub(crate) fn leave(
         &self,
-        name: &str,
-        token: &[u8],
-        host: &str,
-        reason: &str,
+        request: &v1::LeaveRequest,
         is_meant: impl Fn(&Place) -> bool,
     ) -> Result<(), JobError> {
+        let v1::LeaveRequest { job: name, token, host, reason, at_end, .. } = request;
         let mut book = self.book();
         let key = book.jobs.authorize(name, token)?;
-        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
         // Workers come before servers: a host that says nothing else means its training process.
         let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
         if let Some(place) = place {
             tracing::info!(job = name, host, %place, reason, "left");
+            if *at_end {
+                job.come_to_end(&place);
+            }
             job.depart(&place, None);
         }
         Ok(())

@@ -130,9 +130,7 @@ impl Controller for Service {
         self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
         let meant = meant(request.role)?;
-        self.manager
-            .leave(&request.job, &request.token, &request.host, &request.reason, meant)
-            .map_err(job_status)?;
+        self.manager.leave(&request, meant).map_err(job_status)?;
         Ok(Response::new(v1::LeaveResponse {}))
     }
 

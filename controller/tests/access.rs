@@ -77,7 +77,8 @@ async fn a_host_acts_for_itself_and_operators_create_jobs() {
     member.started().await;
 
     let (job, host) = ("digits".to_owned(), "w0".to_owned());
-    let leave = v1::LeaveRequest { job, host, token: token.clone(), reason: String::new(), role: 0 };
+    let leave =
+        v1::LeaveRequest { job, host, token: token.clone(), reason: String::new(), role: 0, at_end: false };
     denied(refusal(ps.leave(leave.clone()).await), &["host \"w0\""]);
     let v1::LeaveRequest { job, host, token, .. } = leave;
     let report =

@@ -157,6 +157,7 @@ async fn detached(net: &mut Net) -> (JobConfig, v1::JobDetached) {
 async fn its_data_are_the_others_above_theta_and_it_comes_back_when_it_is_well() {
     let mut net = running(Some(0.49)).await;
     let (config, detached) = detached(&mut net).await;
+    assert_eq!(config.reason, detached.reason);
     assert_eq!((config.generation, config.ranks, config.joined), (2, ranks(&[0]), ranks(&[])));
     assert_eq!((config.regroup, config.adopted), (true, ranks(&[1])));
     let reason = "degraded: w1 (shrink, the others process their data, too)";
@@ -214,12 +215,32 @@ async fn one_that_was_detached_is_told_again_when_its_connection_comes_back_and_
         host: "w1".into(),
         reason: String::new(),
         role: v1::MemberRole::Worker.into(),
+        at_end: false,
     };
     client.leave(leave).await.unwrap();
     *net.member("w1") = join(client, &token, "w1", 0).await;
     net.stop("w0", 9, 60).await;
     assert_eq!(net.change("w0").await.joined, ranks(&[1]));
     net.member("w1").started().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_members_leave_at_the_end_of_their_training_the_job_has_ended_for_one_that_is_detached_too()
+{
+    for at_end in [true, false] {
+        let mut net = running(Some(0.5)).await;
+        detached(&mut net).await;
+        let (job, host, token) = ("digits".into(), "w0".into(), net.token.clone());
+        let leave = v1::LeaveRequest { job, host, token, at_end, ..v1::LeaveRequest::default() };
+        net.client.leave(leave).await.unwrap();
+        match net.member("w1").next().await {
+            Some(Event::Ended(_)) => assert!(at_end),
+            Some(Event::Failed(failed)) => {
+                assert!(!at_end && failed.reason.contains("w0 is gone"), "{failed:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

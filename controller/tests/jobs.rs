@@ -162,7 +162,8 @@ async fn a_fault_fails_the_job_and_a_leave_does_not() {
 
     let (token, mut members) = running(&mut client, job("second")).await;
     let reason = "the trainer was stopped".to_owned();
-    let leave = v1::LeaveRequest { job: "second".into(), token, host: "w1".into(), reason, role: 0 };
+    let leave =
+        v1::LeaveRequest { job: "second".into(), token, host: "w1".into(), reason, role: 0, at_end: false };
     client.leave(leave).await.unwrap();
     let (w0, ps) = (members[0].changed().await, members[2].changed().await);
     assert_eq!((w0.generation, ps.generation), (2, 2));

@@ -89,6 +89,26 @@ async fn one_that_is_detached_is_told_at_once_and_the_others_go_on() {
 }
 
 #[tokio::test]
+async fn a_training_is_left_at_its_end_and_who_was_not_in_then_is_told_that_the_job_has_ended() {
+    let mut fabric = Fabric::start(2, honest()).await;
+    let [first, mut second] = fabric.join_all(JoinOptions::default().elastic()).await;
+    let word = v1::JobDetached { generation: 2, data_adopted: false, reason: "it is slow".into() };
+    fabric.directory.tell("w1", Event::Detached(word)).await;
+    first.finish().await.unwrap();
+    fabric.directory.wait_for("w0 leaves at its end: ").await;
+    fabric.directory.tell("w1", Event::Ended(v1::JobEnded {})).await;
+    let ended = loop {
+        match sum(&mut second, 1.0).await {
+            // As long as it has not heard of the end.
+            Err(ClientError::Detached(_)) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(ended, Err(ClientError::JobEnded(_))), "{ended:?}");
+    assert!(matches!(sum(&mut second, 1.0).await, Err(ClientError::JobEnded(_))));
+}
+
+#[tokio::test]
 async fn nobody_moves_between_prepare_and_the_change() {
     let mut fabric = Fabric::start(2, honest()).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;

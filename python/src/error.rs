@@ -48,9 +48,8 @@ fn class(error: &ClientError) -> &'static str {
         ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
             "PermissionDeniedError"
         }
-        ClientError::Refused { code: Code::Aborted, .. }
-        | ClientError::JobFailed(_)
-        | ClientError::JobEnded => "JobOverError",
+        ClientError::Refused { code: Code::Aborted, .. } | ClientError::JobFailed(_) => "JobOverError",
+        ClientError::JobEnded(_) => "JobEndedError",
         ClientError::Regroup(_) => "RegroupError",
         ClientError::Detached(_) => "DetachedError",
         _ => "TributaryError",
@@ -76,4 +75,9 @@ fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyD
         _ => {}
     }
     Ok(details)
+}
+
+/// What there is to say of a part that was closed.
+pub(crate) fn left() -> ClientError {
+    ClientError::JobEnded("this process has left the job".to_owned())
 }

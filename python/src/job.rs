@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::time::timeout;
 use tributary_client::{
-    Agent, ClientError, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions,
-    Operation, Profile, ProfileNumber, Regroup, Set,
+    Agent, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions, Operation, Profile,
+    ProfileNumber, Regroup, Set,
 };
 
 use crate::deliver::{Delivery, Outcome, deliveries};
-use crate::error::exception;
+use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
@@ -32,7 +32,7 @@ impl Job {
     fn get(&self, py: Python<'_>) -> PyResult<tributary_client::Job> {
         check_not_forked(py)?;
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        job.clone().ok_or_else(|| exception(py, &ClientError::JobEnded))
+        job.clone().ok_or_else(|| exception(py, &left()))
     }
 }
 
@@ -244,6 +244,14 @@ impl Job {
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
+    }
+
+    /// Ends this process's part at the end of its training, and the job once all have done so.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked(py)?;
+        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(job) = job else { return Ok(()) };
+        wait(py, job.finish())?.map_err(|error| exception(py, &error))
     }
 }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use tributary_client::{Agent, ClientError, TrainingOptions};
 
 use crate::deliver::{Delivery, Outcome, deliveries};
-use crate::error::exception;
+use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
 
@@ -30,7 +30,7 @@ impl Training {
     ) -> PyResult<T> {
         check_not_forked(py)?;
         let training = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let acted = training.as_ref().ok_or(ClientError::JobEnded).and_then(act);
+        let acted = training.as_ref().ok_or_else(left).and_then(act);
         acted.map_err(|error| exception(py, &error))
     }
 }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +31,30 @@ def binary() -> Path:
     return binary
 
 
+def in_job(
+    options: list[str],
+    start: Callable[..., subprocess.CompletedProcess[str]],
+    lab: list[Any],
+    file: Path,
+    name: str,
+    command: list[Any],
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a job that is created with these options."""
+    up = start([*lab, "up", file, "--name", name, "--no-rates"])
+    try:
+        assert up.returncode == 0, up.stderr
+        with tempfile.TemporaryDirectory() as folder:
+            (address,) = set(re.findall(r"10\.255\.\d+\.\d+:\d+", up.stdout))
+            create = [lab[0], "jobs", "create", "asked-for", "--controller", address, *options]
+            token = Path(folder) / "token"
+            created = start(["ip", "netns", "exec", f"tributary.{name}.@controller", *create, "--token-out", token])
+            assert created.returncode == 0, created.stderr
+            variables = ["env", "TRIBUTARY_JOB=asked-for", f"TRIBUTARY_TOKEN_FILE={token}"]
+            return start([*lab, "run", "--name", name, "--", *variables, *command])
+    finally:
+        start([*lab, "down", name])
+
+
 @pytest.fixture(scope="session")
 def run(binary: Path) -> Run:
     """Runs one of the programs on all workers of a lab: the lines that they have said, with their hosts' names."""
@@ -39,11 +67,17 @@ def run(binary: Path) -> Run:
         topology: str = "two-workers",
         fails: bool = False,
         environment: dict[str, str] | None = None,
+        job: list[str] | None = None,
     ) -> list[str]:
-        lab = [binary, "lab", "run", ROOT / "topologies" / f"{topology}.toml", "--name", f"py{os.getpid()}"]
-        command = [*lab, "--no-rates", "--", sys.executable, PROGRAMS / program, *arguments]
+        lab, name = [binary, "lab"], f"py{os.getpid()}"
+        file = ROOT / "topologies" / f"{topology}.toml"
+        command = [sys.executable, PROGRAMS / program, *arguments]
         variables = os.environ | (environment or {})
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
+        start = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
+        if job is None:
+            done = start([*lab, "run", file, "--name", name, "--no-rates", "--", *command])
+        else:
+            done = in_job(job, start, lab, file, name, command)
         said = done.stdout + done.stderr
         assert (done.returncode != 0) == fails, said
         return said.splitlines()

@@ -76,3 +76,26 @@ def test_ranks_are_killed_while_others_come(run: Run) -> None:
         run, "0:8:after:back", "3:13:backward:back", "2:14:backward:no", topology="plain-middle-4", PAUSE="0.1"
     )
     assert sorted(results) == [0, 1, 3]
+
+
+def test_a_training_that_ends_while_a_rank_is_left_out_ends_for_that_rank_too(run: Run) -> None:
+    environment = {"EPOCHS": str(EPOCHS), "PAUSE": "0.05", "SLOW": "3", "SLOW_FROM": "10"}
+    job = ["--degraded", "auto", "--theta", "0.3"]
+    said = run("elastic.py", topology="plain-middle-4", environment=environment, job=job)
+    results = {
+        result["rank"]: result
+        for line in said
+        if ': {"rank"' in line
+        for result in [json.loads(line.split(": ", 1)[1])]
+    }
+    assert sorted(results) == [0, 1, 2, 3], said
+    left_out = results.pop(3)
+    assert not left_out["has_state"], said
+    assert not left_out["is_leader"], said
+    assert any(line.startswith("w3: ") and "the training has ended without this rank" in line for line in said), said
+    assert len({result["digest"] for result in results.values()}) == 1, said
+    for result in results.values():
+        assert result["members"] == [0, 1, 2], said
+        assert result["has_state"], said
+        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), said
+        assert result["steps"] == STEPS

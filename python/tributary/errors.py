@@ -7,6 +7,7 @@ __all__ = [
     "CodecError",
     "DeadlineError",
     "DetachedError",
+    "JobEndedError",
     "JobOverError",
     "PermissionDeniedError",
     "RegroupError",
@@ -29,6 +30,10 @@ class PermissionDeniedError(TributaryError, PermissionError):
 
 class JobOverError(TributaryError):
     """The job has ended, or has failed before its end."""
+
+
+class JobEndedError(JobOverError):
+    """The job has come to its end, or was ended: nothing has gone wrong with it."""
 
 
 class CodecError(TributaryError, ValueError):

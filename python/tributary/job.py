@@ -276,6 +276,16 @@ class Job(SharesMemory):
         """Ends this process's part, and the job goes on without its host, or fails if it is rigid."""
         self._native.leave()
 
+    def finish(self) -> None:
+        """Ends this process's part at the end of its training: its host leaves the job.
+
+        When all have left, the job has ended, and those who were not in then are told that (`JobEndedError`).
+
+        Raises:
+            TributaryError: as of `close`.
+        """
+        self._native.finish()
+
     def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], *, waits: bool) -> None:
         """Says what this process's collectives have moved since the last call, for the agent's metrics.
 

@@ -216,6 +216,9 @@ pub struct Failure {
     /// there: it is not started either, and need not be answered. The process goes on with another stream.
     #[prost(bool, tag = "3")]
     pub not_started: bool,
+    /// The job is over because it has come to its end.
+    #[prost(bool, tag = "4")]
+    pub job_ended: bool,
 }
 /// The process is degraded: much slower than the others. The job goes on without it until it is well again, which is seen
 /// from the steps that it goes on making: it computes, asks for the all-reduce, and is told this again. When it is well, it
@@ -277,6 +280,9 @@ pub mod hand_in_profile_response {
 pub struct CloseJobRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub session: ::prost::alloc::vec::Vec<u8>,
+    /// The training is at its end: the host leaves the job, which has ended once all have left so.
+    #[prost(bool, tag = "2")]
+    pub at_end: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseJobResponse {}

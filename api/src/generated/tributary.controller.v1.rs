@@ -636,6 +636,10 @@ pub struct LeaveRequest {
     /// Which of its places; a worker's where nothing is said, and the host has one.
     #[prost(enumeration = "MemberRole", tag = "5")]
     pub role: i32,
+    /// A worker's training is at its end. From then on nobody comes in, and once the last worker has gone the job has ended, and
+    /// has not failed.
+    #[prost(bool, tag = "6")]
+    pub at_end: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaveResponse {}

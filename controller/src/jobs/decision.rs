@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Invite(String),
     /// The job starts, or changes over.
     Change(Target),
+    /// The job has come to its end.
+    End,
     /// The job cannot go on.
     Fail(String),
     /// The job is over.
@@ -126,8 +128,11 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
 
 fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     let crew = Crew::of(job, around);
-    if let Some(reason) = crew.loss().filter(|_| job.record.terms.rigid) {
+    if let Some(reason) = crew.loss().filter(|_| job.record.terms.rigid && !job.is_at_its_end()) {
         return Step::Fail(reason);
+    }
+    if crew.members.is_empty() && job.is_at_its_end() {
+        return Step::End;
     }
     if crew.members.is_empty() {
         return Step::Fail(format!("its last worker is gone: {}", crew.loss().unwrap_or_default()));
@@ -170,6 +175,9 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
 
 /// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
 fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
+    if job.is_at_its_end() {
+        return Step::Rest(crew.earliest_return());
+    }
     let joining = match crew.joiners(job, around) {
         joiners if joiners.is_empty() => None,
         joiners => join(job, crew, &joiners, servers, around),

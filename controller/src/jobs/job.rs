@@ -31,7 +31,7 @@ use super::record::JobRecord;
 ///    +------------------------------+-- no member left, a fault -----+--> Failed
 /// ```
 ///
-/// EndJob may come in any state. What is over stays so. A running job changes its generations and goes on running.
+/// A running job whose last member leaves at the end of its training has Ended, too. EndJob may come in any state. What is over stays so. A running job changes its generations and goes on running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// Waits for slots that other jobs have.
@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) since: Instant,
     /// Its steward is to look at it again.
     pub(crate) look: watch::Sender<()>,
+    /// A worker has come to the end of its training: nobody comes in any more.
+    at_its_end: bool,
     /// What it waits for while it is queued.
     pub(crate) waits: String,
     /// Why it has not changed over, the last time that this was tried; empty when nothing is in the way.
@@ -112,6 +114,7 @@ impl Job {
             sessions: 0,
             since: now,
             look: watch::Sender::new(()),
+            at_its_end: false,
             waits: String::new(),
             setback: String::new(),
             measured: Measured::default(),
@@ -369,6 +372,17 @@ impl Job {
             }
             self.look.send_replace(());
         }
+    }
+
+    /// Its training has come to its end at this place, if it took part in it.
+    pub(crate) fn come_to_end(&mut self, place: &Place) {
+        let is_in = self.attendees.get(place).is_some_and(|attendee| attendee.started);
+        self.at_its_end |= is_in && matches!(place, Place::Worker(_));
+    }
+
+    /// Whether its training has come to its end: once the last worker is gone, it has ended.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        self.at_its_end
     }
 
     /// Whoever attends to the place has gone for good; says so.

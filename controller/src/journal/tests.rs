@@ -346,7 +346,13 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     }
 
     disk.set(State::Full);
-    manager.leave("job", &token, "w3", "a test", |_| true).unwrap();
+    let leave = v1::LeaveRequest {
+        job: "job".into(),
+        token: token.to_vec(),
+        host: "w3".into(),
+        ..v1::LeaveRequest::default()
+    };
+    manager.leave(&leave, |_| true).unwrap();
     // It is tried again and again.
     for _ in 0..5 {
         manager.note_setback(key, String::new());

@@ -412,7 +412,7 @@ impl Undertaking<'_> {
         match book.next_step(self.key, Instant::now()) {
             Step::Rest(_) | Step::Invite(_) => false,
             Step::Change(target) => target != *self.target && !target.can_wait(),
-            Step::Fail(_) | Step::Over => true,
+            Step::End | Step::Fail(_) | Step::Over => true,
         }
     }
 }

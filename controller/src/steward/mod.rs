@@ -37,6 +37,8 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
                 }
             }
             Step::Invite(host) => manager.invite(key, &host),
+            // What it cannot do it says itself.
+            Step::End => drop(manager.end(key).await),
             Step::Fail(reason) => manager.fail(key, &reason),
             Step::Change(target) => {
                 if let Err(setback) = Change::carry_out(&manager, key, look.clone(), &target).await {

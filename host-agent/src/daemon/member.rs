@@ -12,7 +12,7 @@ use tributary_protocol::Timers;
 
 use super::running::Running;
 use crate::error::JobError;
-use crate::membership::{Membership, Speaker};
+use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
 
 /// How long a job that nobody here needs any more may take to end.
@@ -20,7 +20,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order to leave a job.
 struct Leave {
-    reason: String,
+    parting: Parting,
     /// How long to wait for the job's end before.
     patience: Duration,
 }
@@ -87,6 +87,19 @@ impl Member {
         self.phase.clone()
     }
 
+    /// Whether the job has come to its end, and has not failed.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.phase.borrow(), Phase::Over(Ok(())))
+    }
+
+    /// Waits until it is known how the job was over for this host, whose agent is not at work any more: as
+    /// [`has_ended`](Self::has_ended).
+    pub(crate) async fn wait_for_end(&self) -> bool {
+        // An error means that nobody will know.
+        let _ = self.phase.clone().wait_for(|phase| matches!(phase, Phase::Over(_))).await;
+        self.has_ended()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Over(_))
     }
@@ -128,29 +141,35 @@ impl Member {
     /// Leaves the job, which goes on without this host, or fails if it is rigid.
     pub(crate) fn leave(&self, reason: &str) {
         self.leaving.store(true, Ordering::Release);
-        self.leave_after(Duration::ZERO, reason);
+        self.leave_after(Duration::ZERO, reason.to_owned().into());
+    }
+
+    /// Leaves the job at the end of its training.
+    pub(crate) fn finish(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.leave_after(Duration::ZERO, Parting::at_end());
     }
 
     /// Leaves a job that somebody else is about to end: only if that has not happened in a while.
     pub(crate) fn leave_unless_ended(&self, reason: &str) {
-        self.leave_after(END_PATIENCE, reason);
+        self.leave_after(END_PATIENCE, reason.to_owned().into());
     }
 
-    fn leave_after(&self, patience: Duration, reason: &str) {
+    fn leave_after(&self, patience: Duration, parting: Parting) {
         // Without a receiver the job is over.
-        let _ = self.leave.send(Leave { reason: reason.to_owned(), patience });
+        let _ = self.leave.send(Leave { parting, patience });
     }
 }
 
 /// Waits until it is time to leave: why. To be dropped when the job is over.
-async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> String {
+async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> Parting {
     // At the latest when nobody could give an order any more.
-    let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned() };
+    let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned().into() };
     // The last order counts: an agent that shuts down has no patience.
     while let Ok(Some(next)) = timeout(leave.patience, leaving.recv()).await {
         leave = next;
     }
-    leave.reason
+    leave.parting
 }
 
 async fn take_part(
@@ -164,10 +183,10 @@ async fn take_part(
     let mut leave = std::pin::pin!(time_to_leave(leaving));
     let config = tokio::select! {
         started = part::wait_for_start(&mut membership, &job) => started?,
-        reason = &mut leave => {
+        parting = &mut leave => {
             // The job may be over by now, and needs no leaving then.
-            let _ = membership.leave(&reason).await;
-            return Err(JobError::Left { job, reason });
+            let _ = membership.part(&parting).await;
+            return Err(JobError::Left { job, reason: parting.reason });
         }
     };
     let started = open_port().and_then(|port| Running::start(&config, timers, port, &membership));
@@ -194,18 +213,20 @@ mod tests {
     async fn a_job_that_does_not_end_is_left_and_a_shutdown_does_not_wait_for_its_end() {
         let (orders, leaving) = mpsc::unbounded_channel();
         let order = |reason: &str, patience| {
-            orders.send(Leave { reason: reason.to_owned(), patience }).unwrap_or_else(|_| panic!("closed"));
+            orders
+                .send(Leave { parting: reason.to_owned().into(), patience })
+                .unwrap_or_else(|_| panic!("closed"));
         };
         order("done", LONG);
         let mut time = std::pin::pin!(time_to_leave(leaving));
         assert!(timeout(Duration::ZERO, &mut time).await.is_err(), "its end is waited for");
         order("done again", LONG);
         order("shutdown", Duration::ZERO);
-        assert_eq!(time.await, "shutdown");
+        assert_eq!(time.await.reason, "shutdown");
 
         let (orders, leaving) = mpsc::unbounded_channel();
-        let order = Leave { reason: "done".to_owned(), patience: Duration::from_millis(1) };
+        let order = Leave { parting: "done".to_owned().into(), patience: Duration::from_millis(1) };
         orders.send(order).unwrap_or_else(|_| panic!("closed"));
-        assert_eq!(time_to_leave(leaving).await, "done");
+        assert_eq!(time_to_leave(leaving).await.reason, "done");
     }
 }

@@ -43,10 +43,10 @@ pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1:
     response
 }
 
-/// Why an operation has no result, and whether it was not even started.
-pub(super) fn failed(status: &Status, not_started: bool) -> v1::AllReduceResponse {
+/// Why an operation has no result, whether it was not even started, and whether that is the job's end.
+pub(super) fn failed(status: &Status, not_started: bool, job_ended: bool) -> v1::AllReduceResponse {
     let (code, message) = (i32::from(status.code()).cast_unsigned(), status.message().to_owned());
-    let failure = Some(v1::Failure { code, message, not_started });
+    let failure = Some(v1::Failure { code, message, not_started, job_ended });
     v1::AllReduceResponse { failure, ..v1::AllReduceResponse::default() }
 }
 

@@ -80,10 +80,11 @@ impl Reducing {
         let data = copy(place, move || from.read(place)).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, line));
         let operation = AllReduce { name: request.name, data, weight: request.weight };
+        let member = Arc::clone(&self.member);
         let reduction = running.start_reduce(operation, part, terms, Held::new(held));
         Ok(async move {
             let reduction = reduction.await;
-            finish(&running, reduction, segment, place, entry).await
+            finish((&member, &running), reduction, segment, place, entry).await
         })
     }
 }
@@ -102,7 +103,7 @@ fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
 
 /// Puts the result into its place, if there is one, and lets go of it all before it is said.
 async fn finish(
-    running: &Running,
+    (member, running): (&Member, &Running),
     reduction: Result<Reduction, AgentError>,
     segment: Arc<Segment>,
     place: Place,
@@ -117,12 +118,13 @@ async fn finish(
             });
             match written.await {
                 Ok(()) => answer,
-                Err(error) => messages::failed(&segments::unusable(error), false),
+                Err(error) => messages::failed(&segments::unusable(error), false, false),
             }
         }
         Err(error) => {
             let not_started = matches!(error, AgentError::Refused(_) | AgentError::LineBroken);
-            messages::failed(&agent_status(&error, running.away()), not_started)
+            let job_ended = matches!(error, AgentError::Ended { .. }) && member.wait_for_end().await;
+            messages::failed(&agent_status(&error, running.away()), not_started, job_ended)
         }
     };
     drop(entry);

@@ -63,9 +63,16 @@ impl Stream {
             }
             Err(status) => {
                 line.break_off();
-                let _ = answers.send(numbered(messages::failed(&status, true))).await;
+                let job_ended = self.has_ended(sessions);
+                let _ = answers.send(numbered(messages::failed(&status, true, job_ended))).await;
             }
         }
+    }
+
+    /// Whether the job of this stream's session has come to its end.
+    fn has_ended(&self, sessions: &Sessions) -> bool {
+        let session = self.turn.as_ref().and_then(|(id, _)| sessions.find(id).ok());
+        session.is_some_and(|session| session.job().is_ok_and(|job| job.member.has_ended()))
     }
 
     /// Starts an operation once there is room for it; how it ends, and what is to be dropped once that is said.

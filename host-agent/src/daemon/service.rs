@@ -180,7 +180,8 @@ impl Agent for Service {
         &self,
         request: Request<v1::CloseJobRequest>,
     ) -> Result<Response<v1::CloseJobResponse>, Status> {
-        self.sessions.close_job(&request.into_inner().session).await?;
+        let v1::CloseJobRequest { session, at_end } = request.into_inner();
+        self.sessions.close_job(&session, at_end).await?;
         Ok(Response::new(v1::CloseJobResponse {}))
     }
 

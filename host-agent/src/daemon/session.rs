@@ -100,7 +100,9 @@ impl Sessions {
     ///
     /// Not after an all-reduce that was given up and has no result: what was given to it is in the network, where the
     /// next process's first all-reduce would be summed with it, or find itself behind it. The host leaves then.
-    pub(crate) async fn close_job(&self, id: &[u8]) -> Result<(), Status> {
+    ///
+    /// `at_end`: its training is at its end, and the host leaves the job, too.
+    pub(crate) async fn close_job(&self, id: &[u8], at_end: bool) -> Result<(), Status> {
         let has_given_up = self.find(id)?.job()?.has_given_up().await;
         let mut state = self.state();
         let id = SessionId::try_from(id).map_err(|_| no_session())?;
@@ -116,7 +118,11 @@ impl Sessions {
                  leaves the job, so that no other process goes on there",
             ));
         }
-        reducing.member.detach();
+        if at_end {
+            reducing.member.finish();
+        } else {
+            reducing.member.detach();
+        }
         state.open.remove(&id);
         Ok(())
     }

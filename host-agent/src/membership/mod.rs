@@ -135,7 +135,35 @@ impl Membership {
     /// # Errors
     /// [`JoinError::Refused`].
     pub async fn leave(self, reason: &str) -> Result<(), JoinError> {
-        self.speaker.clone().leave(reason).await
+        self.part(&reason.to_owned().into()).await
+    }
+
+    /// As [`leave`](Self::leave), perhaps at the end of its training.
+    pub(crate) async fn part(self, parting: &Parting) -> Result<(), JoinError> {
+        self.speaker.clone().leave(parting).await
+    }
+}
+
+/// How a host leaves a job.
+#[derive(Debug, Clone)]
+pub(crate) struct Parting {
+    /// Why, in a few words.
+    pub(crate) reason: String,
+    /// Its training is at its end.
+    at_end: bool,
+}
+
+impl Parting {
+    /// At the end of its training.
+    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes know when that is"))]
+    pub(crate) fn at_end() -> Self {
+        Self { reason: "its training is at its end".to_owned(), at_end: true }
+    }
+}
+
+impl From<String> for Parting {
+    fn from(reason: String) -> Self {
+        Self { reason, at_end: false }
     }
 }
 

@@ -9,7 +9,7 @@ use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::{Ticket, v1};
 
-use super::JobMember;
+use super::{JobMember, Parting};
 use crate::backoff::Backoff;
 use crate::error::JoinError;
 
@@ -69,10 +69,17 @@ impl Speaker {
         }
     }
 
-    pub(super) async fn leave(mut self, reason: &str) -> Result<(), JoinError> {
+    pub(super) async fn leave(mut self, parting: &Parting) -> Result<(), JoinError> {
         let JobMember { job, token, host, role, .. } = self.member;
         let role = v1::MemberRole::from(role).into();
-        let request = v1::LeaveRequest { job, token, host, reason: reason.into(), role };
+        let request = v1::LeaveRequest {
+            job,
+            token,
+            host,
+            reason: parting.reason.clone(),
+            role,
+            at_end: parting.at_end,
+        };
         let left = in_time(self.client.leave(request)).await;
         left.map(drop).map_err(JoinError::refused("let this host leave"))
     }

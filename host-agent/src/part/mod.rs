@@ -12,7 +12,7 @@ use tributary_api::JobConfig;
 use tributary_link::FramePort;
 
 use crate::error::{AgentError, JobError};
-use crate::membership::{JobEvent, Membership};
+use crate::membership::{JobEvent, Membership, Parting};
 use crate::server::ServerAgent;
 use crate::worker::{Detached, WorkerAgent};
 use answers::answer;
@@ -91,14 +91,15 @@ pub(crate) async fn see_through(
     mut membership: Membership,
     agent: &JobAgent,
     generation: u32,
-    leave: impl Future<Output = String>,
+    leave: impl Future<Output = impl Into<Parting>>,
 ) -> Result<(), JobError> {
     let over = tokio::select! {
         over = follow(&mut membership, agent, generation) => over,
-        reason = leave => {
-            let job = membership.job().to_owned();
+        parting = leave => {
+            let (job, parting) = (membership.job().to_owned(), parting.into());
+            let reason = parting.reason.clone();
             tracing::info!(job, reason, "leaving");
-            if let Err(error) = membership.leave(&reason).await {
+            if let Err(error) = membership.part(&parting).await {
                 tracing::debug!(job, %error, "the job is over already, or the controller does not hear");
             }
             return Err(JobError::Left { job, reason });

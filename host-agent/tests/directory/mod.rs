@@ -320,10 +320,11 @@ impl Controller for Service {
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
-        let v1::LeaveRequest { token, host, reason, role, .. } = request.into_inner();
+        let v1::LeaveRequest { token, host, reason, role, at_end, .. } = request.into_inner();
         check_token(&token)?;
         let member = member(&host, role);
-        self.state().lose(&member, format!("{member} leaves: {reason}"));
+        self.state()
+            .lose(&member, format!("{member} leaves{}: {reason}", if at_end { " at its end" } else { "" }));
         Ok(Response::new(v1::LeaveResponse {}))
     }
 

@@ -1,7 +1,8 @@
 """A training whose ranks are killed and come back, and which counts in its own parameters what it has learnt from.
 
 Each rank is a process that starts the one which trains, and starts it again where it is to come back. Arguments:
-`RANK:STEP:WHERE:BACK` for each kill, by the number of a step since the beginning.
+`RANK:STEP:WHERE:BACK` for each kill, by the number of a step since the beginning. From step SLOW_FROM on rank SLOW is
+much slower than the others.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ def train(attempt: int, kills: list[list[str]]) -> None:
     plan = {(int(step), where) for _, step, where, _ in kills} if attempt == 0 else set()
     loader = training.loader(data(), batch_size=BATCH, seed=3, num_workers=int(os.environ.get("WORKERS", "0")))
     losses: list[float] = []
+    pause, slow = float(os.environ.get("PAUSE", "0")), int(os.environ.get("SLOW", "-1"))
+    slow_from = int(os.environ.get("SLOW_FROM", "0"))
     for _ in training.epochs(EPOCHS):
         for inputs, targets, numbers in loader:
             number = training.epoch * STEPS + training.step
@@ -83,11 +86,12 @@ def train(attempt: int, kills: list[list[str]]) -> None:
             counting.step()
             rates.step()
             losses.append(loss.item())
-            time.sleep(float(os.environ.get("PAUSE", "0")))
+            time.sleep(pause * (20 if training.rank == slow and number >= slow_from else 1))
     learnt = (-model.counts.detach() * BATCH / RATE).tolist()
     digest = hashlib.sha256(b"".join(value.detach().numpy().tobytes() for value in model.parameters())).hexdigest()
     result: dict[str, Any] = {"rank": training.rank, "members": training.members, "came": came, "digest": digest}
     result |= {"least": min(learnt), "most": max(learnt), "rate": rates.get_last_lr()[0], "steps": rates.last_epoch}
+    result |= {"has_state": training.has_state, "is_leader": training.is_leader}
     result |= {"first": sum(losses[:5]) / 5, "last": sum(losses[-5:]) / 5}
     print(json.dumps(result), flush=True)
 

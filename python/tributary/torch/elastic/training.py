@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from tributary.errors import DetachedError, JobOverError, RegroupError, TributaryError
+from tributary.errors import DetachedError, JobEndedError, JobOverError, RegroupError, TributaryError
 from tributary.job import Job, join
 from tributary.torch.elastic.loader import ElasticLoader
 from tributary.torch.elastic.members import roll_call, take_over
@@ -112,15 +112,24 @@ class Elastic:
         """Steps of this epoch that were made."""
         return self._step
 
+    @property
+    def has_state(self) -> bool:
+        """Whether this rank has the training's state. One that is left out has an old one until it is in again.
+
+        Where the training ends meanwhile, it keeps that.
+        """
+        return self._has_state
+
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left of so many; after the last one this rank leaves the job, when all members are there.
 
         A rank that was left out, or cut off, and is in again may come to the end of its loop over an epoch's batches
-        early: it goes on with the others' epoch then.
+        early: it goes on with the others' epoch then. Where the others' training ends while it is left out, its loops
+        end, too, with a warning, and without the training's state (`has_state`).
         """
         while True:
             self._settle()
-            if self._epoch >= count:
+            if self._epoch >= count or self._job is None:
                 break
             yield self._epoch
         self.close()
@@ -171,8 +180,10 @@ class Elastic:
         Raises:
             TributaryError: as of `Job.all_reduce`.
         """
-        while self._job is not None:
+        while True:
             self._settle()
+            if self._job is None:
+                return
             try:
                 self._job.barrier()
             except RegroupError:
@@ -182,6 +193,9 @@ class Elastic:
             except (DetachedError, JobOverError) as error:
                 # This rank has all that there is to have.
                 logger.warning("rank %s leaves alone: %s", self._rank, error)
+            else:
+                self._finish()
+                return
             self._leave()
 
     def __enter__(self) -> Elastic:
@@ -233,15 +247,15 @@ class Elastic:
             other.load_state_dict(state)
         for group, values in zip(self._optimizer.param_groups, groups, strict=True):
             group.update(values)
-        # One that is left out goes on as if nothing were.
-        return self._needs is None
+        # One that is left out goes on as if nothing were, until the training ends without it.
+        return self._needs is None and self._job is not None
 
     def settle(self) -> bool:
         """Sees to it that this rank is one with the others; `False`: it is only after this loop's end."""
         if not self._has_state and self._needs:
             return False
         self._settle()
-        return True
+        return self._job is not None
 
     # What it is made of.
 
@@ -252,6 +266,16 @@ class Elastic:
         # Else it has come into a job that is running, or was out of it for a while.
         self._has_state = job.regroup is None and not self._members
         self._needs = "state"
+
+    def _finish(self) -> None:
+        job, self._job = self._job, None
+        if job is None:
+            return
+        try:
+            job.finish()
+        except TributaryError as error:
+            # This rank has all that there is to have.
+            logger.warning("rank %s: %s", self._rank, error)
 
     def _leave(self) -> None:
         job, self._job = self._job, None
@@ -278,6 +302,16 @@ class Elastic:
                 if self._has_state:
                     logger.warning("rank %s: %s", self._rank, error)
                 self._has_state = False
+            elif isinstance(error, JobEndedError) and self._members and not self._has_state:
+                logger.warning(
+                    "rank %s: the training has ended without this rank, which was left out: its model is that of epoch "
+                    "%s, step %s. The others have the training's result",
+                    self._rank,
+                    self._epoch,
+                    self._step,
+                )
+                self._leave()
+                return
             elif isinstance(error, JobOverError):
                 self._join_again(error)
                 return
