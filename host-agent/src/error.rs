@@ -74,7 +74,7 @@ pub enum AgentError {
     #[error("it was not started, since an all-reduce before it was refused")]
     LineBroken,
     /// The all-reduce has taken longer than its caller has time. The job goes on.
-    #[error("{error}; it was given {limit:?}; {wait}{}", not_waiting(.absent))]
+    #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
         /// How long it was given.
         limit: Duration,
@@ -84,6 +84,8 @@ pub enum AgentError {
         error: Box<CollectiveError>,
         /// Members that do not wait for a result, as their agents have told last: they may not have begun it.
         absent: Vec<String>,
+        /// Why the job has not changed over, as the controller has said last; empty if nothing is in the way.
+        setback: String,
     },
     /// Nothing was reduced: members have joined, for whom this caller has not synchronised.
     #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
@@ -120,6 +122,10 @@ fn not_waiting(members: &[String]) -> String {
             "; not waiting for a result when its agent told last: {members}: look at what its process does instead"
         ),
     }
+}
+
+fn set_back(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!("; the job cannot change over: {reason}") }
 }
 
 impl From<WireError> for AgentError {

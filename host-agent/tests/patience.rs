@@ -43,10 +43,18 @@ async fn give_up(job: &mut Job) -> String {
 async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes_on() {
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+    fabric.directory.is_set_back("the disk is full");
     let error = give_up(&mut first).await;
     let absent = "not waiting for a result when its agent told last: rank 1 (w1): look";
-    let words =
-        ["\"w1\"", "5 of its 5 slices have no result", "it was given 50ms", "no result of slice 1,", absent];
+    let setback = "; the job cannot change over: the disk is full";
+    let words = [
+        "\"w1\"",
+        "5 of its 5 slices have no result",
+        "it was given 50ms",
+        "no result of slice 1,",
+        absent,
+        setback,
+    ];
     for words in words {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
@@ -120,11 +128,14 @@ async fn a_deadline_that_passes_during_a_change_says_so_and_that_the_controller_
 async fn a_process_is_told_what_it_is_waiting_for() {
     let fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     fabric.directory.waits_for("host w1, which has not joined");
+    fabric.directory.is_set_back("the disk is full");
     let (tell, mut told) = mpsc::unbounded_channel::<Waiting>();
     let options = JoinOptions::default().on_waiting(move |waiting| drop(tell.send(waiting.clone())));
     let first = tokio::spawn(hosts::join(fabric.socket(0), options));
     let waiting = told.recv().await.unwrap();
-    assert_eq!(waiting.what, "the job to start; the controller waits for host w1, which has not joined");
+    let what = "the job to start; the controller waits for host w1, which has not joined; the job cannot change over: the disk \
+                is full";
+    assert_eq!(waiting.what, what);
     assert!(waiting.time >= Duration::from_secs(2));
 
     let mut second = hosts::join(fabric.socket(1), JoinOptions::default()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
@@ -22,6 +22,25 @@ use crate::segment::Segment;
 
 /// How long the agent may take to count collectives.
 const COUNTING: Duration = Duration::from_secs(1);
+
+/// What a process that joins a job, or is in, was waiting for the last time that nothing moved for a while.
+#[pyclass(frozen, module = "tributary._native")]
+#[derive(Debug, Default)]
+pub(crate) struct Waits(Arc<Mutex<String>>);
+
+#[pymethods]
+impl Waits {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// In words; empty: it has not waited for long.
+    #[getter]
+    fn what(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
@@ -47,6 +66,7 @@ impl Job {
         token: Vec<u8>,
         elastic: bool,
         deadline: Option<Duration>,
+        waits: Option<PyRef<'_, Waits>>,
     ) -> PyResult<Self> {
         let mut options = JoinOptions::default();
         if elastic {
@@ -54,6 +74,12 @@ impl Job {
         }
         if let Some(deadline) = deadline {
             options = options.deadline(deadline);
+        }
+        if let Some(waits) = waits {
+            let what = Arc::clone(&waits.0);
+            options = options.on_waiting(move |waiting| {
+                *what.lock().unwrap_or_else(PoisonError::into_inner) = waiting.what.clone();
+            });
         }
         let joining = async move { Agent::connect(&socket).await?.join_with(&job, token, options).await };
         let joined = wait(py, joining)?.map_err(|error| exception(py, &error))?;

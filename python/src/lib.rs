@@ -23,7 +23,7 @@ mod _native {
     #[pymodule_export]
     use crate::deliver::end_deliveries;
     #[pymodule_export]
-    use crate::job::Job;
+    use crate::job::{Job, Waits};
     #[pymodule_export]
     use crate::schedule::{Scheduler, time_points};
     #[pymodule_export]

@@ -26,6 +26,12 @@ def test_a_rank_that_may_not_join_is_an_exception_on_every_rank(run: Run) -> Non
     assert "token" in other, lines
 
 
+def test_who_waits_for_a_rank_that_does_not_join_is_told_which(run: Run) -> None:
+    (message,) = said(run("groups.py", "missing"), "w0", "told")
+    words = ("DeadlineError", "the job has not begun in the group's timeout", "the controller waits for", "w1")
+    assert all(word in message for word in words), message
+
+
 def test_a_forked_process_is_told_so_and_harms_nobody(run: Run) -> None:
     lines = run("groups.py", "fork")
     for host in ("w0", "w1"):

@@ -21,9 +21,21 @@ class Segment:
     @property
     def in_use(self) -> bool: ...
 
+class Waits:
+    def __init__(self) -> None: ...
+    @property
+    def what(self) -> str: ...
+
 class Job:
     @staticmethod
-    def join(socket: str | PathLike[str], job: str, token: bytes, elastic: bool, deadline: timedelta | None) -> Job: ...
+    def join(
+        socket: str | PathLike[str],
+        job: str,
+        token: bytes,
+        elastic: bool,
+        deadline: timedelta | None,
+        waits: Waits | None,
+    ) -> Job: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -326,6 +326,7 @@ def join(
     socket: str | os.PathLike[str] | None = None,
     elastic: bool = False,
     deadline: float | timedelta | None = None,
+    waits: _native.Waits | None = None,
 ) -> Job:
     """Takes part in a job, and waits until all of its members do.
 
@@ -338,6 +339,7 @@ def join(
         elastic: others may join while this process is in, and it may join a job that is running: it copes with
             `RegroupError`.
         deadline: seconds that each all-reduce may take that says nothing else.
+        waits: says what is waited for, once that takes longer than two seconds.
 
     Raises:
         ValueError: something is given nowhere.
@@ -347,7 +349,7 @@ def join(
     if not name:
         raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
-    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline)))
+    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline), waits))
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:

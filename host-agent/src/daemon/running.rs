@@ -92,7 +92,8 @@ impl Running {
     async fn explain(&self, error: AgentError) -> AgentError {
         match error {
             AgentError::Deadline { limit, wait, error, .. } => {
-                AgentError::Deadline { limit, wait, error, absent: self.speaker.not_waiting().await }
+                let (absent, setback) = self.speaker.in_the_way().await;
+                AgentError::Deadline { limit, wait, error, absent, setback }
             }
             error => self.dispute(error).await,
         }

@@ -66,10 +66,15 @@ async fn reasons(member: &Member) -> String {
     if let Some(since) = away {
         return format!("; the controller has been away for {:.1?}", since.elapsed());
     }
-    match member.speaker.waiting_for().await {
-        waiting_for if waiting_for.is_empty() => String::new(),
-        waiting_for => format!("; the controller waits for {}", waiting_for.join(", ")),
+    let Some(job) = member.speaker.job().await else { return String::new() };
+    let mut reasons = String::new();
+    if !job.waiting_for.is_empty() {
+        reasons += &format!("; the controller waits for {}", job.waiting_for.join(", "));
     }
+    if !job.setback.is_empty() {
+        reasons += &format!("; the job cannot change over: {}", job.setback);
+    }
+    reasons
 }
 
 /// When to say that something is waited for.

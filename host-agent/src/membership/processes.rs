@@ -26,15 +26,10 @@ impl Speaker {
         verdict.map_err(JoinError::refused("take a report"))
     }
 
-    /// What the job waits for, as far as the controller knows; nothing if it does not answer.
-    pub async fn waiting_for(&self) -> Vec<String> {
-        self.job().await.map(|job| job.waiting_for).unwrap_or_default()
-    }
-
-    /// The other workers whose processes do not wait for a result, as far as the controller knows; none if it does not
-    /// answer.
-    pub(crate) async fn not_waiting(&self) -> Vec<String> {
-        let members = self.job().await.map(|job| job.members).unwrap_or_default();
+    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why the job has not
+    /// changed over; nothing if it does not answer.
+    pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {
+        let v1::Job { members, setback, .. } = self.job().await.unwrap_or_default();
         let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
         let idle = |member: &v1::JobMember| {
             member.host != self.member.host
@@ -42,7 +37,7 @@ impl Speaker {
         };
         // They are listed by rank, all of them.
         let idle = workers.enumerate().filter(|(_, member)| idle(member));
-        idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect()
+        (idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect(), setback)
     }
 
     /// Hands in a profile of the process here; the controller waits for the others' for a moment.
@@ -61,7 +56,8 @@ impl Speaker {
         handed_in.map(Response::into_inner)
     }
 
-    async fn job(&self) -> Option<v1::Job> {
+    /// What the controller says about the job; nothing if it does not answer.
+    pub(crate) async fn job(&self) -> Option<v1::Job> {
         let mut client = self.client.clone();
         let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
         let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();

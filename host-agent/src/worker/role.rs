@@ -289,7 +289,7 @@ impl WorkerRole {
                 let since = self.oldest.map_or(now, |(_, since)| since);
                 self.given_up = Some(since);
                 let (wait, error) = (self.wait(now, since), Box::new(error));
-                AgentError::Deadline { limit, wait, error, absent: Vec::new() }
+                AgentError::Deadline { limit, wait, error, absent: Vec::new(), setback: String::new() }
             }
             _ => error.into(),
         };

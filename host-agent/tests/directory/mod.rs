@@ -43,6 +43,7 @@ struct State {
     hosts: BTreeMap<String, Orders>,
     probe_interval: u32,
     waiting_for: Vec<String>,
+    setback: String,
     heard: mpsc::UnboundedSender<String>,
     answered: mpsc::UnboundedSender<v1::AnswerRequest>,
     /// All that was said.
@@ -65,6 +66,7 @@ impl Directory {
             hosts: BTreeMap::new(),
             probe_interval: 0,
             waiting_for: Vec::new(),
+            setback: String::new(),
             heard,
             answered,
             all: Vec::new(),
@@ -95,6 +97,11 @@ impl Directory {
     /// What it says that the job waits for.
     pub(crate) fn waits_for(&self, what: &str) {
         self.state().waiting_for = vec![what.to_owned()];
+    }
+
+    /// The job does not change over because of that.
+    pub(crate) fn is_set_back(&self, why: &str) {
+        why.clone_into(&mut self.state().setback);
     }
 
     /// Ends the job, and waits until all members have let go of it.
@@ -382,6 +389,7 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let waiting_for = self.state().waiting_for.clone();
+        let setback = self.state().setback.clone();
         // Of none anything is known but that it does not wait.
         let members = ["w0", "w1"].map(|host| v1::JobMember {
             host: host.into(),
@@ -389,7 +397,13 @@ impl Controller for Service {
             joined: true,
             progress: Some(v1::JobProgress::default()),
         });
-        let job = v1::Job { name: "star".into(), waiting_for, members: members.into(), ..v1::Job::default() };
+        let job = v1::Job {
+            name: "star".into(),
+            waiting_for,
+            setback,
+            members: members.into(),
+            ..v1::Job::default()
+        };
         Ok(Response::new(v1::ListJobsResponse { jobs: vec![job] }))
     }
 

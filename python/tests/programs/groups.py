@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 import tributary
+from tributary.torch.joining import join_together
 from tributary.torch.timepoints import TimePoints
 
 TIMEOUT = timedelta(seconds=60)
@@ -48,6 +49,16 @@ def refused() -> None:
     except Exception as error:
         print("told:", type(error).__name__, error, flush=True)
     # PyTorch says by itself how it goes on after this.
+    os._exit(0)
+
+
+def missing() -> None:
+    """One rank never joins: what the other waits for."""
+    if os.environ["RANK"] == "0":
+        try:
+            join_together(dist.HashStore(), 0, 2, timedelta(seconds=4))
+        except tributary.TributaryError as error:
+            print("told:", type(error).__name__, error, flush=True)
     os._exit(0)
 
 
@@ -171,5 +182,5 @@ def in_callback() -> None:
     dist.destroy_process_group()
 
 
-CASES = (again, refused, fork, copies, twice, given_up, aborted, in_callback)
+CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback)
 {case.__name__: case for case in CASES}[sys.argv[1]]()

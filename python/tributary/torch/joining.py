@@ -12,6 +12,7 @@ from threading import Thread
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
+from tributary._native import Waits
 from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join
 
@@ -40,10 +41,11 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
     """
     until = time.monotonic() + timeout.total_seconds()
     joining: Future[Job] = Future()
+    waits = Waits()
     # A thread of its own, since the job waits for all of its members: also for one that is refused.
-    Thread(target=_join, args=(joining, rank, size, timeout), name="tributary-join", daemon=True).start()
+    Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
     try:
-        job = _wait_for_own(joining, store, until)
+        job = _wait_for_own(joining, store, until, waits)
     except RefusedError:
         raise
     except TributaryError as error:
@@ -59,9 +61,9 @@ class RefusedError(TributaryError):
     """Another rank cannot join."""
 
 
-def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta) -> None:
+def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: Waits) -> None:
     try:
-        job = join(deadline=timeout)
+        job = join(deadline=timeout, waits=waits)
         if job.rank != rank or job.ranks != list(range(size)):
             raise TributaryError(
                 f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
@@ -72,7 +74,7 @@ def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta) -> Non
         joining.set_exception(error)
 
 
-def _wait_for_own(joining: Future[Job], store: Store, until: float) -> Job:
+def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: Waits) -> Job:
     while True:
         try:
             return joining.result(LOOK)
@@ -81,7 +83,8 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float) -> Job:
                 raise
         _listen(store)
         if time.monotonic() > until:
-            raise DeadlineError("the job has not begun in the group's timeout: look which of its members are missing")
+            what = f"waiting for {waits.what}" if waits.what else "look which of its members are missing"
+            raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
 
 
 def _wait_for(rank: int, store: Store, until: float) -> None:
