@@ -383,7 +383,10 @@ impl Book {
         let [fabric, trusting_fabric] =
             [Doubt::Dead, Doubt::Alive].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
         let name = &job.record.name;
-        let server = &job.record.generation().plan.server.name;
+        let plan = &job.record.generation().plan;
+        let server = &plan.server.name;
+        let (stalled, workers) =
+            (self.progress.stall(name, now), plan.workers.iter().map(|worker| &*worker.name));
         next_step(
             job,
             &Surroundings {
@@ -394,7 +397,8 @@ impl Book {
                 signs: &|place, host| self.signs_of(name, place, host),
                 asking: &self.progress.asking(name, server, now),
                 serving: &|host| self.hosts.serves(host, now),
-                stalled: self.progress.stall(name, now),
+                stalled,
+                stuck: stalled.and_then(|_| self.progress.stuck(name, workers, now)),
                 standstill: self.pulse.standstill(now),
                 now,
             },

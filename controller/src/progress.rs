@@ -69,6 +69,22 @@ impl Progress {
         stalls.map(|(_, told)| told.stalled).max()
     }
 
+    /// For how long all of these hosts' processes have waited for a result of the job while none came; `None`: one of them
+    /// does not wait, or has told nothing lately.
+    pub(crate) fn stuck<'a>(
+        &self,
+        job: &str,
+        hosts: impl IntoIterator<Item = &'a str>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let stalled = |host: &str| {
+            let told = self.processes.get(&(job.to_owned(), host.to_owned()))?;
+            (now.duration_since(told.at) < FRESH).then_some(told.stalled)
+        };
+        let shortest = hosts.into_iter().map(stalled).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
+        shortest.filter(|shortest| *shortest >= STALL)
+    }
+
     /// Who of a job waits for a result and is heard by its server, as that has just told.
     pub(crate) fn asking(&self, job: &str, server: &str, now: Instant) -> BTreeSet<Rank> {
         let heard = self.servers.get(&(job.to_owned(), server.to_owned()));

@@ -79,9 +79,13 @@ fn probe(book: &mut Book, host: &str, now: Instant) {
 
 /// The process on w0 has waited for a result for so long.
 fn tell_of_wait(book: &mut Book, stalled_milliseconds: u64, now: Instant) {
+    tell_of_wait_on("w0", book, stalled_milliseconds, now);
+}
+
+fn tell_of_wait_on(host: &str, book: &mut Book, stalled_milliseconds: u64, now: Instant) {
     let jobs =
         vec![v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() }];
-    book.progress.note("w0", &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
+    book.progress.note(host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
 /// The server hears these ranks, which wait for a result.
@@ -181,6 +185,37 @@ fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
     let target = due(&mut book, key, at(950));
     assert_eq!(target.reason, "nothing is heard of switch leaf1");
     assert_eq!(target.members.len(), 2);
+}
+
+#[test]
+fn a_job_where_nothing_comes_though_all_are_there_gets_other_slots() {
+    let mut book = book(256, 4);
+    let (key, _members) = running(&mut book);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let wait = |book: &mut Book, waits: [u64; 4], now| {
+        let hosts = ["w0", "w1", "w2", "w3"].into_iter().zip(waits);
+        hosts.for_each(|(host, wait)| tell_of_wait_on(host, book, wait, now));
+        book.pulse.beat(now);
+    };
+    wait(&mut book, [60_000, 60_000, 60_000, 0], at(60_000));
+    let step = book.next_step(key, at(60_000));
+    assert!(matches!(step, Step::Rest(_)), "w3 computes, which may take as long as it likes: {step:?}");
+    wait(&mut book, [60_000, 60_000, 60_000, 4_900], at(64_900));
+    assert!(matches!(book.next_step(key, at(64_900)), Step::Rest(_)));
+    wait(&mut book, [60_000, 60_000, 60_000, 5_000], at(65_000));
+    let target = due(&mut book, key, at(65_000));
+    assert_eq!(target.reason, "its members have all waited for 5 s without any result");
+    let before = book.jobs.get(key).unwrap().record.generation().clone();
+    assert_eq!((target.members.len(), target.server, target.takes_over), (4, before.plan.server.key, false));
+    carry_out(&mut book, key, &target);
+    let after = book.jobs.get(key).unwrap().record.generation();
+    assert_ne!(after.job, before.job);
+    for (switch, slots) in &after.switches {
+        assert_ne!(slots, &before.switches[switch], "the same slots hold the same");
+    }
+    let step = book.next_step(key, Instant::now() + Duration::from_millis(100));
+    assert!(matches!(step, Step::Rest(_)), "what is new has its time, too: {step:?}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) struct Crew<'a> {
     pub(super) absent: Vec<Rank>,
     /// Workers that the job goes on without as long as they are degraded.
     pub(super) detachment: Detachment,
-    server: NodeKey,
+    pub(super) server: NodeKey,
     /// The present server is there, or may come back.
     pub(super) server_is_there: bool,
     /// Until when those that are away may come back.

@@ -20,6 +20,9 @@ const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
 /// ... and so long where they could not come in again: one whose job has gone on without it is lost to a training that
 /// takes nobody in. Most switches that die are rebooted, and most cables that are pulled are put back.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
+/// A job whose members are all there and wait for a result is taken off its slots after so long without any: results come many
+/// times a second, and whatever is lost is sent again.
+pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
 /// A change that is not needed, only better, comes so long after what it makes good use of.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -170,7 +173,23 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
             reason: reasons.join("; "),
         });
     }
-    betterment(job, &crew, &servers, around)
+    match stuck(job, &crew, around) {
+        Some(step) => step,
+        None => betterment(job, &crew, &servers, around),
+    }
+}
+
+/// Nothing is dead, and nothing comes. Somebody on the wire may have put into a switch's slot, or the server's, what no member
+/// has sent: with a number from the future it keeps the members' slices out, for ever. Tags do not let anything wrong be
+/// believed, and new slots, under a new number of the job, hold nothing of that.
+fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
+    let time = around.stuck.filter(|time| *time >= STUCK_PATIENCE && !crew.is_awaiting())?;
+    let until = job.advanced + STUCK_PATIENCE;
+    if around.now < until {
+        return Some(Step::Rest(Some(until)));
+    }
+    let reason = format!("its members have all waited for {} s without any result", time.as_secs());
+    Some(Step::Change(same_members(crew, crew.server, reason)))
 }
 
 /// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
@@ -279,7 +298,12 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     if around.now < ripe {
         return Some(Step::Rest(Some(ripe)));
     }
-    Some(Step::Change(Target {
+    Some(Step::Change(same_members(crew, server, "a better tree has appeared".to_owned())))
+}
+
+/// The same members on another structure.
+fn same_members(crew: &Crew<'_>, server: NodeKey, reason: String) -> Target {
+    Target {
         members: crew.members.clone(),
         joined: Vec::new(),
         absent: Vec::new(),
@@ -287,8 +311,8 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
         expected: None,
         server,
         takes_over: !crew.is_present_server(server),
-        reason: "a better tree has appeared".to_owned(),
-    }))
+        reason,
+    }
 }
 
 fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use tributary_topology::Topology;
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place, SessionId};
+use super::decision::STUCK_PATIENCE;
 use super::detachment::OnDegraded;
 use super::error::JobError;
 use super::generation::{Beginning, Generation, Stage};
@@ -67,6 +69,8 @@ pub(crate) struct Job {
     sessions: SessionId,
     /// It is in this state of attendance since then: created, or taken up by a controller that has started again.
     pub(crate) since: Instant,
+    /// When the present generation began.
+    pub(super) advanced: Instant,
     /// Its steward is to look at it again.
     pub(crate) look: watch::Sender<()>,
     /// A worker has come to the end of its training: nobody comes in any more.
@@ -113,6 +117,7 @@ impl Job {
             invited: BTreeSet::new(),
             sessions: 0,
             since: now,
+            advanced: now,
             look: watch::Sender::new(()),
             at_its_end: false,
             waits: String::new(),
@@ -242,12 +247,14 @@ impl Job {
         }
     }
 
-    /// What a host tells of the process at a rank. Whether who is in should change for it, if that may be.
+    /// What a host tells of the process at a rank. Whether the job should change for it, if that may be.
     pub(crate) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
         let OnDegraded { auto, theta } = self.record.terms.on_degraded;
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
-        news && auto
-            && matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_))
+        let is_degraded =
+            || matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_));
+        Duration::from_millis(progress.stalled_milliseconds) >= STUCK_PATIENCE
+            || news && auto && is_degraded()
     }
 
     /// The worker at a host hands in a profile of its backward passes.
@@ -512,6 +519,7 @@ impl Job {
         self.announced = None;
         self.record.advance(number, reason);
         self.state = State::Running;
+        self.advanced = Instant::now();
         self.measured.arrange(self.record.generation());
         true
     }

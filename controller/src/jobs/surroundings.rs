@@ -37,6 +37,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// For how long a process of the job has waited for a result, and nothing has come; `None`: none waits for long.
     pub(crate) stalled: Option<Duration>,
+    /// For how long all processes of the job have waited for a result, and nothing has come; `None`: one does not wait.
+    pub(crate) stuck: Option<Duration>,
     /// When the controller itself could not hear anybody the last time.
     pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,
