@@ -99,7 +99,7 @@ fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
         Header { job: now.job, seq: Seq(now.seq.0.wrapping_add(ahead)), ..*recorded.message().header() };
     let hops: Vec<_> = today.message().hops().collect();
     let values: Vec<i32> = recorded.message().values().unwrap().iter().collect();
-    let message = Message { header, hops: &hops, values: Some(values.as_slice().try_into().unwrap()) };
+    let message = Message { header, hops: &hops, values: Some(&values) };
     let mut frame = vec![0; frame_len(&message)];
     emit(recorded.header(), &message, &mut frame).unwrap();
     frame

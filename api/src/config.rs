@@ -2,8 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally};
 
 /// All that a worker or a server needs to take part in one generation of a job.
 ///
@@ -15,6 +14,8 @@ pub struct JobConfig {
     pub name: String,
     /// Its data-plane id.
     pub job: JobId,
+    /// How many values a slice has: V in DESIGN.md.
+    pub width: SliceWidth,
     /// Slices under way at once, S in DESIGN.md: a power of two.
     pub window: u32,
     /// Counts the versions of the job's structure, from 1.
@@ -126,6 +127,6 @@ pub struct FinishedSlice {
     pub operator: Operator,
     /// Its header's sums.
     pub tally: Tally,
-    /// Its values.
-    pub values: Box<[i32; VALUES_PER_SLICE]>,
+    /// Its values: as many as the job's slices have.
+    pub values: Box<[i32]>,
 }

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::{
-    Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView, values,
+    Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView, values,
 };
 
 use crate::config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
@@ -15,10 +15,10 @@ impl TryFrom<v1::JobConfig> for JobConfig {
     type Error = ConfigError;
 
     fn try_from(message: v1::JobConfig) -> Result<Self, ConfigError> {
-        if message.values_per_slice != VALUES_PER_SLICE as u32 {
-            let expected = "this agent was built for slices of another length than the controller";
-            return Err(out_of_range("values_per_slice", message.values_per_slice, expected));
-        }
+        let width = SliceWidth::from_values(message.values_per_slice as usize).ok_or_else(|| {
+            let expected = "must be 32, or that times a power of two, up to 2048";
+            out_of_range("values_per_slice", message.values_per_slice, expected)
+        })?;
         if !message.window.is_power_of_two() {
             return Err(out_of_range("window", message.window, "must be a power of two"));
         }
@@ -26,7 +26,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         let joined = joined(&message.joined, &ranks)?;
         let adopted = adopted(&message.adopted, &ranks)?;
         let secret = secret(&message.secret)?;
-        let mut role = role(message.role, (message.take_over, secret), &ranks, message.window)?;
+        let mut role = role(message.role, (message.take_over, secret), &ranks, (width, message.window))?;
         if let Role::Worker { confidential, .. } = &mut role {
             *confidential = message.confidential;
         }
@@ -36,6 +36,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         Ok(Self {
             name: message.job,
             job: job_id(message.job_id)?,
+            width,
             window: message.window,
             generation: message.generation,
             start_seq: Seq(message.start_seq),
@@ -77,7 +78,7 @@ impl From<&JobConfig> for v1::JobConfig {
             job: config.name.clone(),
             job_id: config.job.get().into(),
             window: config.window,
-            values_per_slice: VALUES_PER_SLICE as u32,
+            values_per_slice: config.width.values() as u32,
             start_seq: config.start_seq.0,
             downlink: v1::Downlink::from(config.downlink).into(),
             ranks: numbers(&config.ranks),
@@ -190,8 +191,8 @@ impl From<&TakeOver> for v1::TakeOver {
 
 impl From<&FinishedSlice> for v1::FinishedSlice {
     fn from(slice: &FinishedSlice) -> Self {
-        let mut bytes = [0; VALUES_BYTES];
-        values::write(&*slice.values, &mut bytes);
+        let mut bytes = vec![0; size_of_val(&*slice.values)];
+        values::write(&slice.values, &mut bytes);
         Self {
             seq: slice.seq.0,
             max: slice.operator == Operator::Max,
@@ -199,7 +200,7 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
             weight: slice.tally.weight,
             tag_high: slice.tally.tag.high,
             tag_low: slice.tally.tag.low,
-            values: bytes.to_vec(),
+            values: bytes,
         }
     }
 }
@@ -208,13 +209,9 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
     type Error = ConfigError;
 
     fn try_from(message: &v1::FinishedSlice) -> Result<Self, ConfigError> {
-        let bytes: &[u8; VALUES_BYTES] = message.values.as_slice().try_into().map_err(|_| {
-            let problem = format!("{} bytes, and a slice has {VALUES_BYTES}", message.values.len());
-            ConfigError::Inconsistent { field: "values", problem }
-        })?;
-        let mut values = Box::new([0; VALUES_PER_SLICE]);
-        for (value, sent) in values.iter_mut().zip(ValuesView::new(bytes).iter()) {
-            *value = sent;
+        if !SliceWidth::all().any(|width| width.bytes() == message.values.len()) {
+            let problem = format!("{} bytes, which no slice has", message.values.len());
+            return Err(ConfigError::Inconsistent { field: "values", problem });
         }
         Ok(Self {
             seq: Seq(message.seq),
@@ -224,7 +221,7 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
                 weight: message.weight,
                 tag: Tag { high: message.tag_high, low: message.tag_low },
             },
-            values,
+            values: ValuesView::new(&message.values).iter().collect(),
         })
     }
 }
@@ -245,12 +242,12 @@ fn role(
     message: Option<v1::job_config::Role>,
     (take_over, secret): (Option<v1::TakeOver>, Option<JobSecret>),
     ranks: &[Rank],
-    window: u32,
+    slots: (SliceWidth, u32),
 ) -> Result<Role, ConfigError> {
     match message.ok_or(ConfigError::Missing { field: "role" })? {
         v1::job_config::Role::Worker(worker) => worker_role(&worker, secret, ranks),
         v1::job_config::Role::ServerRole(server) => {
-            let take_over = take_over.map(|message| take_over_of(message, window)).transpose()?;
+            let take_over = take_over.map(|message| take_over_of(message, slots)).transpose()?;
             server_role(&server, (take_over, secret), ranks)
         }
     }
@@ -305,15 +302,18 @@ fn server_role(
     Ok(Role::Server { node: node_id(message.node)?, fan_in, down, take_over, secret })
 }
 
-fn take_over_of(message: v1::TakeOver, window: u32) -> Result<TakeOver, ConfigError> {
+fn take_over_of(message: v1::TakeOver, (width, window): (SliceWidth, u32)) -> Result<TakeOver, ConfigError> {
     if message.dues.len() != window as usize {
         let problem = format!("{} slots, and the window has {window}", message.dues.len());
         return Err(ConfigError::Inconsistent { field: "take_over.dues", problem });
     }
-    Ok(TakeOver {
-        dues: message.dues.into_iter().map(Seq).collect(),
-        finished: message.finished.iter().map(FinishedSlice::try_from).collect::<Result<_, _>>()?,
-    })
+    let finished =
+        message.finished.iter().map(FinishedSlice::try_from).collect::<Result<Vec<_>, ConfigError>>()?;
+    if let Some(slice) = finished.iter().find(|slice| slice.values.len() != width.values()) {
+        let problem = format!("{} values, and the job's slices have {}", slice.values.len(), width.values());
+        return Err(ConfigError::Inconsistent { field: "take_over.finished", problem });
+    }
+    Ok(TakeOver { dues: message.dues.into_iter().map(Seq).collect(), finished })
 }
 
 fn ranks(numbers: &[u32], field: &'static str) -> Result<Vec<Rank>, ConfigError> {

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 use tributary_api::{
     ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1,
 };
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, Tag, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally};
 
 /// The window of every sample: a server that takes over is told about as many slots.
 const WINDOW: u32 = 4;
@@ -50,12 +49,12 @@ fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
 }
 
 fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
-    (any::<[u32; 5]>(), any::<bool>(), vec(any::<i32>(), VALUES_PER_SLICE)).prop_map(
+    (any::<[u32; 5]>(), any::<bool>(), vec(any::<i32>(), SliceWidth::ETHERNET.values())).prop_map(
         |([seq, contributors, weight, high, low], max, values)| FinishedSlice {
             seq: Seq(seq),
             operator: if max { Operator::Max } else { Operator::Sum },
             tally: Tally { contributors, weight, tag: Tag { high, low } },
-            values: values.try_into().unwrap(),
+            values: values.into(),
         },
     )
 }
@@ -98,6 +97,7 @@ fn config() -> impl Strategy<Value = JobConfig> {
             move |(name, (job, version, seq, multicast_down), own, server, multicast, role)| JobConfig {
                 name,
                 job: JobId::new(job).unwrap(),
+                width: SliceWidth::ETHERNET,
                 window: WINDOW,
                 generation: version.0,
                 begun: version.1,
@@ -202,8 +202,8 @@ fn each_broken_promise_is_named() {
         (|c| c.secret.push(0), "secret: 33 bytes, and a secret has 32"),
         (|c| c.job_id = 65536, "job_id is 65536: must be 1 to 65535"),
         (
-            |c| c.values_per_slice = 128,
-            "values_per_slice is 128: this agent was built for slices of another length than the controller",
+            |c| c.values_per_slice = 48,
+            "values_per_slice is 48: must be 32, or that times a power of two, up to 2048",
         ),
         (|c| c.downlink = 9, "downlink is 9: unknown"),
         (|c| c.downlink = 0, "downlink is 0: unknown"),
@@ -241,12 +241,17 @@ fn each_broken_promise_is_named() {
         JobConfig::try_from(config).unwrap_err().to_string()
     };
     let slice = v1::FinishedSlice { values: vec![0; 4], ..v1::FinishedSlice::default() };
+    let narrow = v1::FinishedSlice { values: vec![0; 128], ..v1::FinishedSlice::default() };
+    assert_eq!(
+        refused(v1::TakeOver { dues: vec![1; 64], finished: vec![narrow] }),
+        "take_over.finished: 32 values, and the job's slices have 256"
+    );
     assert_eq!(
         refused(v1::TakeOver { dues: vec![1; 3], finished: vec![] }),
         "take_over.dues: 3 slots, and the window has 64"
     );
     assert_eq!(
         refused(v1::TakeOver { dues: vec![1; 64], finished: vec![slice] }),
-        "values: 4 bytes, and a slice has 1024"
+        "values: 4 bytes, which no slice has"
     );
 }

@@ -7,6 +7,7 @@ use tributary_api::{MAX_JOB_NAME, v1};
 use tributary_planner::{Aggregation, Downlink, JobRequest, Member};
 use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 use crate::jobs::{OnDegraded, Terms};
 
@@ -74,6 +75,7 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
         server,
         aggregation: aggregation(request.aggregation)?,
         downlink: downlink(request.downlink)?,
+        width: SliceWidth::ETHERNET,
         window,
         gradient_bytes: if bytes == 0 { DEFAULT_GRADIENT_BYTES } else { bytes },
     })
@@ -173,6 +175,7 @@ mod tests {
             server: key("w1"),
             aggregation: Aggregation::Leaf,
             downlink: Downlink::Unicast,
+            width: SliceWidth::ETHERNET,
             window: 32,
             gradient_bytes: 8,
         };

@@ -13,8 +13,7 @@ use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
 use tributary_link::in_process::{InProcessPort, LinkConfig, link};
 use tributary_topology::Topology;
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{FrameHeader, Header, Kind, Message, Operator, Rank, Tally, frame};
+use tributary_wire::{FrameHeader, Header, Kind, Message, Operator, Rank, SliceWidth, Tally, frame};
 
 /// A worker's end of its link.
 struct Worker {
@@ -40,7 +39,7 @@ impl Worker {
                     tally,
                 },
                 hops: &up.clone(),
-                values: Some(&[1; VALUES_PER_SLICE]),
+                values: Some(&[1; SliceWidth::ETHERNET.values()]),
             },
         );
     }

@@ -19,13 +19,13 @@ use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry}
 use tributary_planner::{Downlink, FabricState, JobRequest, Plan, SwitchRole, choose, plan};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL, VALUES_PER_SLICE};
-use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq};
+use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL};
+use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq, SliceWidth};
 
 const JOB: u16 = 7;
 const WINDOW: u32 = 64;
 /// More than a window of slices, and not a whole number of them.
-const LEN: usize = 150 * VALUES_PER_SLICE + 17;
+const LEN: usize = 150 * SliceWidth::ETHERNET.values() + 17;
 const GROUP: u16 = 2;
 /// Far more than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -132,6 +132,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         reason: String::new(),
         name: "shared".into(),
         job: JobId::new(JOB).unwrap(),
+        width: plan.width,
         window: WINDOW,
         start_seq: Seq::FIRST,
         downlink: match plan.downlink {

@@ -1,6 +1,6 @@
 //! Whether what the fabric returned is right, against sums made here in double precision.
 
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::SliceWidth;
 
 /// What has been found over all rounds so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,11 +27,11 @@ pub(crate) struct Exchange {
 
 impl Verdict {
     /// Takes one round of all workers into account.
-    pub(crate) fn add_round(&mut self, round: &[Exchange]) {
+    pub(crate) fn add_round(&mut self, width: SliceWidth, round: &[Exchange]) {
         let Some(first) = round.first() else { return };
         self.identical &= round.iter().all(|exchange| same_bits(&exchange.sum, &first.sum));
-        for (slice, result) in first.sum.chunks(VALUES_PER_SLICE).enumerate() {
-            let start = slice * VALUES_PER_SLICE;
+        for (slice, result) in first.sum.chunks(width.values()).enumerate() {
+            let start = slice * width.values();
             let inputs: Vec<&[f32]> = round
                 .iter()
                 .filter_map(|exchange| exchange.gradient.get(start..start + result.len()))
@@ -78,14 +78,14 @@ mod tests {
     #[test]
     fn a_right_sum_has_no_error() {
         let mut verdict = Verdict::default();
-        verdict.add_round(&round([&[4.0, -1.5], &[4.0, -1.5]]));
+        verdict.add_round(SliceWidth::ETHERNET, &round([&[4.0, -1.5], &[4.0, -1.5]]));
         assert_eq!(verdict, Verdict::default());
     }
 
     #[test]
     fn an_error_is_relative_to_the_largest_input() {
         let mut verdict = Verdict::default();
-        verdict.add_round(&round([&[4.0, -1.2], &[4.0, -1.2]]));
+        verdict.add_round(SliceWidth::ETHERNET, &round([&[4.0, -1.2], &[4.0, -1.2]]));
         assert!((verdict.max_relative_error - 0.1).abs() < 1e-6);
         assert!(verdict.identical);
     }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn one_different_bit_is_seen() {
         let mut verdict = Verdict::default();
-        verdict.add_round(&round([&[4.0, 0.0], &[4.0, -0.0]]));
+        verdict.add_round(SliceWidth::ETHERNET, &round([&[4.0, 0.0], &[4.0, -0.0]]));
         assert!(!verdict.identical);
     }
 
@@ -101,9 +101,9 @@ mod tests {
     fn a_sum_of_zeros_that_is_not_zero_is_infinitely_wrong() {
         let zeros = |sum| Exchange { gradient: vec![0.0; 2], sum };
         let mut verdict = Verdict::default();
-        verdict.add_round(&[zeros(vec![0.0; 2]), zeros(vec![0.0; 2])]);
+        verdict.add_round(SliceWidth::ETHERNET, &[zeros(vec![0.0; 2]), zeros(vec![0.0; 2])]);
         assert_eq!(verdict.max_relative_error, 0.0);
-        verdict.add_round(&[zeros(vec![0.0, 1e-9]), zeros(vec![0.0, 1e-9])]);
+        verdict.add_round(SliceWidth::ETHERNET, &[zeros(vec![0.0, 1e-9]), zeros(vec![0.0, 1e-9])]);
         assert_eq!(verdict.max_relative_error, f64::INFINITY);
     }
 }

@@ -45,7 +45,8 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     }
     let bar = progress_bar(args.rounds);
     let started = Instant::now();
-    let outcome = training::train(&training, &digits, &session.members.workers, || bar.inc(1));
+    let outcome =
+        training::train(&training, &digits, &session.members.workers, session.plan().width, || bar.inc(1));
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let Outcome { model, verdict } = outcome?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use tributary_host_agent::AgentError;
 use tributary_protocol::{AllReduce, GradientData, Sums};
 use tributary_trainer::{Digits, Learner, Model, PARAMETERS, Share, Training};
+use tributary_wire::SliceWidth;
 
 use crate::judge::{Exchange, Verdict};
 use crate::members::Worker;
@@ -22,7 +23,7 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
 }
 
-/// Trains on all workers at once, in rank order, and calls `after_round` after each round.
+/// Trains on all workers at once, in rank order, in slices of this width, and calls `after_round` after each round.
 ///
 /// # Errors
 /// The one that stopped the training: an all-reduce that failed.
@@ -30,6 +31,7 @@ pub(crate) fn train(
     training: &Training,
     digits: &Digits,
     workers: &[Worker],
+    width: SliceWidth,
     mut after_round: impl FnMut(),
 ) -> Result<Outcome> {
     let mut threads = Vec::new();
@@ -43,7 +45,7 @@ pub(crate) fn train(
         );
         exchanges.push(receiver);
     }
-    let verdict = judge(training.rounds(), &exchanges, &mut after_round);
+    let verdict = judge((training.rounds(), width), &exchanges, &mut after_round);
     // A worker that still hands over a round would wait for ever.
     drop(exchanges);
     let ends =
@@ -72,11 +74,15 @@ fn first_cause(ends: impl Iterator<Item = Result<Model>>) -> Result<Vec<Model>> 
 }
 
 /// Judges round after round; `None` when a worker has ended before.
-fn judge(rounds: u32, workers: &[Receiver<Exchange>], after_round: &mut impl FnMut()) -> Option<Verdict> {
+fn judge(
+    (rounds, width): (u32, SliceWidth),
+    workers: &[Receiver<Exchange>],
+    after_round: &mut impl FnMut(),
+) -> Option<Verdict> {
     let mut verdict = Verdict::default();
     for _ in 0..rounds {
         let round = workers.iter().map(|worker| worker.recv().ok()).collect::<Option<Vec<_>>>()?;
-        verdict.add_round(&round);
+        verdict.add_round(width, &round);
         after_round();
     }
     Some(verdict)

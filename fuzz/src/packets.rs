@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
-    FrameHeader, Header, Hop, JobId, Kind, MacAddr, Message, NodeId, Operator, Rank, Seq, Tag, Tally,
+    FrameHeader, Header, Hop, JobId, Kind, MacAddr, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag,
+    Tally,
 };
 
 use crate::finding::sound;
@@ -14,8 +14,8 @@ use crate::finding::sound;
 const IPV4: std::ops::Range<usize> = 14..34;
 const CHECKSUM: std::ops::Range<usize> = 10..12;
 
-/// A slice's values.
-pub(crate) type Values = [i32; VALUES_PER_SLICE];
+/// The values of a slice that Ethernet carries.
+pub(crate) type Values = [i32; SliceWidth::ETHERNET.values()];
 
 /// Values that tell where they are from.
 pub(crate) fn values(seed: i32) -> Values {
@@ -39,14 +39,14 @@ pub(crate) fn header(kind: Kind, job: u16, rank: u16, seq: u32) -> Header {
     }
 }
 
-pub(crate) fn message(header: Header, hops: &[Hop], values: Option<&Values>) -> Vec<u8> {
+pub(crate) fn message(header: Header, hops: &[Hop], values: Option<&[i32]>) -> Vec<u8> {
     let message = Message { header, hops, values };
     let mut bytes = vec![0; message.len()];
     sound(message.emit(&mut bytes));
     bytes
 }
 
-pub(crate) fn frame(header: Header, hops: &[Hop], values: Option<&Values>) -> Vec<u8> {
+pub(crate) fn frame(header: Header, hops: &[Hop], values: Option<&[i32]>) -> Vec<u8> {
     let message = Message { header, hops, values };
     let mut bytes = vec![0; frame::frame_len(&message)];
     sound(frame::emit(&ADDRESSES, &message, &mut bytes));

@@ -2,15 +2,11 @@
 
 use tributary_api::Endpoint;
 use tributary_link::FramePort;
-use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
-use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, Probe, WireError};
+use tributary_wire::constants::MAX_HOPS;
+use tributary_wire::frame;
+use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, Probe, SliceWidth, WireError};
 
 use crate::error::AgentError;
-
-/// The longest frame with an INA message.
-const MAX_INA_FRAME_BYTES: usize =
-    ENCAPSULATION_BYTES + INA_HEADER_BYTES + MAX_HOPS as usize * HOP_BYTES + VALUES_BYTES;
 
 /// The frames of an agent's port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +66,7 @@ pub(crate) struct FrameLink {
 
 impl FrameLink {
     pub(crate) fn new(port: Box<dyn FramePort>) -> Self {
-        let outgoing = vec![0; MAX_INA_FRAME_BYTES].into_boxed_slice();
+        let outgoing = vec![0; frame::longest_frame(SliceWidth::WIDEST)].into_boxed_slice();
         Self { port, outgoing, traffic: Traffic::default() }
     }
 
@@ -84,12 +80,7 @@ impl FrameLink {
 
     /// Sends a message on its way. When the link is full the frame is gone, as on any network, and the
     /// protocol asks again.
-    pub(crate) fn send(
-        &mut self,
-        route: &Route,
-        header: Header,
-        values: &[i32; VALUES_PER_SLICE],
-    ) -> Result<(), AgentError> {
+    pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values: Some(values) };
         let len = frame::emit(&route.addresses, &message, &mut self.outgoing)?;
         self.traffic.sent += 1;

@@ -10,7 +10,6 @@ use tributary_protocol::{
     Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
     Time,
 };
-use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::{FrameView, JobSecret, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
@@ -153,6 +152,7 @@ impl ServerRole {
         let server = ServerConfig {
             job: config.job,
             members: config.ranks.clone(),
+            width: config.width,
             window: config.window,
             start: config.start_seq,
             fan_in: tree.fan_in,
@@ -196,8 +196,8 @@ fn secret(config: &JobConfig) -> Result<JobSecret, AgentError> {
 /// In the protocol's terms: with the values as they travel.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
     let FinishedSlice { seq, operator, tally, values } = slice;
-    let mut bytes = Box::new([0; VALUES_BYTES]);
-    values::write(&**values, &mut *bytes);
+    let mut bytes = vec![0; size_of_val(&**values)].into_boxed_slice();
+    values::write(values, &mut bytes);
     tributary_protocol::FinishedSlice { seq: *seq, operator: *operator, tally: *tally, values: bytes }
 }
 

@@ -12,8 +12,7 @@ use star::{Meddle, Star};
 use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, WorkerAgent};
 use tributary_protocol::{AllReduce, CollectiveError, GradientData, Reduced, Sums, bf16, f16};
-use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{FrameView, Kind, MessageView, Rank};
+use tributary_wire::{FrameView, Kind, MessageView, Rank, SliceWidth};
 
 const WORKERS: u8 = 4;
 /// More than a window of slices, and not a whole number of them.
@@ -170,7 +169,7 @@ fn miscount(picks: fn(usize, &MessageView<'_>) -> bool) -> Meddle {
         let message = view.message();
         let is_sum = message.header().operator == tributary_wire::Operator::Sum;
         if is_sum && message.values().is_some() && picks(from, message) {
-            let first = frame.len() - VALUES_BYTES;
+            let first = frame.len() - SliceWidth::ETHERNET.bytes();
             let value = i32::from_be_bytes(frame[first..first + 4].try_into().unwrap());
             frame[first..first + 4].copy_from_slice(&value.wrapping_add(1).to_be_bytes());
         }

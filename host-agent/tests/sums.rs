@@ -14,8 +14,7 @@ use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
 use tributary_protocol::{
     AllReduce, CollectiveError, ElementType, GradientData, Reduced, StartError, Sums, Tensor,
 };
-use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{FrameView, Kind, Operator, Rank};
+use tributary_wire::{FrameView, Kind, Operator, Rank, SliceWidth};
 
 const WORKERS: u8 = 3;
 /// Several windows of slices, and not a whole number of them.
@@ -89,7 +88,7 @@ async fn the_server_gets_the_workers_errors() {
         let Ok(view) = FrameView::parse(frame) else { return };
         let header = view.message().header();
         if from == 1 && header.operator == Operator::Sum && view.message().values().is_some() {
-            let last = frame.len() - VALUES_BYTES + 3;
+            let last = frame.len() - SliceWidth::ETHERNET.bytes() + 3;
             frame[last] ^= 1;
         }
     });

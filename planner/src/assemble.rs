@@ -36,6 +36,7 @@ impl Plan {
             topology: fabric.topology.name().to_owned(),
             aggregation: job.aggregation,
             downlink,
+            width: job.width,
             window: job.window,
             gradient_bytes: job.gradient_bytes,
             switches: uses.iter().filter_map(switch).collect(),

@@ -9,7 +9,7 @@ use crate::fabric::Fabric;
 use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
 use crate::search::Choice;
-use crate::traffic::{Cost, Traffic, Use};
+use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 
 /// Expected times of one all-reduce: how long its busiest link is busy. All of them leave start-up and
@@ -66,7 +66,7 @@ impl Comparison {
 pub(crate) struct PlainServer {
     tree: Tree,
     roles: Roles,
-    gradient_bytes: u64,
+    frames: Frames,
     cost: Cost,
 }
 
@@ -78,14 +78,14 @@ impl PlainServer {
             false => tree.clone(),
         };
         let roles = Roles::given(&tree, fabric, |_| false);
-        let mut plain = Self { tree, roles, gradient_bytes: job.gradient_bytes, cost: Cost::default() };
+        let mut plain = Self { tree, roles, frames: Frames::of(job), cost: Cost::default() };
         plain.cost = plain.used().cost(fabric);
         plain
     }
 
     fn used(&self) -> Use<'_> {
-        let Self { tree, roles, gradient_bytes, .. } = self;
-        Use { tree, roles, downlink: Downlink::Unicast, gradient_bytes: *gradient_bytes }
+        let Self { tree, roles, frames, .. } = self;
+        Use { tree, roles, downlink: Downlink::Unicast, frames: *frames }
     }
 
     pub(crate) fn is_better_than(&self, other: &Self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
-use tributary_wire::{Hop, NodeId};
+use tributary_wire::{Hop, NodeId, SliceWidth};
 
 use crate::compare::Comparison;
 use crate::request::{Aggregation, Downlink};
@@ -17,6 +17,9 @@ pub struct Plan {
     pub aggregation: Aggregation,
     /// How results travel: what was asked for, or unicast where that is impossible.
     pub downlink: Downlink,
+    /// How many values a slice has.
+    #[serde(rename = "values_per_slice", serialize_with = "values_per_slice")]
+    pub width: SliceWidth,
     /// The job's window, in slices.
     pub window: u32,
     /// The bytes of one gradient.
@@ -170,6 +173,10 @@ fn node_id<S: Serializer>(id: &NodeId, serializer: S) -> Result<S::Ok, S::Error>
 
 fn hops<S: Serializer>(stack: &[Hop], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(stack.iter().map(HopEntry::from))
+}
+
+fn values_per_slice<S: Serializer>(width: &SliceWidth, out: S) -> Result<S::Ok, S::Error> {
+    width.values().serialize(out)
 }
 
 /// A hop as it is shown and stored.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 /// Which switches may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,6 +53,8 @@ pub struct JobRequest {
     pub aggregation: Aggregation,
     /// How results are to travel. A plan falls back to unicast where a switch cannot multicast them.
     pub downlink: Downlink,
+    /// How many values a slice has.
+    pub width: SliceWidth,
     /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
     pub window: u32,
     /// The bytes of one worker's gradient, 4 a value: what the expected bytes and times are of.
@@ -60,7 +63,7 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// The job that the topology file describes: all its workers and its first server, aggregation on
-    /// the whole tree, results by multicast. `None` only for a topology without a server, which no file
+    /// the whole tree, results by multicast, slices that Ethernet carries. `None` only for a topology without a server, which no file
     /// can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         Some(Self {
@@ -68,6 +71,7 @@ impl JobRequest {
             server: *topology.servers().first()?,
             aggregation: Aggregation::Tree,
             downlink: Downlink::Multicast,
+            width: SliceWidth::ETHERNET,
             window,
             gradient_bytes,
         })

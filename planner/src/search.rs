@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
 use crate::stacks::stacks;
-use crate::traffic::{Cost, Traffic, Use};
+use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 use crate::widest::SLACK;
 
@@ -177,7 +177,7 @@ impl Choice {
     /// How the job uses the tree.
     pub(crate) fn used(&self, job: &JobRequest) -> Use<'_> {
         let Self { tree, roles, downlink, .. } = self;
-        Use { tree, roles, downlink: *downlink, gradient_bytes: job.gradient_bytes }
+        Use { tree, roles, downlink: *downlink, frames: Frames::of(job) }
     }
 
     /// Whether hop stacks and entries can say what the tree needs.

@@ -6,12 +6,13 @@
 
 use serde::Serialize;
 use tributary_topology::{LinkDirection, Neighbour};
-use tributary_wire::constants::{HOP_BYTES, VALUES_PER_SLICE};
+use tributary_wire::SliceWidth;
+use tributary_wire::constants::HOP_BYTES;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 
 use crate::fabric::Fabric;
-use crate::request::Downlink;
+use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
 use crate::tree::Tree;
 
@@ -66,20 +67,26 @@ pub struct Traffic {
 
 /// The frames of one all-reduce.
 #[derive(Debug, Clone, Copy)]
-struct Frames {
+pub(crate) struct Frames {
     slices: u64,
+    width: SliceWidth,
 }
 
 impl Frames {
-    fn of(gradient_bytes: u64) -> Self {
-        let per_slice = VALUES_PER_SLICE as u64;
-        let sum_slices = gradient_bytes.div_ceil(BYTES_PER_VALUE).div_ceil(per_slice);
-        Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)) }
+    pub(crate) fn of(job: &JobRequest) -> Self {
+        let per_slice = job.width.values() as u64;
+        let sum_slices = job.gradient_bytes.div_ceil(BYTES_PER_VALUE).div_ceil(per_slice);
+        Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)), width: job.width }
+    }
+
+    /// The bytes that each link of a tree carries at least in each direction: one stream, without a hop stack.
+    pub(crate) fn least_bytes(self) -> u64 {
+        self.bytes(Flow { streams: 1, hops: 0 })
     }
 
     /// Bytes of streams of them.
     fn bytes(self, flow: Flow) -> u64 {
-        let bare = (ENCAPSULATION_BYTES + message_len(0, true)) as u64;
+        let bare = (ENCAPSULATION_BYTES + message_len(0, Some(self.width))) as u64;
         let headers = flow.streams.saturating_mul(bare);
         self.slices.saturating_mul(headers.saturating_add(flow.hops.saturating_mul(HOP_BYTES as u64)))
     }
@@ -91,7 +98,7 @@ pub(crate) struct Use<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) roles: &'a Roles,
     pub(crate) downlink: Downlink,
-    pub(crate) gradient_bytes: u64,
+    pub(crate) frames: Frames,
 }
 
 /// What one link direction of a tree carries.
@@ -113,7 +120,7 @@ impl Use<'_> {
     /// Every link direction that carries something once, in no order.
     fn carried(&self, fabric: &Fabric<'_>) -> Vec<Carried> {
         let tree = self.tree;
-        let frames = Frames::of(self.gradient_bytes);
+        let frames = self.frames;
         let mut all = Vec::with_capacity(2 * (tree.leaves().len() + tree.branches().len()));
         let mut add = |node, up: Neighbour, gradients: Flow, results: Flow| {
             for (sender, flow) in [(node, gradients), (up.node, results)] {
@@ -214,11 +221,6 @@ impl Cost {
         let by_busiest = self.busiest.total_cmp(&other.busiest);
         by_busiest.then(self.in_all.cmp(&other.in_all)).is_lt()
     }
-}
-
-/// The bytes that each link of a tree carries at least in each direction: one stream, without a hop stack.
-pub(crate) fn least_bytes(gradient_bytes: u64) -> u64 {
-    Frames::of(gradient_bytes).bytes(Flow { streams: 1, hops: 0 })
 }
 
 impl Traffic {

@@ -11,7 +11,7 @@ use tributary_topology::{LinkDirection, LinkKey, NodeKey};
 use crate::fabric::Fabric;
 use crate::grow::{Links, Members};
 use crate::request::JobRequest;
-use crate::traffic::least_bytes;
+use crate::traffic::Frames;
 use crate::ways::Ways;
 
 /// Links are as fast as the bound even if they take so many times as long: hop stacks are longer on some than on others.
@@ -25,7 +25,7 @@ pub(crate) struct Pace<'a> {
 
 impl<'a> Pace<'a> {
     pub(crate) fn new(fabric: &'a Fabric<'a>, job: &JobRequest) -> Self {
-        Self { fabric, bytes: least_bytes(job.gradient_bytes) }
+        Self { fabric, bytes: Frames::of(job).least_bytes() }
     }
 
     /// How long a link is busy, in seconds, if one stream goes over it and its results come back.

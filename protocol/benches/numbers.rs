@@ -11,8 +11,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use tributary_wire::ValuesView;
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::{SliceWidth, ValuesView};
 
 #[path = "../src/numbers"]
 mod numbers {
@@ -27,8 +26,8 @@ use numbers::vectors;
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 
-type Floats = [f32; VALUES_PER_SLICE];
-type Integers = [i32; VALUES_PER_SLICE];
+type Floats = [f32; SliceWidth::ETHERNET.values()];
+type Integers = [i32; SliceWidth::ETHERNET.values()];
 
 #[inline(never)]
 fn plain_largest(values: &[f32]) -> u32 {
@@ -56,7 +55,7 @@ fn rate(slice: &mut dyn FnMut()) -> f64 {
         (0..256).for_each(|_| slice());
         slices += 256;
     }
-    f64::from(slices) * VALUES_BYTES as f64 / begin.elapsed().as_secs_f64() / 1e9
+    f64::from(slices) * SliceWidth::ETHERNET.bytes() as f64 / begin.elapsed().as_secs_f64() / 1e9
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {
@@ -74,9 +73,9 @@ fn compare(what: &str, mut plain: impl FnMut(), mut vectors: impl FnMut()) {
 
 fn main() {
     let floats: Floats = std::array::from_fn(|index| (index as f32 - 99.5) * 1.0e-4);
-    let mut integers: Integers = [0; VALUES_PER_SLICE];
-    let mut back: Floats = [0.0; VALUES_PER_SLICE];
-    let bytes: [u8; VALUES_BYTES] = std::array::from_fn(|index| index as u8);
+    let mut integers: Integers = [0; SliceWidth::ETHERNET.values()];
+    let mut back: Floats = [0.0; SliceWidth::ETHERNET.values()];
+    let bytes: [u8; SliceWidth::ETHERNET.bytes()] = std::array::from_fn(|index| index as u8);
     let multiplier = 2_f64.powi(34);
     compare(
         "the largest magnitude",

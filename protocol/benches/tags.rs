@@ -10,8 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
-use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, Tag, ValuesView, values};
+use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, Tag, ValuesView, values};
 
 #[path = "../src/tags/mod.rs"]
 mod tags;
@@ -39,13 +38,14 @@ fn main() {
     let Some(job) = JobId::new(1) else { return };
     let secret = JobSecret::new([7; JobSecret::BYTES]);
     let subject = Subject { operation: Seq(1), name: 9, len: 1 << 20, element_type: 1 };
-    let numbers: [i32; VALUES_PER_SLICE] = std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
-    let mut bytes = [0; VALUES_BYTES];
+    let numbers: [i32; SliceWidth::ETHERNET.values()] =
+        std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
+    let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
     values::write(&numbers, &mut bytes);
     println!("{:>8} {:>10} {:>10}", "members", "make, ns", "verify, ns");
     for count in [1, 2, 8, 64, 512] {
         let ranks: Vec<_> = (0..count).map(Rank::new).collect();
-        let members = Membership::new(&secret, job, &ranks);
+        let members = Membership::new((&secret, SliceWidth::ETHERNET), job, &ranks);
         let (subject, operator) = (members.digests(subject), Operator::Sum);
         let meaning = Meaning { subject, operator, seq: Seq(7), scale: (5, 3) };
         let share = Share { rank: Rank::new(0), weight: 1, owns: true };

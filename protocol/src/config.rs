@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{JobId, JobSecret, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::tags::MOST_MEMBERS;
 
@@ -27,6 +27,8 @@ pub struct WorkerConfig {
     pub secret: JobSecret,
     /// Whether values are hidden from all but members: the same for all of them.
     pub confidential: bool,
+    /// How many values a slice has: the same for all members for life.
+    pub width: SliceWidth,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
     /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
@@ -46,6 +48,8 @@ pub struct ServerConfig {
     pub job: JobId,
     /// Every member of the job, in any order.
     pub members: Vec<Rank>,
+    /// As in [`WorkerConfig::width`].
+    pub width: SliceWidth,
     /// As in [`WorkerConfig::window`].
     pub window: u32,
     /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) is told what is
@@ -159,6 +163,16 @@ pub enum ConfigError {
         finished: Seq,
         /// What is due in its slot.
         due: Seq,
+    },
+    /// A finished slice that is not one of this job's.
+    #[error("slice {finished} has {got} values, but this job's slices have {width}: it is another job's")]
+    Width {
+        /// The slice.
+        finished: Seq,
+        /// How many values it has.
+        got: usize,
+        /// How many it should have.
+        width: usize,
     },
     /// A server that reads the sums would start without those of an operation's earlier slices.
     #[error("a server that reads the sums cannot take over from another one: it would miss earlier slices")]

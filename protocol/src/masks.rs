@@ -9,7 +9,6 @@ use std::fmt;
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt};
-use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{JobId, JobSecret, Rank, Seq};
 
 use crate::tags::cipher;
@@ -35,24 +34,12 @@ impl Masks {
     }
 
     /// Hides a member's values; `next` is the member after it in the ring of all members.
-    pub(crate) fn hide(
-        &self,
-        (job, seq): (JobId, Seq),
-        [own, next]: [Rank; 2],
-        values: &mut [i32; VALUES_PER_SLICE],
-    ) {
+    pub(crate) fn hide(&self, (job, seq): (JobId, Seq), [own, next]: [Rank; 2], values: &mut [i32]) {
         self.stream(job, seq, own, values, i32::wrapping_add);
         self.stream(job, seq, next, values, i32::wrapping_sub);
     }
 
-    fn stream(
-        &self,
-        job: JobId,
-        seq: Seq,
-        rank: Rank,
-        values: &mut [i32; VALUES_PER_SLICE],
-        combine: fn(i32, i32) -> i32,
-    ) {
+    fn stream(&self, job: JobId, seq: Seq, rank: Rank, values: &mut [i32], combine: fn(i32, i32) -> i32) {
         let place = u128::from(job.get()) << 112 | u128::from(seq.0) << 80 | u128::from(rank.get()) << 64;
         let mut counter = place;
         for values in values.chunks_mut(AT_ONCE * VALUES_PER_BLOCK) {
@@ -76,13 +63,15 @@ impl Masks {
 mod tests {
     use super::*;
 
+    const VALUES: usize = 256;
+
     fn masks(secret: u8) -> Masks {
         Masks::new(&JobSecret::new([secret; JobSecret::BYTES]))
     }
 
     /// A member's values of one slice, hidden.
-    fn hidden(masks: &Masks, job: u16, seq: u32, ring: [u16; 2], value: i32) -> [i32; VALUES_PER_SLICE] {
-        let mut values = [value; VALUES_PER_SLICE];
+    fn hidden(masks: &Masks, job: u16, seq: u32, ring: [u16; 2], value: i32) -> [i32; VALUES] {
+        let mut values = [value; VALUES];
         masks.hide((JobId::new(job).unwrap(), Seq(seq)), ring.map(Rank::new), &mut values);
         values
     }
@@ -91,13 +80,13 @@ mod tests {
     fn around_the_ring_masks_cancel_and_nowhere_else() {
         let masks = masks(1);
         let ring = [[0, 3], [3, 4], [4, 0]].map(|ring| hidden(&masks, 7, 9, ring, i32::from(ring[0])));
-        let sum = |of: &[[i32; VALUES_PER_SLICE]]| {
-            of.iter().fold([0; VALUES_PER_SLICE], |mut sum, values| {
+        let sum = |of: &[[i32; VALUES]]| {
+            of.iter().fold([0; VALUES], |mut sum, values| {
                 sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = i32::wrapping_add(*sum, *value));
                 sum
             })
         };
-        assert_eq!(sum(&ring), [3 + 4; VALUES_PER_SLICE]);
+        assert_eq!(sum(&ring), [3 + 4; VALUES]);
         for part in [&ring[..1], &ring[1..2], &ring[..2], &ring[1..]] {
             let sum = sum(part);
             let equal = sum.iter().zip(&sum[1..]).filter(|(a, b)| a == b).count();

@@ -7,7 +7,6 @@
 //! finished, and the one behind must get the very result that the others have: it comes from one of them.
 
 use thiserror::Error;
-use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::{Operator, Rank, Seq, Tally, ValuesView};
 
 /// A slice's RESULT as a member got it. A member keeps one for each slot, for a server that takes over.
@@ -20,7 +19,7 @@ pub struct FinishedSlice {
     /// What was aggregated beside the values.
     pub tally: Tally,
     /// The values as they came: big-endian.
-    pub values: Box<[u8; VALUES_BYTES]>,
+    pub values: Box<[u8]>,
 }
 
 impl FinishedSlice {

@@ -137,7 +137,7 @@ fn nobody_joins_inside_an_operation_and_a_generation_has_a_job_id_of_its_own() {
 fn the_last_result_of_each_slot_is_kept_as_it_came() {
     let (mut worker, sums) = under_way(4, 4);
     assert_eq!(worker.finished(Seq(1)).unwrap().values().iter().next(), Some(255));
-    let kept = sums[1];
+    let kept = sums[1].clone();
     finish(&mut worker, sums);
     assert_eq!(completed(&mut worker), [OperationId(0)]);
     assert_eq!(worker.finished(Seq(1)), None, "its slot has got another one");

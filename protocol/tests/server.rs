@@ -7,9 +7,8 @@ use tributary_protocol::{
     ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
     ServerConfig, StartError, Tensor, Time,
 };
-use tributary_wire::constants::VALUES_BYTES;
 use tributary_wire::{
-    Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView,
+    Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView,
 };
 
 const WINDOW: u32 = 4;
@@ -25,6 +24,7 @@ fn config(members: &[Rank], window: u32, fan_in: u8) -> ServerConfig {
     ServerConfig {
         job: job(5),
         members: members.to_vec(),
+        width: SliceWidth::ETHERNET,
         window,
         start: Seq::FIRST,
         fan_in,
@@ -59,7 +59,7 @@ fn hop(child: u8, fan_in: u8) -> Hop {
 
 /// Sends a slice whose values are all `value`.
 fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: i32) {
-    let mut bytes = [0; VALUES_BYTES];
+    let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
     bytes.as_chunks_mut().0.fill(value.to_be_bytes());
     server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
 }
@@ -250,7 +250,7 @@ fn members_join_only_when_no_slice_is_begun() {
 
 #[test]
 fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
-    let values = Box::new([1; VALUES_BYTES]);
+    let values = Box::new([1; SliceWidth::ETHERNET.bytes()]);
     let finished = FinishedSlice { seq: Seq(2), operator: Operator::Max, tally: header(2, 0).tally, values };
     let dues = [8, 5, 6, 3].map(Seq);
     let mut server =
@@ -280,7 +280,7 @@ fn a_server_takes_over_only_what_fits_together() {
     assert_eq!(error(ours(), &dues[..3], &[]), ConfigError::Dues { due: 3, window: WINDOW });
     let shifted = [5, 6, 3, 8].map(Seq);
     assert_eq!(error(ours(), &shifted, &[]), ConfigError::Due { slot: 0, due: Seq(5), window: WINDOW });
-    let values = Box::new([1; VALUES_BYTES]);
+    let values = Box::new([1; SliceWidth::ETHERNET.bytes()]);
     let slice = FinishedSlice { seq: Seq(6), operator: Operator::Sum, tally: Tally::default(), values };
     assert_eq!(error(ours(), &dues, &[slice]), ConfigError::NotTheLast { finished: Seq(6), due: Seq(6) });
     let reads = ServerConfig { reads: Some(secret()), ..ours() };

@@ -10,7 +10,7 @@ use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
     WorkerConfig,
 };
-use tributary_wire::{Header, Operator, Rank, Seq};
+use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth};
 
 #[test]
 fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {
@@ -78,7 +78,7 @@ fn silence_is_answered_by_asking_again() {
     assert_eq!(sent(&mut worker, deadline), []);
     worker.handle_timeout(deadline);
     let again = sent(&mut worker, deadline);
-    assert_eq!(again, [(Header { retransmit: true, ..max[0].0 }, max[0].1)]);
+    assert_eq!(again, [(Header { retransmit: true, ..max[0].0 }, max[0].1.clone())]);
     assert!(worker.poll_timeout().unwrap() > deadline);
     assert_eq!((worker.stats().timeouts, worker.stats().retransmitted), (1, 1));
 }
@@ -118,7 +118,7 @@ fn a_damaged_result_is_asked_for_again_and_a_second_one_is_an_error() {
         let max = sent(&mut worker, Time::ZERO);
         answer(&mut worker, Time::ZERO, &max[0]);
         let sum = sent(&mut worker, Time::ZERO);
-        let mut damaged = sum[0];
+        let mut damaged = sum[0].clone();
         damaged.1[9] ^= 1 << 20;
         answer(&mut worker, Time::ZERO, &damaged);
         assert_eq!(worker.poll_event(), None);
@@ -176,7 +176,7 @@ fn an_all_reduce_takes_the_memory_that_it_says() {
     const BESIDES: u64 = 64 << 10;
     let mut worker = Worker::new(config(4)).unwrap();
     let operation = integers(4000);
-    let memory = operation.tensor().memory();
+    let memory = operation.tensor().memory(SliceWidth::ETHERNET);
     let mut operation = Some(operation);
     let mut reduced = None;
     let allocated = allocation_counter::measure(|| {

@@ -8,8 +8,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use tributary_protocol::Downlink;
-use tributary_wire::Seq;
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Seq, SliceWidth};
 
 use crate::run::{SimError, run};
 use crate::scenario::{Faults, Host, Link, Scenario};
@@ -32,7 +31,8 @@ pub fn case(seed: u64, values: usize) -> Scenario {
     // What is lost is asked for again by everyone: at 30 % on each of up to 8 links it takes long.
     let patience = if loss > 0.05 { 8 } else { 1 };
     let most = values / tree.workers() / operations as usize / patience;
-    let elements = rng.random_range(1..most.max(VALUES_PER_SLICE) + 1);
+    let width = SliceWidth::ETHERNET;
+    let elements = rng.random_range(1..most.max(width.values()) + 1);
     let (switches, workers) = (tree.switches(), tree.workers());
     let faults = Faults {
         duplicates: pick(&mut rng, &[0.0, 0.01, 0.2]),
@@ -41,13 +41,14 @@ pub fn case(seed: u64, values: usize) -> Scenario {
         reboots: some(&mut rng, 4, |rng| (rng.random_range(0..switches), soon(rng))),
     };
     let wraps = rng.random_bool(0.5);
-    let before = rng.random_range(0..elements.div_ceil(VALUES_PER_SLICE) as u32 + 1);
+    let before = rng.random_range(0..elements.div_ceil(width.values()) as u32 + 1);
     Scenario {
         tree,
         elements,
         integers: true,
         operations,
         start: if wraps { Seq(u32::MAX - before) } else { Seq::FIRST },
+        width,
         window: 1 << rng.random_range(0..9),
         downlink: if rng.random_bool(0.8) { Downlink::Multicast } else { Downlink::Unicast },
         link: Link {

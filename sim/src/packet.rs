@@ -2,13 +2,12 @@
 
 use std::rc::Rc;
 
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
-use tributary_wire::{Header, Hop, ValuesView, values};
+use tributary_wire::{Header, Hop, SliceWidth, ValuesView, values};
 
 /// The values of a slice as they travel: big-endian.
-pub(crate) type Values = Rc<[u8; VALUES_BYTES]>;
+pub(crate) type Values = Rc<[u8]>;
 
 /// A packet; copies share their values.
 #[derive(Debug, Clone)]
@@ -25,7 +24,8 @@ pub(crate) struct Packet {
 impl Packet {
     /// Length of the frame.
     pub(crate) fn bytes(&self) -> u64 {
-        (ENCAPSULATION_BYTES + message_len(self.hops, self.values.is_some())) as u64
+        let width = self.values.as_ref().and_then(|bytes| SliceWidth::from_values(view(bytes).len()));
+        (ENCAPSULATION_BYTES + message_len(self.hops, width)) as u64
     }
 
     /// The entry for the node that has the packet.
@@ -35,10 +35,10 @@ impl Packet {
 }
 
 /// A slice's values as they travel.
-pub(crate) fn encode(slice: &[i32; VALUES_PER_SLICE]) -> Values {
-    let mut bytes = [0; VALUES_BYTES];
+pub(crate) fn encode(slice: &[i32]) -> Values {
+    let mut bytes = vec![0; size_of_val(slice)];
     values::write(slice, &mut bytes);
-    Rc::new(bytes)
+    bytes.into()
 }
 
 /// `values` as a receiver reads them.

@@ -152,10 +152,18 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
         let Some(job) = JobId::new(1) else { return Err(SimError::Config(ConfigError::NoMembers)) };
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
-        let (start, downlink) = (scenario.start, scenario.downlink);
+        let (width, start, downlink) = (scenario.width, scenario.start, scenario.downlink);
         let line = || Line::new(scenario.link);
-        let server =
-            ServerConfig { job, members: members.clone(), window, start, fan_in: 1, downlink, reads: None };
+        let server = ServerConfig {
+            job,
+            members: members.clone(),
+            width,
+            window,
+            start,
+            fan_in: 1,
+            downlink,
+            reads: None,
+        };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
             let secret = JobSecret::new([0; JobSecret::BYTES]);
@@ -165,6 +173,7 @@ impl<'a> Simulation<'a> {
                 members,
                 secret,
                 confidential: false,
+                width,
                 window,
                 start,
                 begun: 0,
@@ -182,7 +191,7 @@ impl<'a> Simulation<'a> {
             })
         };
         let switch = |at| SimSwitch {
-            slots: Switch::new(window),
+            slots: Switch::new(width, window),
             children: tree.children(at),
             up: line(),
             down: line(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::{DEFAULT_WINDOW, Downlink, Timers};
-use tributary_wire::Seq;
+use tributary_wire::{Seq, SliceWidth};
 
 use crate::tree::Tree;
 
@@ -20,6 +20,8 @@ pub struct Scenario {
     pub operations: u32,
     /// The first slice.
     pub start: Seq,
+    /// How many values a slice has.
+    pub width: SliceWidth,
     /// Slices that the job may have under way: a power of two.
     pub window: u32,
     /// How first results travel.
@@ -86,6 +88,7 @@ impl Default for Scenario {
             integers: false,
             operations: 1,
             start: Seq::FIRST,
+            width: SliceWidth::ETHERNET,
             window: DEFAULT_WINDOW,
             downlink: Downlink::Multicast,
             timers: Timers::default(),

@@ -1,7 +1,6 @@
 //! A switch's slots: the table of DESIGN.md section 3. The program that this is a model of is `p4/`.
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, JobId, Operator, Seq, Tally};
+use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Tally};
 
 use crate::packet::{Packet, Values, encode, view};
 
@@ -11,25 +10,26 @@ struct Slot {
     cur: Seq,
     bitmap: u64,
     tally: Tally,
-    values: Box<[i32; VALUES_PER_SLICE]>,
+    values: Box<[i32]>,
 }
 
 /// The slots that the simulated job has on one switch.
 #[derive(Debug)]
 pub(crate) struct Switch {
+    width: SliceWidth,
     slots: Vec<Slot>,
 }
 
 impl Switch {
-    pub(crate) fn new(window: u32) -> Self {
+    pub(crate) fn new(width: SliceWidth, window: u32) -> Self {
         let empty = Slot {
             job: None,
             cur: Seq(0),
             bitmap: 0,
             tally: Tally::default(),
-            values: Box::new([0; VALUES_PER_SLICE]),
+            values: vec![0; width.values()].into(),
         };
-        Self { slots: vec![empty; window as usize] }
+        Self { width, slots: vec![empty; window as usize] }
     }
 
     fn slot(&mut self, seq: Seq) -> Option<&mut Slot> {
@@ -39,7 +39,7 @@ impl Switch {
 
     /// It loses its memory.
     pub(crate) fn reboot(&mut self) {
-        *self = Self::new(self.slots.len() as u32);
+        *self = Self::new(self.width, self.slots.len() as u32);
     }
 
     /// A GRADIENT passes: what goes on towards the server, if anything.

@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput};
 use rustix::time::{ClockId, clock_gettime};
 use support::{BASE, Rig, Sent, WINDOW, values};
-use tributary_wire::Seq;
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::{Seq, SliceWidth};
 
 /// Frames of the workload: two children, every slot of the window.
 const SLICES: u32 = WINDOW;
@@ -75,7 +74,7 @@ fn report(name: &str, mut workload: Workload) {
         packets += 1024;
     }
     let rate = f64::from(packets) / (core_time() - core).as_secs_f64();
-    let values = rate * VALUES_PER_SLICE as f64;
+    let values = rate * SliceWidth::ETHERNET.values() as f64;
     assert_eq!(left * 2, packets as usize, "every other packet has to complete a sum");
     println!("{name}: {rate:.0} packets/s, {values:.3e} values/s of one core");
 }

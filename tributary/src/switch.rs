@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_link::{FramePort, InterfaceCondition, InterfaceMeter, InterfacePort};
 use tributary_softswitch::{ControlError, RunningSwitch, SoftSwitch, SwitchConfig};
-use tributary_wire::frame::LONGEST_PACKET_BYTES;
+use tributary_wire::SliceWidth;
 
 use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
 use crate::metrics::{self, Page, labels};
@@ -117,7 +117,7 @@ fn warn(ports: &[PortAt]) {
 /// What is wrong with a port's interface, and what to do.
 fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
     let InterfaceCondition { mtu, is_up, has_address, offloads, .. } = condition;
-    let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap_or(u32::MAX);
+    let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap_or(u32::MAX);
     let merging: Vec<_> = offloads.iter().filter(|one| MERGING.contains(one)).copied().collect();
     let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
     let all = [

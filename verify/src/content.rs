@@ -1,7 +1,6 @@
 //! What packets carry, each different one once.
 
 use rustc_hash::FxHashMap;
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::{Operator, Tally, ValuesView, values};
 
 /// The number of something that packets carry.
@@ -22,7 +21,7 @@ pub(crate) fn origin(worker: u8, slice: u8) -> Origins {
 pub(crate) struct Content {
     pub(crate) operator: Operator,
     pub(crate) tally: Tally,
-    bytes: Box<[u8; VALUES_BYTES]>,
+    bytes: Box<[u8]>,
 }
 
 impl Content {
@@ -57,14 +56,9 @@ impl Contents {
         }
     }
 
-    pub(crate) fn intern(
-        &mut self,
-        operator: Operator,
-        tally: Tally,
-        numbers: &[i32; VALUES_PER_SLICE],
-    ) -> ContentId {
-        let mut bytes = Box::new([0; VALUES_BYTES]);
-        values::write(numbers, &mut *bytes);
+    pub(crate) fn intern(&mut self, operator: Operator, tally: Tally, numbers: &[i32]) -> ContentId {
+        let mut bytes = vec![0; size_of_val(numbers)].into_boxed_slice();
+        values::write(numbers, &mut bytes);
         let content = Content { operator, tally, bytes };
         if let Some(&id) = self.ids.get(&content) {
             return id;
@@ -84,14 +78,11 @@ impl Contents {
         let (Some(first), Some(second)) = (self.get(a), self.get(b)) else { return a };
         let (operator, mut tally) = (first.operator, first.tally);
         tally.add(second.tally);
-        let mut numbers = [0; VALUES_PER_SLICE];
-        let pairs = first.values().iter().zip(second.values().iter());
-        for (to, (x, y)) in numbers.iter_mut().zip(pairs) {
-            *to = match operator {
-                Operator::Sum => x.wrapping_add(y),
-                Operator::Max => (x & i32::MAX).max(y & i32::MAX),
-            };
-        }
+        let combine = |(x, y): (i32, i32)| match operator {
+            Operator::Sum => x.wrapping_add(y),
+            Operator::Max => (x & i32::MAX).max(y & i32::MAX),
+        };
+        let numbers: Vec<i32> = first.values().iter().zip(second.values().iter()).map(combine).collect();
         let sum = self.intern(operator, tally, &numbers);
         self.is_from(sum, self.origins(a) | self.origins(b));
         self.sums.insert((a, b), sum);

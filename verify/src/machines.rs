@@ -14,7 +14,7 @@ use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank};
 
 use crate::Error;
 use crate::content::{ContentId, Contents, Origins};
-use crate::setup::{Node, START, Setup, job, seq, slice};
+use crate::setup::{Node, START, Setup, WIDTH, job, seq, slice};
 use crate::slot::Bug;
 
 /// The number of a machine's state.
@@ -87,6 +87,7 @@ impl Workers {
             members: setup.members(0),
             secret: JobSecret::new([3; JobSecret::BYTES]),
             confidential: false,
+            width: WIDTH,
             window: setup.window * wider,
             start: START,
             begun: 0,
@@ -223,6 +224,7 @@ impl Servers {
         let server = Server::new(ServerConfig {
             job: job(0).ok_or(Error::Setup)?,
             members: setup.members(0),
+            width: WIDTH,
             window: setup.window,
             start: START,
             fan_in: setup.fan_in(Node::Server, 0),

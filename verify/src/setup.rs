@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 use tributary_protocol::{AllReduce, GradientData};
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{JobId, Rank, Seq};
+use tributary_wire::{JobId, Rank, Seq, SliceWidth};
 
 use crate::slot::Bug;
 
+/// How many values a slice has: as few as there can be.
+pub(crate) const WIDTH: SliceWidth = SliceWidth::NARROWEST;
 /// The first slice: sequence numbers wrap soon.
 pub(crate) const START: Seq = Seq(u32::MAX - 1);
 /// The job that has left something in every slot: no generation's.
@@ -126,7 +127,7 @@ impl Setup {
     pub(crate) fn operations_of(&self, worker: u8) -> Vec<AllReduce> {
         let numbers = |at: usize, sums: usize| {
             let number = |slice: usize| (1 + 10 * at + slice) as i32 * 16_i32.pow(worker.into());
-            (0..sums).flat_map(|slice| [number(slice); VALUES_PER_SLICE]).collect()
+            (0..sums).flat_map(|slice| std::iter::repeat_n(number(slice), WIDTH.values())).collect()
         };
         let operation = |(at, &sums)| AllReduce {
             name: "gradient".to_owned(),

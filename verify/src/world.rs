@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::{Operator, Tally};
 
 use crate::Error;
@@ -12,7 +11,7 @@ use crate::check::Violation;
 use crate::content::{ContentId, Contents, MOST, Origins, origin};
 use crate::machines::{ForServer, Sent, Servers, StateId, Step, WorkerInput, Workers};
 use crate::network::Packet;
-use crate::setup::{LEFTOVER, Node, START, Setup, job, seq};
+use crate::setup::{LEFTOVER, Node, START, Setup, WIDTH, job, seq};
 use crate::slot::{Arrival, Onwards, Slot};
 
 /// The states of all parts: workers, the server, then each switch's slots.
@@ -73,7 +72,7 @@ impl World {
         }
         parts.push(world.servers.first(setup, &mut world.contents)?);
         let tally = Tally { contributors: 1, weight: 1, ..Tally::default() };
-        let rest = world.contents.intern(Operator::Sum, tally, &[999; VALUES_PER_SLICE]);
+        let rest = world.contents.intern(Operator::Sum, tally, &vec![999; WIDTH.values()]);
         for _ in 0..setup.switches() {
             for slot in 0..setup.slots() {
                 // The next slice but one of this slot, and half full, or full where nobody shares it.

@@ -24,8 +24,8 @@ pub const NO_JOB: u16 = 0;
 pub const NO_NODE: u16 = 0;
 /// Values in one block.
 pub const VALUES_PER_BLOCK: u16 = 32;
-/// Blocks in one slice that carries values.
-pub const BLOCKS: u8 = 8;
+/// The most blocks that a slice may have.
+pub const MAX_BLOCKS: u8 = 64;
 /// The switches' port to their controller.
 pub const CPU_PORT: u16 = 510;
 /// The most hop entries a packet can carry.
@@ -35,10 +35,6 @@ pub const INA_HEADER_BYTES: usize = 28;
 /// Length of one hop entry in bytes.
 pub const HOP_BYTES: usize = 6;
 
-/// Values in one slice: V of DESIGN.md.
-pub const VALUES_PER_SLICE: usize = VALUES_PER_BLOCK as usize * BLOCKS as usize;
-/// Length of one slice's values in bytes.
-pub const VALUES_BYTES: usize = VALUES_PER_SLICE * 4;
 /// The most children that one switch can tell apart: the hop's child number has room for more, the
 /// slot's bitmap has not.
 pub const MAX_CHILDREN: usize = 64;

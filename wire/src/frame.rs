@@ -9,19 +9,16 @@ use pnet_packet::udp::{MutableUdpPacket, UdpPacket};
 
 pub use pnet_base::MacAddr;
 
-use crate::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, MAX_HOPS, VALUES_BYTES};
+use crate::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
 use crate::error::WireError;
 use crate::message::{Message, MessageView};
+use crate::width::SliceWidth;
 
 const ETHERNET_BYTES: usize = EthernetPacket::minimum_packet_size();
 const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
 const UDP_BYTES: usize = UdpPacket::minimum_packet_size();
 /// Bytes in front of the INA message.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-/// The longest IPv4 packet around an INA message: what every link has to carry, in bytes. It is that of a GRADIENT with a
-/// whole hop stack.
-pub const LONGEST_PACKET_BYTES: usize =
-    IPV4_BYTES + UDP_BYTES + INA_HEADER_BYTES + MAX_HOPS as usize * HOP_BYTES + VALUES_BYTES;
 /// Time to live that hosts send with; each switch takes one off.
 pub const TTL: u8 = 64;
 const IPV4_WORDS: u8 = (IPV4_BYTES / 4) as u8;
@@ -37,6 +34,16 @@ pub struct FrameHeader {
     pub source_ip: Ipv4Addr,
     /// IPv4 destination.
     pub destination_ip: Ipv4Addr,
+}
+
+/// Length in bytes of the IPv4 packet around a message with `hops` entries and `values` bytes of values.
+pub(crate) const fn packet_bytes(hops: usize, values: usize) -> usize {
+    IPV4_BYTES + UDP_BYTES + INA_HEADER_BYTES + hops * HOP_BYTES + values
+}
+
+/// Length in bytes of the longest frame around a message whose slice has this `width`.
+pub const fn longest_frame(width: SliceWidth) -> usize {
+    ETHERNET_BYTES + width.mtu()
 }
 
 /// Length in bytes of the frame around `message`.

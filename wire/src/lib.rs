@@ -19,6 +19,7 @@ pub mod probe;
 pub mod secret;
 pub mod seq;
 pub mod values;
+mod width;
 
 pub use error::WireError;
 pub use frame::{FrameHeader, FrameView, MacAddr};
@@ -29,3 +30,4 @@ pub use probe::Probe;
 pub use secret::JobSecret;
 pub use seq::Seq;
 pub use values::ValuesView;
+pub use width::SliceWidth;

@@ -1,14 +1,15 @@
 //! The INA message: header, hop stack, values. It is the payload of a UDP datagram.
 
 use crate::constants::{
-    BLOCKS, FLAG_MAX, FLAG_PROBE, FLAG_RETRANSMIT, HOP_BYTES, INA_HEADER_BYTES, INA_VERSION, KIND_GRADIENT,
-    KIND_RESULT, MAX_HOPS, VALUES_BYTES, VALUES_PER_SLICE,
+    FLAG_MAX, FLAG_PROBE, FLAG_RETRANSMIT, HOP_BYTES, INA_HEADER_BYTES, INA_VERSION, KIND_GRADIENT,
+    KIND_RESULT, MAX_HOPS,
 };
 use crate::error::WireError;
 use crate::hop::Hop;
 use crate::ids::{JobId, Rank};
 use crate::seq::Seq;
 use crate::values::{self, ValuesView};
+use crate::width::SliceWidth;
 
 /// Which way a message travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,14 +86,14 @@ pub struct Message<'a> {
     pub header: Header,
     /// The hop stack, the next switch first; at most [`MAX_HOPS`].
     pub hops: &'a [Hop],
-    /// The slice's values.
-    pub values: Option<&'a [i32; VALUES_PER_SLICE]>,
+    /// The slice's values: as many as a [`SliceWidth`] has.
+    pub values: Option<&'a [i32]>,
 }
 
 impl Message<'_> {
     /// Length on the wire in bytes, from the INA header on.
     pub fn len(&self) -> usize {
-        message_len(self.hops.len(), self.values.is_some())
+        INA_HEADER_BYTES + self.hops.len() * HOP_BYTES + self.values.map_or(0, size_of_val)
     }
 
     /// Never: a message has a header.
@@ -104,7 +105,7 @@ impl Message<'_> {
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `out` is too short, [`WireError::Bad`] when the stack is too deep,
-    /// a hop's child cannot be counted or a RESULT has no values.
+    /// a hop's child cannot be counted, a RESULT has no values or no slice has as many.
     pub fn emit(&self, out: &mut [u8]) -> Result<(), WireError> {
         let (len, got) = (self.len(), out.len());
         let out = out.get_mut(..len).ok_or(WireError::Truncated { part: "buffer", needed: len, got })?;
@@ -137,7 +138,12 @@ impl Message<'_> {
         if h.kind == Kind::Result && self.values.is_none() {
             return Err(WireError::Bad { field: "flags", value: flags.into() });
         }
-        let blocks = if self.values.is_some() { BLOCKS } else { 0 };
+        let blocks = match self.values {
+            Some(values) => SliceWidth::from_values(values.len())
+                .ok_or(WireError::Bad { field: "values", value: values.len() as u64 })?
+                .blocks(),
+            None => 0,
+        };
         let mut out = [0; INA_HEADER_BYTES];
         out[0] = INA_VERSION << 4 | kind;
         out[1] = flags;
@@ -154,9 +160,9 @@ impl Message<'_> {
     }
 }
 
-/// Length in bytes of a message with `hops` entries, with or without values.
-pub fn message_len(hops: usize, has_values: bool) -> usize {
-    INA_HEADER_BYTES + hops * HOP_BYTES + if has_values { VALUES_BYTES } else { 0 }
+/// Length in bytes of a message with `hops` entries and a slice of this width; of a PROBE without one.
+pub fn message_len(hops: usize, values: Option<SliceWidth>) -> usize {
+    INA_HEADER_BYTES + hops * HOP_BYTES + values.map_or(0, SliceWidth::bytes)
 }
 
 /// A received message whose every field was checked; it borrows the bytes and copies only the header.
@@ -182,21 +188,24 @@ impl<'a> MessageView<'a> {
         if hop_count > MAX_HOPS {
             return Err(WireError::Bad { field: "hop count", value: hop_count.into() });
         }
-        if blocks != if probe { 0 } else { BLOCKS } {
+        let width = SliceWidth::from_blocks(blocks);
+        let fits = if probe { blocks == 0 } else { width.is_some() };
+        if !fits {
             return Err(WireError::Bad { field: "blocks", value: blocks.into() });
         }
         let stack_len = usize::from(hop_count) * HOP_BYTES;
-        let needed = message_len(hop_count.into(), !probe);
+        let needed = message_len(hop_count.into(), width);
         let (stack, rest) = rest.split_at_checked(stack_len).ok_or_else(|| truncated("hop stack", needed))?;
         let stack = stack.as_chunks::<HOP_BYTES>().0;
         for entry in stack {
             Hop::parse(entry)?;
         }
-        let values = if probe {
-            None
-        } else {
-            let values = rest.first_chunk().ok_or_else(|| truncated("values", needed))?;
-            Some(ValuesView::new(values))
+        let values = match width {
+            Some(width) => {
+                let values = rest.get(..width.bytes()).ok_or_else(|| truncated("values", needed))?;
+                Some(ValuesView::new(values))
+            }
+            None => None,
         };
         Ok(Self { header, stack, values })
     }

@@ -1,28 +1,39 @@
 //! The values of one slice.
 
-use crate::constants::VALUES_BYTES;
-
-/// The values of one received slice: [`VALUES_PER_SLICE`](crate::constants::VALUES_PER_SLICE)
-/// big-endian integers, read where they lie.
+/// The values of one received slice: big-endian integers, read where they lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ValuesView<'a>(&'a [u8; VALUES_BYTES]);
+pub struct ValuesView<'a>(&'a [[u8; size_of::<i32>()]]);
 
 impl<'a> ValuesView<'a> {
-    /// The values that lie in `bytes`; any bytes are values.
-    pub fn new(bytes: &'a [u8; VALUES_BYTES]) -> Self {
-        Self(bytes)
+    /// The values that lie in `bytes`; any four bytes are one.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes.as_chunks().0)
     }
 
     /// The values as they travel: big-endian.
-    pub fn bytes(self) -> &'a [u8; VALUES_BYTES] {
-        self.0
+    pub fn bytes(self) -> &'a [u8] {
+        self.0.as_flattened()
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// So many of them after each other, and the rest.
+    pub fn chunks(self, values: usize) -> impl Iterator<Item = Self> {
+        self.0.chunks(values).map(Self)
     }
 
     /// The values in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {
-        let (words, _) = self.0.as_chunks::<4>();
-        words.iter().map(|word| i32::from_be_bytes(*word))
+        self.0.iter().map(|word| i32::from_be_bytes(*word))
     }
 }
 

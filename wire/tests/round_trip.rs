@@ -5,11 +5,11 @@
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
-use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_CHILDREN, MAX_HOPS, VALUES_PER_SLICE};
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
     FrameHeader, FrameView, Header, Hop, JobId, Kind, MacAddr, Message, MessageView, NodeId, Operator, Rank,
-    Seq, Tag, Tally, WireError,
+    Seq, SliceWidth, Tag, Tally, WireError,
 };
 
 fn hops() -> impl Strategy<Value = Vec<Hop>> {
@@ -46,15 +46,15 @@ fn header(kind: Kind) -> impl Strategy<Value = Header> {
 
 /// The parts of a message that `Message` borrows.
 fn message_parts() -> impl Strategy<Value = (Header, Vec<Hop>, Option<Vec<i32>>)> {
-    let values = || prop::collection::vec(any::<i32>(), VALUES_PER_SLICE);
+    let widths: Vec<_> = SliceWidth::all().collect();
+    let values = move || {
+        let width = prop::sample::select(widths.clone());
+        width.prop_flat_map(|width| prop::collection::vec(any::<i32>(), width.values()))
+    };
     prop_oneof![
         (header(Kind::Gradient), hops(), prop::option::of(values())),
         (header(Kind::Result), hops(), values().prop_map(Some)),
     ]
-}
-
-fn slice(values: &Option<Vec<i32>>) -> Option<&[i32; VALUES_PER_SLICE]> {
-    values.as_deref().map(|v| v.try_into().unwrap())
 }
 
 fn assert_same(view: &MessageView<'_>, message: &Message<'_>) {
@@ -62,13 +62,13 @@ fn assert_same(view: &MessageView<'_>, message: &Message<'_>) {
     assert_eq!(view.hops().collect::<Vec<_>>(), message.hops);
     assert_eq!(view.first_hop().as_ref(), message.hops.first());
     let values = view.values().map(|v| v.iter().collect::<Vec<_>>());
-    assert_eq!(values.as_deref(), message.values.map(|v| &v[..]));
+    assert_eq!(values.as_deref(), message.values);
 }
 
 proptest! {
     #[test]
     fn a_message_is_read_back_as_it_was_written((header, hops, values) in message_parts()) {
-        let message = Message { header, hops: &hops, values: slice(&values) };
+        let message = Message { header, hops: &hops, values: values.as_deref() };
         let mut bytes = vec![0xee; message.len()];
         message.emit(&mut bytes).unwrap();
         assert_same(&MessageView::parse(&bytes).unwrap(), &message);
@@ -78,14 +78,14 @@ proptest! {
     fn a_frame_is_read_back_as_it_was_written(
         (header, hops, values) in message_parts(), macs in any::<[[u8; 6]; 2]>(), ips in any::<[u32; 2]>(),
     ) {
-        let message = Message { header, hops: &hops, values: slice(&values) };
+        let message = Message { header, hops: &hops, values: values.as_deref() };
         let addresses = FrameHeader {
             source_mac: MacAddr::from(macs[0]),
             destination_mac: MacAddr::from(macs[1]),
             source_ip: Ipv4Addr::from(ips[0]),
             destination_ip: Ipv4Addr::from(ips[1]),
         };
-        let mut bytes = vec![0xee; 2048];
+        let mut bytes = vec![0xee; frame::longest_frame(SliceWidth::WIDEST) + 4];
         let len = frame::emit(&addresses, &message, &mut bytes).unwrap();
         prop_assert_eq!(len, frame::frame_len(&message));
         // Ethernet pads: what follows the datagram does not matter.
@@ -96,7 +96,7 @@ proptest! {
 
     #[test]
     fn a_cut_message_is_refused((header, hops, values) in message_parts(), cut in any::<prop::sample::Index>()) {
-        let message = Message { header, hops: &hops, values: slice(&values) };
+        let message = Message { header, hops: &hops, values: values.as_deref() };
         let mut bytes = vec![0; message.len()];
         message.emit(&mut bytes).unwrap();
         bytes.truncate(cut.index(bytes.len()));
@@ -115,7 +115,7 @@ proptest! {
     fn a_damaged_frame_never_panics(
         (header, hops, values) in message_parts(), at in any::<prop::sample::Index>(), with in any::<u8>(),
     ) {
-        let message = Message { header, hops: &hops, values: slice(&values) };
+        let message = Message { header, hops: &hops, values: values.as_deref() };
         let mut bytes = emit_to_vec(&message);
         let at = at.index(bytes.len().min(ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOP_BYTES));
         bytes[at] = with;
@@ -178,7 +178,8 @@ fn a_gradient_that_hides_is_not_ours() {
         seq: Seq::FIRST,
         tally: Tally::default(),
     };
-    let plain = emit_to_vec(&Message { header, hops: &[], values: Some(&[7; VALUES_PER_SLICE]) });
+    let plain =
+        emit_to_vec(&Message { header, hops: &[], values: Some(&[7; SliceWidth::ETHERNET.values()]) });
     assert!(FrameView::parse(&plain).is_ok());
     let behind = |bytes: &[u8]| [&plain[..12], bytes, &plain[12..]].concat();
     let with = |at: usize, value: u8| {
@@ -222,7 +223,7 @@ fn what_cannot_travel_is_not_written() {
     let without_values = Message { header, hops: &[], values: None };
     assert!(matches!(without_values.emit(&mut out), Err(WireError::Bad { field: "flags", .. })));
     let hop = Hop { node: NodeId::new(1).unwrap(), egress_port: 1, aggregate: false, child: 0, fan_in: 0 };
-    let values = [0; VALUES_PER_SLICE];
+    let values = [0; SliceWidth::ETHERNET.values()];
     let too_deep = Message { header, hops: &[hop; 9], values: Some(&values) };
     assert_eq!(too_deep.emit(&mut out), Err(WireError::Bad { field: "hop count", value: 9 }));
     let uncountable = Message { header, hops: &[Hop { child: 64, ..hop }], values: Some(&values) };

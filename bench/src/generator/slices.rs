@@ -1,15 +1,20 @@
 //! What the children contribute, and what must come of it.
 
-use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, VALUES_BYTES, VALUES_PER_SLICE};
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally, WireError};
+use tributary_wire::{
+    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, WireError,
+};
 
 use super::{CHILDREN, GeneratorError};
 
 /// Hops of a contribution: the switch, and the parent as the server.
 const HOPS: usize = 2;
+/// How many values a slice has.
+const WIDTH: SliceWidth = SliceWidth::ETHERNET;
+const VALUES: usize = WIDTH.values();
 /// Length of a contribution's frame in bytes.
-pub const FRAME_BYTES: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES + VALUES_BYTES;
+pub const FRAME_BYTES: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES + WIDTH.bytes();
 
 /// Between the values, and between the checks, of one slice and the next: odd, so that 2^32 slices differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
@@ -46,16 +51,16 @@ pub struct Contributions {
     flow: Flow,
     hops: [[Hop; HOPS]; CHILDREN],
     /// To slice 0, by child.
-    values: [[u32; VALUES_PER_SLICE]; CHILDREN],
+    values: [[u32; VALUES]; CHILDREN],
     /// The same for their sum.
-    sums: [u32; VALUES_PER_SLICE],
+    sums: [u32; VALUES],
 }
 
 impl Contributions {
     /// For this job.
     pub fn new(flow: Flow) -> Self {
         let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
-        let values: [[u32; VALUES_PER_SLICE]; CHILDREN] =
+        let values: [[u32; VALUES]; CHILDREN] =
             std::array::from_fn(|child| std::array::from_fn(|at| value(child, at)));
         let sum = |at: usize| values.iter().fold(0_u32, |sum, values| sum.wrapping_add(values[at]));
         Self {
@@ -195,7 +200,7 @@ mod tests {
         damage(&mut values, &mut tally);
         let header = Header { tally, ..*b.message().header() };
         let hops: Vec<Hop> = b.message().hops().skip(1).collect();
-        let values: [i32; VALUES_PER_SLICE] = values.try_into().unwrap();
+        let values: [i32; VALUES] = values.try_into().unwrap();
         let mut frame = vec![0; FRAME_BYTES];
         let message = Message { header, hops: &hops, values: Some(&values) };
         let len = emit(b.header(), &message, &mut frame).unwrap();
@@ -212,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn any_wrong_value_is_noticed(seq: u32, at in 0..VALUES_PER_SLICE, by in 1u32..) {
+        fn any_wrong_value_is_noticed(seq: u32, at in 0..VALUES, by in 1u32..) {
             let contributions = contributions();
             let frame = sum(&contributions, Seq(seq), |values, _| {
                 values[at] = values[at].wrapping_add(by.cast_signed());

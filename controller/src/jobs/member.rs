@@ -53,6 +53,7 @@ fn config(
     Some(JobConfig {
         name: record.name.clone(),
         job: generation.job,
+        width: plan.width,
         window: plan.window,
         generation: generation.number,
         start_seq: beginning.seq,

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tributary_planner::degraded::Mode;
 use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, StoredPlanError};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::{JobId, JobSecret, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::fallback::Fallback;
 use crate::jobs::{Beginning, Detachment, Generation, Job, JobRecord, OnDegraded, Stage, State, Terms};
@@ -47,6 +47,9 @@ pub(super) struct StoredJob {
     server: String,
     aggregation: Aggregation,
     downlink: Downlink,
+    /// Of earlier versions always that.
+    #[serde(default = "ethernet")]
+    values_per_slice: usize,
     window: u32,
     gradient_bytes: u64,
     rigid: bool,
@@ -100,6 +103,10 @@ fn local() -> String {
     LOCAL.to_owned()
 }
 
+fn ethernet() -> usize {
+    SliceWidth::ETHERNET.values()
+}
+
 impl StoredJob {
     pub(super) fn new(topology: &Topology, job: &Job) -> Self {
         let record = job.lasting();
@@ -115,6 +122,7 @@ impl StoredJob {
             server: name(request.server),
             aggregation: request.aggregation,
             downlink: request.downlink,
+            values_per_slice: request.width.values(),
             window: request.window,
             gradient_bytes: request.gradient_bytes,
             rigid: terms.rigid,
@@ -169,6 +177,8 @@ impl StoredJob {
                 server: find(&self.server)?,
                 aggregation: self.aggregation,
                 downlink: self.downlink,
+                width: SliceWidth::from_values(self.values_per_slice)
+                    .ok_or(StoredError::Senseless("number of values in a slice"))?,
                 window: self.window,
                 gradient_bytes: self.gradient_bytes,
             },

@@ -1,9 +1,8 @@
 //! Frames of a job as anybody could make them who knows all of it but its secret, and as its members have sent them.
 
 use tributary_api::{Endpoint, JobConfig, Role};
-use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::frame::{self, FrameHeader};
-use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
+use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, SliceWidth, Tag, Tally};
 
 use crate::played::play;
 
@@ -13,7 +12,7 @@ pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) hops: Vec<Hop>,
     /// None in a PROBE.
-    pub(crate) values: Option<[i32; VALUES_PER_SLICE]>,
+    pub(crate) values: Option<Vec<i32>>,
     from: Endpoint,
     to: Endpoint,
 }
@@ -31,7 +30,7 @@ impl Packet {
             seq: worker.start_seq,
             tally: Tally { contributors: 1, weight: 1, tag: Tag { high: 5, low: 6 } },
         };
-        let values = Some([1_000_000; VALUES_PER_SLICE]);
+        let values = Some(vec![1_000_000; SliceWidth::ETHERNET.values()]);
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
     }
 
@@ -66,7 +65,7 @@ impl Packet {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let message = Message { header: self.header, hops: &self.hops, values: self.values.as_ref() };
+        let message = Message { header: self.header, hops: &self.hops, values: self.values.as_deref() };
         let header = FrameHeader {
             source_mac: self.from.mac,
             destination_mac: self.to.mac,
@@ -85,7 +84,7 @@ pub(crate) fn recorded(worker: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) 
     let (packet, mut frames) = (Packet::gradient(worker), Vec::new());
     play(worker, secret, "gradient", values_of, |header, values| {
         if header.kind == Kind::Gradient && header.rank == *rank {
-            frames.push(Packet { header, values: Some(*values), ..packet.clone() }.bytes());
+            frames.push(Packet { header, values: Some(values.to_vec()), ..packet.clone() }.bytes());
         }
     });
     frames

@@ -28,8 +28,7 @@ use tributary_api::{Endpoint, Role, v1};
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
 use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Hop, NodeId, Rank, Seq};
+use tributary_wire::{Hop, NodeId, Rank, Seq, SliceWidth};
 
 use common::{Client, job, start};
 use fabric::{Fabric, in_bare_namespace, in_namespace};
@@ -102,7 +101,7 @@ const TOPOLOGY: &str = r#"
 "#;
 
 /// A few slices, the last one not full.
-const LEN: usize = 5 * VALUES_PER_SLICE - 1;
+const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
 fn topology() -> Topology {
     Topology::parse(TOPOLOGY, "attacks").unwrap()
@@ -256,7 +255,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
 
     // What w0 has sent is sent again: while its slots are free, and by whom it is not from.
     let replay = recorded(w0, values);
-    assert!(replay.len() > 1 + LEN / VALUES_PER_SLICE);
+    assert!(replay.len() > 1 + LEN / SliceWidth::ETHERNET.values());
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
     scene.send("o0", &replay, "leaf", Count::Port("o0", "rejected")).await;
     scene.all_is_right().await;

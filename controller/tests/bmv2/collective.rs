@@ -1,7 +1,7 @@
 //! All-reduces of real agents through BMv2.
 
 use tributary_api::v1;
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::SliceWidth;
 
 use crate::common::{Client, job, shipped, start};
 use crate::fabric::{Fabric, in_namespace};
@@ -11,7 +11,7 @@ use crate::team::Team;
 /// Several times what a BMv2 queue holds, which is 64 packets a port.
 const WIDE: u32 = 512;
 /// The last slice is not full.
-const LEN: usize = 100 * VALUES_PER_SLICE - 1;
+const LEN: usize = 100 * SliceWidth::ETHERNET.values() - 1;
 
 /// Values that differ from worker to worker and do not overflow when they are added.
 fn values(rank: u16, len: usize) -> Vec<i32> {
@@ -71,7 +71,7 @@ fn a_window_beyond_the_queues_costs_no_sum() {
         let topology = shipped("two-workers.toml");
         let fabric = Fabric::start(&topology);
         let (controller, mut client) = start(topology, fabric.look().addresses()).await;
-        let len = 1000 * VALUES_PER_SLICE;
+        let len = 1000 * SliceWidth::ETHERNET.values();
         let request = v1::CreateJobRequest { window: WIDE, ..job("wide") };
         let team = Team::start(&controller, &mut client, request).await;
         assert_sums(&team.all_reduce(|rank| values(rank, len)).await, len);
@@ -86,7 +86,7 @@ fn a_bmv2_that_restarts_in_the_middle_costs_time_only() {
         let mut fabric = Fabric::start(&topology);
         let (controller, mut client) = start(topology, fabric.look().addresses()).await;
         let team = Team::start(&controller, &mut client, job("long")).await;
-        let len = 4000 * VALUES_PER_SLICE;
+        let len = 4000 * SliceWidth::ETHERNET.values();
         let (sums, ()) = tokio::join!(team.all_reduce(|rank| values(rank, len)), async {
             eventually(async || team.stats()[0].sent > 100).await;
             fabric.switch("leaf").restart();

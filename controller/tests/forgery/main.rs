@@ -26,7 +26,7 @@ mod team;
 use tributary_api::v1;
 use tributary_controller::RunningController;
 use tributary_topology::Topology;
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::SliceWidth;
 
 use common::{Client, job, start};
 use fabric::{Fabric, in_bare_namespace, in_namespace};
@@ -75,7 +75,7 @@ const TOPOLOGY: &str = r#"
 "#;
 
 /// A few slices, the last one not full.
-const LEN: usize = 5 * VALUES_PER_SLICE - 1;
+const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
 /// The type and VLAN of each tag, the outermost first.
 type Tags = &'static [(u16, u16)];
@@ -124,7 +124,7 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let forge =
         |from| forger::gradients(&team.server_config, from, |rank| vec![1_000_000 + i32::from(rank); LEN]);
     let [forged, of_member] = [forger::own(), first].map(forge);
-    assert_eq!(forged.len(), 1 + LEN.div_ceil(VALUES_PER_SLICE), "the bounds, and the values");
+    assert_eq!(forged.len(), 1 + LEN.div_ceil(SliceWidth::ETHERNET.values()), "the bounds, and the values");
 
     let tag_all = |frames: &[Vec<u8>]| -> Vec<_> {
         TAGGINGS.iter().flat_map(|tags| frames.iter().map(|frame| tagged(frame, tags))).collect()

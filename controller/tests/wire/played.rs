@@ -5,7 +5,6 @@ use tributary_api::JobConfig;
 use tributary_protocol::{
     AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
 };
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
 
 /// Plays it with these values, by rank, and tags that are made from `secret`. `job` is what any member was told. Whatever
@@ -15,7 +14,7 @@ pub(crate) fn play(
     secret: &JobSecret,
     name: &str,
     values_of: impl Fn(u16) -> Vec<i32>,
-    mut see: impl FnMut(Header, &[i32; VALUES_PER_SLICE]),
+    mut see: impl FnMut(Header, &[i32]),
 ) {
     let start = |rank: &Rank| {
         let mut worker = worker(job, *rank, secret.clone());
@@ -24,7 +23,7 @@ pub(crate) fn play(
         worker
     };
     let mut workers: Vec<_> = job.ranks.iter().map(start).collect();
-    let (mut server, fan_in, mut bytes) = (server(job), job.ranks.len() as u8, [0; VALUES_BYTES]);
+    let (mut server, fan_in, mut bytes) = (server(job), job.ranks.len() as u8, vec![0; job.width.bytes()]);
     let node = NodeId::new(1).unwrap();
     while workers.iter_mut().all(|worker| worker.poll_event().is_none()) {
         for (worker, child) in workers.iter_mut().zip(0..) {
@@ -51,6 +50,7 @@ fn server(job: &JobConfig) -> Server {
     let config = ServerConfig {
         job: job.job,
         members: job.ranks.clone(),
+        width: job.width,
         window: job.window,
         start: job.start_seq,
         fan_in: job.ranks.len() as u8,
@@ -67,6 +67,7 @@ fn worker(job: &JobConfig, rank: Rank, secret: JobSecret) -> Worker {
         members: job.ranks.clone(),
         secret,
         confidential: false,
+        width: job.width,
         window: job.window,
         start: job.start_seq,
         begun: job.begun,

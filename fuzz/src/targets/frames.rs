@@ -3,7 +3,6 @@
 //! Checked: reading takes no memory; what was accepted says nothing in two ways (written again it is the same bytes, or the
 //! same frame where others may have changed the headers around it).
 
-use tributary_wire::constants::VALUES_PER_SLICE;
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
     FrameView, Header, Hop, Kind, MacAddr, Message, MessageView, NodeId, Operator, Probe, Rank,
@@ -40,16 +39,16 @@ fn message(bytes: &[u8]) {
     }
 }
 
+/// The values of what was read.
+fn carried(view: &MessageView<'_>) -> Option<Vec<i32>> {
+    view.values().map(|values| values.iter().collect())
+}
+
 /// The bytes of what was read.
 fn written(view: &MessageView<'_>) -> Vec<u8> {
     let hops: Vec<Hop> = view.hops().collect();
     assert_eq!(view.first_hop(), hops.first().copied());
-    let mut values = [0; VALUES_PER_SLICE];
-    let carried = view.values().map(|carried| {
-        carried.iter().zip(&mut values).for_each(|(from, to)| *to = from);
-        &values
-    });
-    packets::message(*view.header(), &hops, carried)
+    packets::message(*view.header(), &hops, carried(view).as_deref())
 }
 
 fn whole_frame(bytes: &[u8]) {
@@ -57,12 +56,8 @@ fn whole_frame(bytes: &[u8]) {
     let inside = written(view.message());
     let mut again = vec![0; ENCAPSULATION_BYTES + inside.len()];
     let message = sound(MessageView::parse(&inside));
-    let (hops, mut values): (Vec<_>, _) = (message.hops().collect(), [0; VALUES_PER_SLICE]);
-    let carried = message.values().map(|carried| {
-        carried.iter().zip(&mut values).for_each(|(from, to)| *to = from);
-        &values
-    });
-    let message = Message { header: *message.header(), hops: &hops, values: carried };
+    let (hops, values): (Vec<_>, _) = (message.hops().collect(), carried(&message));
+    let message = Message { header: *message.header(), hops: &hops, values: values.as_deref() };
     let len = sound(frame::emit(view.header(), &message, &mut again));
     assert_eq!(sound(FrameView::parse(&again[..len])), view);
 }

@@ -9,8 +9,7 @@ use prost::Message;
 use tributary_api::agent::SegmentName;
 use tributary_api::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1};
 use tributary_protocol as protocol;
-use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{JobSecret, Operator, Rank, Seq, Tally};
+use tributary_wire::{JobSecret, Operator, Rank, Seq, SliceWidth, Tally};
 
 use crate::bounded::within;
 use crate::finding::sound;
@@ -65,7 +64,7 @@ fn taken(config: JobConfig) {
 
 /// As an agent makes a member of what it was told.
 fn member(config: JobConfig) {
-    let JobConfig { job, window, start_seq: start, begun, ranks: members, .. } = config;
+    let JobConfig { job, width, window, start_seq: start, begun, ranks: members, .. } = config;
     match config.role {
         Role::Worker { rank, secret, confidential, .. } => {
             let timers = protocol::Timers::default();
@@ -75,6 +74,7 @@ fn member(config: JobConfig) {
                 members,
                 secret,
                 confidential,
+                width,
                 window,
                 start,
                 begun,
@@ -85,13 +85,14 @@ fn member(config: JobConfig) {
         }
         Role::Server { fan_in, take_over, secret: reads, .. } => {
             let downlink = protocol::Downlink::Unicast;
-            let config = protocol::ServerConfig { job, members, window, start, fan_in, downlink, reads };
+            let config =
+                protocol::ServerConfig { job, members, width, window, start, fan_in, downlink, reads };
             let server = match take_over {
                 None => protocol::Server::new(config),
                 Some(TakeOver { dues, finished }) => {
                     let slice = |FinishedSlice { seq, operator, tally, values }| {
-                        let mut bytes = Box::new([0; VALUES_BYTES]);
-                        tributary_wire::values::write(&*values, &mut *bytes);
+                        let mut bytes = vec![0; width.bytes()].into_boxed_slice();
+                        tributary_wire::values::write(&values, &mut bytes);
                         protocol::FinishedSlice { seq, operator, tally, values: bytes }
                     };
                     let finished: Vec<_> = finished.into_iter().map(slice).collect();
@@ -111,6 +112,7 @@ fn seeds() -> Vec<Seed> {
     let worker = JobConfig {
         name: "job".to_owned(),
         job: header(tributary_wire::Kind::Gradient, 9, 0, 0).job,
+        width: SliceWidth::ETHERNET,
         window: 4,
         generation: 2,
         start_seq: Seq(17),
@@ -136,7 +138,7 @@ fn seeds() -> Vec<Seed> {
         seq: Seq(13),
         operator: Operator::Max,
         tally: Tally::default(),
-        values: Box::new(values(1)),
+        values: values(1).into(),
     };
     let take_over = TakeOver { dues: [16, 17, 18, 15].map(Seq).to_vec(), finished: vec![finished.clone()] };
     let role = Role::Server {

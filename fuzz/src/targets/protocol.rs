@@ -13,8 +13,7 @@ use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server, ServerConfig, Time,
     Timers, Worker, WorkerConfig,
 };
-use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, SliceWidth, Tally};
 
 use crate::finding::sound;
 use crate::input::Input;
@@ -63,7 +62,7 @@ struct World {
 struct Slice {
     operator: Operator,
     tally: Tally,
-    values: Box<[u8; VALUES_BYTES]>,
+    values: Box<[u8]>,
 }
 
 /// How a job goes that nobody disturbs.
@@ -101,7 +100,7 @@ static TRUTH: LazyLock<Truth> = LazyLock::new(|| {
 fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     let view = MessageView::parse(bytes).ok()?;
     let header = view.header();
-    let values = Box::new(*view.values()?.bytes());
+    let values = view.values()?.bytes().into();
     let slice = Slice { operator: header.operator, tally: header.tally, values };
     (header.kind == Kind::Result).then_some((header.seq, slice))
 }
@@ -130,6 +129,7 @@ impl World {
                 members: WORKERS.to_vec(),
                 secret: secret.clone(),
                 confidential: false,
+                width: SliceWidth::ETHERNET,
                 window: WINDOW,
                 start: Seq::FIRST,
                 begun: 0,
@@ -144,6 +144,7 @@ impl World {
         let config = ServerConfig {
             job,
             members: WORKERS.to_vec(),
+            width: SliceWidth::ETHERNET,
             window: WINDOW,
             start: Seq::FIRST,
             fan_in: 2,

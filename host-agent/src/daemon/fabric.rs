@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tonic::Status;
 use tributary_protocol::{AllReduce, ElementType, GradientData, Tensor};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, operation_name};
+use tributary_wire::SliceWidth;
 
 use super::account::Account;
 use super::course::Part;
@@ -64,7 +65,7 @@ struct GroupMember {
 impl Contributor for GroupMember {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
         let running = self.started().await?;
-        let held = Held::new(self.account.take(memory(self.length))?);
+        let held = Held::new(self.account.take(memory(self.length, running.width))?);
         let operation = operation(round, self.length, &contribution)?;
         // The sum comes back to everyone, and is the server's alone to use. It goes on when
         // the group is left.
@@ -92,10 +93,10 @@ impl Drop for GroupMember {
     }
 }
 
-/// Bytes that it takes to reduce so many values.
-fn memory(length: usize) -> u64 {
+/// Bytes that it takes to reduce so many values in slices of this width.
+fn memory(length: usize, width: SliceWidth) -> u64 {
     let tensor = Tensor { name: String::new(), element_type: ElementType::F32, len: length };
-    tensor.memory().saturating_add((length as u64).saturating_mul(size_of::<f32>() as u64))
+    tensor.memory(width).saturating_add((length as u64).saturating_mul(size_of::<f32>() as u64))
 }
 
 /// The all-reduce that a contribution goes into; an error where there is no memory for it.

@@ -75,7 +75,7 @@ impl Reducing {
         check_name(&request.name)?;
         let entry = self.under_way.enter(segment.stretch(place))?;
         let account = &session.account;
-        let held = self.under_way.room(|| account.take(place.memory_to_reduce())).await?;
+        let held = self.under_way.room(|| account.take(place.memory_to_reduce(running.width))).await?;
         let from = Arc::clone(&segment);
         let data = copy(place, move || from.read(place)).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, line));

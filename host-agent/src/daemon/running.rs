@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, CollectiveError, Timers};
-use tributary_wire::Rank;
+use tributary_wire::{Rank, SliceWidth};
 
 use super::collectives::Collectives;
 use super::course::{Course, End, Part};
@@ -20,6 +20,7 @@ use crate::worker::{Held, Outcome, Reduction, Terms, WorkerAgent};
 pub(crate) struct Running {
     pub(crate) agent: Arc<WorkerAgent>,
     pub(crate) rank: Rank,
+    pub(crate) width: SliceWidth,
     pub(crate) window: u32,
     pub(crate) collectives: Collectives,
     job: String,
@@ -48,6 +49,7 @@ impl Running {
         Ok(Self {
             agent: Arc::new(WorkerAgent::start(config, timers, port)?),
             rank,
+            width: config.width,
             window: config.window,
             collectives: Collectives::default(),
             job,

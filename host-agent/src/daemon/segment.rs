@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
 use tributary_protocol::{self as protocol, GradientData, Sums, Tensor, bf16, f16};
+use tributary_wire::SliceWidth;
 
 /// In this unit a file's blocks are counted, whatever the file system's.
 const BLOCK_BYTES: u64 = 512;
@@ -76,10 +77,10 @@ impl Place {
         self.count as u64 * self.element_type.bytes()
     }
 
-    /// How many bytes it takes to reduce them.
-    pub(crate) fn memory_to_reduce(self) -> u64 {
+    /// How many bytes it takes to reduce them in slices of this width.
+    pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
         let element_type = self.element_type.of_protocol();
-        let sums = Tensor { name: String::new(), element_type, len: self.count }.memory();
+        let sums = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
         let rounded = ROUNDED_AT_ONCE as u64 * self.element_type.bytes();
         self.bytes().saturating_add(sums).saturating_add(rounded)
     }

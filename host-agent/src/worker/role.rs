@@ -10,7 +10,7 @@ use tributary_protocol::{
     AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers,
     Worker, WorkerConfig, WorkerStats,
 };
-use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq};
+use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq, SliceWidth};
 
 use super::regroup::{self, Joined};
 use super::{Detached, Held, Members, Outcome, Reduction, Situation, Terms, Wait};
@@ -64,6 +64,7 @@ pub(crate) struct WorkerRole {
     /// The job goes on without it.
     detached: Option<Detached>,
     rank: Rank,
+    width: SliceWidth,
     window: u32,
     up: Route,
     /// A result has one of these destinations: the worker's own address, or the job's multicast one.
@@ -101,6 +102,7 @@ impl WorkerRole {
             members: config.ranks.clone(),
             secret: secret.clone(),
             confidential: *confidential,
+            width: config.width,
             window: config.window,
             start: config.start_seq,
             begun: config.begun,
@@ -112,6 +114,7 @@ impl WorkerRole {
             timers,
             detached: None,
             rank,
+            width: config.width,
             window: config.window,
             up: Route::new(&config.own, &config.server, up.clone())?,
             addresses: [config.own.mac, config.multicast.mac],
@@ -228,8 +231,9 @@ impl WorkerRole {
         let JobRole::Worker { rank, up, .. } = &config.role else {
             return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
         };
-        if (*rank, config.window) != (self.rank, self.window) {
-            let problem = "a worker keeps its rank, and a job its window".to_owned();
+        if (*rank, config.width, config.window) != (self.rank, self.width, self.window) {
+            let problem =
+                "a worker keeps its rank, and a job its window and the width of its slices".to_owned();
             return Err(AgentError::Change { job: job(), problem });
         }
         Ok(up)

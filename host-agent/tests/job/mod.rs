@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
-use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq, SliceWidth};
 
 pub(crate) const WINDOW: u32 = 64;
 const SERVER_NODE: u16 = 99;
@@ -58,6 +58,7 @@ impl Structure {
         JobConfig {
             name: "star".into(),
             job: JobId::new(group.into()).unwrap(),
+            width: SliceWidth::ETHERNET,
             window: WINDOW,
             generation: self.generation,
             begun: self.begun,

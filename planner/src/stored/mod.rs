@@ -9,6 +9,7 @@ mod restore;
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::LinkDirection;
+use tributary_wire::SliceWidth;
 
 pub use error::StoredPlanError;
 
@@ -24,6 +25,9 @@ use crate::traffic::LinkTraffic;
 pub struct StoredPlan {
     aggregation: Aggregation,
     downlink: Downlink,
+    /// Of earlier versions always that.
+    #[serde(default = "ethernet")]
+    values_per_slice: usize,
     window: u32,
     gradient_bytes: u64,
     /// The server's host.
@@ -34,6 +38,10 @@ pub struct StoredPlan {
     ring: StoredCost,
     parameter_server: StoredCost,
     notes: Vec<String>,
+}
+
+fn ethernet() -> usize {
+    SliceWidth::ETHERNET.values()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +99,7 @@ impl From<&Plan> for StoredPlan {
         Self {
             aggregation: plan.aggregation,
             downlink: plan.downlink,
+            values_per_slice: plan.width.values(),
             window: plan.window,
             gradient_bytes: plan.gradient_bytes,
             server: plan.server.name.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tributary_topology::{LinkDirection, Neighbour, NodeKey, Topology};
-use tributary_wire::Hop;
+use tributary_wire::{Hop, SliceWidth};
 
 use super::{StoredCost, StoredLink, StoredPlan, StoredPlanError, StoredWorker};
 use crate::assemble::Parts;
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::request::{JobRequest, Member};
 use crate::roles::Roles;
 use crate::search::validate;
-use crate::traffic::{Traffic, Use};
+use crate::traffic::{Frames, Traffic, Use};
 use crate::tree::Tree;
 
 impl StoredPlan {
@@ -33,8 +33,8 @@ impl StoredPlan {
         let adding: BTreeSet<_> =
             stacks.iter().flatten().filter(|hop| hop.aggregate).map(|hop| hop.node).collect();
         let roles = Roles::given(&tree, &fabric, |branch| adding.contains(&topology[branch.switch].id));
-        let (downlink, gradient_bytes) = (self.downlink, self.gradient_bytes);
-        let traffic = Traffic::on(&Use { tree: &tree, roles: &roles, downlink, gradient_bytes }, &fabric);
+        let (downlink, frames) = (self.downlink, Frames::of(&job));
+        let traffic = Traffic::on(&Use { tree: &tree, roles: &roles, downlink, frames }, &fabric);
         let comparison = Comparison::with(traffic.seconds, cost(&self.ring)?, cost(&self.parameter_server)?);
         let parts = Parts { tree, stacks, downlink: self.downlink, traffic, comparison, notes: self.notes };
         let plan = Plan::assemble(&fabric, &job, parts);
@@ -50,6 +50,8 @@ impl StoredPlan {
             server: find(topology, &self.server)?,
             aggregation: self.aggregation,
             downlink: self.downlink,
+            width: SliceWidth::from_values(self.values_per_slice)
+                .ok_or_else(|| damaged(format!("slices of {} values", self.values_per_slice)))?,
             window: self.window,
             gradient_bytes: self.gradient_bytes,
         })

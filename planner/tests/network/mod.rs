@@ -39,7 +39,8 @@ impl<'a> Network<'a> {
         while let Some((node, port, packet)) = queue.pop_front() {
             let there = self.topology.neighbour(node, port).unwrap();
             let direction = self.topology.direction(there.link, node).unwrap();
-            *self.bytes.entry(direction).or_default() += (70 + 6 * packet.stack.len() + 1024) as u64;
+            *self.bytes.entry(direction).or_default() +=
+                (70 + 6 * packet.stack.len() + self.plan.width.bytes()) as u64;
             match self.topology[there.node].switch() {
                 None => received.push((there.node, packet)),
                 Some(_) => {
@@ -153,9 +154,10 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
         let workers: BTreeSet<_> = plan.workers.iter().map(|worker| worker.key).collect();
         assert_eq!((reached.len(), reached.into_iter().collect::<BTreeSet<_>>()), (workers.len(), workers));
     }
-    // Slices of 256 values of 4 bytes each, and for 256 of them a slice of their exponents.
-    let sum_slices = plan.gradient_bytes.div_ceil(4).div_ceil(256);
-    let slices = sum_slices + sum_slices.div_ceil(256);
+    // Slices of values of 4 bytes each, and for as many of them as a slice has values a slice of their exponents.
+    let values = plan.width.values() as u64;
+    let sum_slices = plan.gradient_bytes.div_ceil(4).div_ceil(values);
+    let slices = sum_slices + sum_slices.div_ceil(values);
     let expected: BTreeMap<_, _> = plan.traffic.links.iter().map(|l| (l.direction, l.bytes)).collect();
     let carried = network.bytes.into_iter().map(|(link, bytes)| (link, slices.saturating_mul(bytes)));
     assert_eq!(carried.collect::<BTreeMap<_, _>>(), expected);

@@ -3,11 +3,11 @@
 use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::Range;
+use std::slice::Chunks;
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Rank, ValuesView};
+use tributary_wire::{Rank, SliceWidth, ValuesView};
 
 use super::bound;
 use super::fixed_point::Scale;
@@ -84,17 +84,19 @@ impl GradientData {
         }
     }
 
-    /// Writes the [bound](bound) of each slice to `out`.
-    pub(crate) fn write_bounds(&self, rank: Rank, out: &mut [u32]) {
-        fn of<T>(values: &[T], out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
-            let slices = values.chunks(VALUES_PER_SLICE);
+    /// Writes the [bound](bound) of each slice of this width to `out`.
+    pub(crate) fn write_bounds(&self, rank: Rank, width: SliceWidth, out: &mut [u32]) {
+        fn write<T>(slices: Chunks<'_, T>, out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
             out.iter_mut().zip(slices).for_each(|(out, slice)| *out = bound(slice));
         }
+        let width = width.values();
         match self {
-            Self::F32(values) => of(values, out, |slice| bound::of_floats(slice, rank)),
-            Self::F16(values) => of(values, out, |slice| bound::of_halves(slice, rank)),
-            Self::BF16(values) => of(values, out, |slice| bound::of_upper_halves(slice, rank)),
-            Self::I32(values) => of(values, out, bound::of_integers),
+            Self::F32(values) => write(values.chunks(width), out, |slice| bound::of_floats(slice, rank)),
+            Self::F16(values) => write(values.chunks(width), out, |slice| bound::of_halves(slice, rank)),
+            Self::BF16(values) => {
+                write(values.chunks(width), out, |slice| bound::of_upper_halves(slice, rank));
+            }
+            Self::I32(values) => write(values.chunks(width), out, bound::of_integers),
         }
     }
 
@@ -127,13 +129,16 @@ fn part<T>(values: &[T], range: Range<usize>) -> &[T] {
     values.get(range).unwrap_or_default()
 }
 
-/// Floats of 16 bits, one slice's worth after the other.
+/// Floats of 16 bits that are widened at once.
+const WIDENED: usize = 256;
+
+/// Floats of 16 bits, some after the other.
 fn widen_and_quantise<T>(values: &[T], multiplier: f64, out: &mut [i32])
 where
     [T]: HalfFloatSliceExt,
 {
-    let mut wide = [0.0; VALUES_PER_SLICE];
-    for (values, out) in values.chunks(VALUES_PER_SLICE).zip(out.chunks_mut(VALUES_PER_SLICE)) {
+    let mut wide = [0.0; WIDENED];
+    for (values, out) in values.chunks(WIDENED).zip(out.chunks_mut(WIDENED)) {
         let wide = &mut wide[..values.len()];
         values.convert_to_f32_slice(wide);
         vectors::quantise_all(wide, multiplier, out);

@@ -61,7 +61,7 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, unit: f64, out: &mut [f32]) 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_wire::constants::VALUES_BYTES;
+    use tributary_wire::SliceWidth;
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
         fn integers_come_back_in_order_and_rounded_once(
             values in prop::collection::vec(any::<i32>(), 256), power in -150i32..100, len in 0usize..=256,
         ) {
-            let mut bytes = [0; VALUES_BYTES];
+            let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
             tributary_wire::values::write(&values, &mut bytes);
             let unit = 2f64.powi(power);
             let mut out = vec![0.0; len];

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
+use tributary_wire::SliceWidth;
 
 /// What one slice of an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Carries the bounds of up to V SUM slices.
+    /// Carries the bounds of as many SUM slices as it has values.
     Max(usize),
     /// Carries elements.
     Sum(usize),
@@ -20,16 +20,18 @@ pub(crate) struct Layout {
     pub(crate) first: u64,
     /// Elements in all.
     pub(crate) len: usize,
+    /// How many of them a slice carries.
+    pub(crate) width: SliceWidth,
 }
 
 impl Layout {
     pub(crate) fn sum_slices(&self) -> usize {
-        self.len.div_ceil(VALUES_PER_SLICE)
+        self.len.div_ceil(self.width.values())
     }
 
     /// Even no elements take one MAX slice: it makes the operation a barrier, and says the total weight.
     pub(crate) fn max_slices(&self) -> usize {
-        self.sum_slices().div_ceil(VALUES_PER_SLICE).max(1)
+        self.sum_slices().div_ceil(self.width.values()).max(1)
     }
 
     /// One past the position of the last slice.
@@ -54,8 +56,8 @@ impl Layout {
     /// Which SUM slices have their bounds in MAX slice `index`.
     pub(crate) fn bounds_in(&self, index: usize) -> Range<usize> {
         let slices = self.sum_slices();
-        let first = (index * VALUES_PER_SLICE).min(slices);
-        first..(first + VALUES_PER_SLICE).min(slices)
+        let first = (index * self.width.values()).min(slices);
+        first..(first + self.width.values()).min(slices)
     }
 
     /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is a SUM slice.
@@ -69,9 +71,14 @@ impl Layout {
         }
     }
 
+    /// Which MAX slice carries the bounds of SUM slice `slice`.
+    pub(crate) fn bound_of(&self, slice: usize) -> usize {
+        slice / self.width.values()
+    }
+
     /// The elements that SUM slice `slice` carries.
     pub(crate) fn elements(&self, slice: usize) -> Range<usize> {
-        let first = slice * VALUES_PER_SLICE;
-        first..(first + VALUES_PER_SLICE).min(self.len)
+        let first = slice * self.width.values();
+        first..(first + self.width.values()).min(self.len)
     }
 }

@@ -9,8 +9,7 @@ mod verify;
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Operator, Seq, Tally, ValuesView};
+use tributary_wire::{Operator, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
@@ -34,10 +33,10 @@ enum Agreement {
 }
 
 impl Tensor {
-    /// How many bytes an all-reduce of it takes at most, from its start until its result is taken away, besides
-    /// the elements that are contributed.
-    pub fn memory(&self) -> u64 {
-        let layout = Layout { first: 0, len: self.len };
+    /// How many bytes an all-reduce of it in slices of this width takes at most, from its start until its result is taken
+    /// away, besides the elements that are contributed.
+    pub fn memory(&self, width: SliceWidth) -> u64 {
+        let layout = Layout { first: 0, len: self.len, width };
         // Runs are there thrice while their vector grows.
         let per_sum_slice = size_of::<u32>() + size_of::<bool>() + size_of::<Tally>() + 3 * size_of::<Run>();
         let slices = (layout.sum_slices() as u64).saturating_mul(per_sum_slice as u64);
@@ -64,8 +63,8 @@ impl Room {
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    pub(crate) fn take(tensor: &Tensor) -> Result<Self, StartError> {
-        let layout = Layout { first: 0, len: tensor.len };
+    pub(crate) fn take(tensor: &Tensor, width: SliceWidth) -> Result<Self, StartError> {
+        let layout = Layout { first: 0, len: tensor.len, width };
         let room = || {
             Ok::<_, TryReserveError>(Self {
                 bounds: filled(0, layout.sum_slices())?,
@@ -75,7 +74,7 @@ impl Room {
                 tallies: filled(Tally::default(), layout.sum_slices())?,
             })
         };
-        room().map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory() })
+        room().map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory(width) })
     }
 }
 
@@ -113,13 +112,12 @@ impl<C> Operation<C> {
     /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
     fn new(
         id: OperationId,
-        (first, first_seq): (u64, Seq),
+        (layout, first_seq): (Layout, Seq),
         members: &Membership,
         tensor: Tensor,
         own: C,
         room: Room,
     ) -> Self {
-        let layout = Layout { first, len: tensor.len };
         let Room { bounds, owned, agreements, sums, tallies } = room;
         let subject = members.digests(Subject {
             operation: first_seq,
@@ -172,7 +170,7 @@ impl<C> Operation<C> {
     }
 
     fn agreement(&self, slice: usize) -> Agreement {
-        self.agreements.get(slice / VALUES_PER_SLICE).copied().unwrap_or(Agreement::Awaited)
+        self.agreements.get(self.layout.bound_of(slice)).copied().unwrap_or(Agreement::Awaited)
     }
 
     /// The bounds that MAX slice `index` carries.

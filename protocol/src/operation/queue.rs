@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use tributary_wire::Seq;
+use tributary_wire::{Seq, SliceWidth};
 
+use super::layout::Layout;
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
 use crate::tags::Membership;
 
@@ -13,6 +14,7 @@ use crate::tags::Membership;
 pub(crate) struct Operations<C> {
     /// The slice at position 0. Positions count from there: unlike a [`Seq`] they never wrap.
     start: Seq,
+    width: SliceWidth,
     under_way: VecDeque<Operation<C>>,
     begun: u64,
     /// Where the next operation will begin.
@@ -21,8 +23,8 @@ pub(crate) struct Operations<C> {
 
 impl<C> Operations<C> {
     /// `begun` operations were begun before the slice `start`.
-    pub(crate) fn new(start: Seq, begun: u64) -> Self {
-        Self { start, under_way: VecDeque::new(), begun, next: 0 }
+    pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth) -> Self {
+        Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
     /// Puts an operation of these members, which there is room for, behind the others.
@@ -34,7 +36,8 @@ impl<C> Operations<C> {
         room: Room,
     ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
-        let operation = Operation::new(id, (self.next, first_seq), members, tensor, own, room);
+        let layout = Layout { first: self.next, len: tensor.len, width: self.width };
+        let operation = Operation::new(id, (layout, first_seq), members, tensor, own, room);
         self.begun += 1;
         self.next = operation.layout.end();
         self.under_way.push_back_mut(operation)

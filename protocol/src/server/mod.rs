@@ -7,8 +7,8 @@ mod state;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tributary_wire::constants::{MAX_CHILDREN, VALUES_PER_SLICE};
-use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, ValuesView};
+use tributary_wire::constants::MAX_CHILDREN;
+use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, ValuesView};
 
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
@@ -42,7 +42,7 @@ pub struct ResultOut<'a> {
     /// Its header.
     pub header: Header,
     /// Its values.
-    pub values: &'a [i32; VALUES_PER_SLICE],
+    pub values: &'a [i32],
 }
 
 /// What a server has counted since it was made.
@@ -60,8 +60,8 @@ pub struct ServerStats {
     pub early_probes: u64,
     /// Packets for a slice so old that no member can want it any more.
     pub stale: u64,
-    /// Packets of another job or generation, from a child that does not exist, or with a fan-in or a
-    /// sequence number that cannot be.
+    /// Packets of another job or generation, from a child that does not exist, or with a fan-in, a
+    /// sequence number or a width that cannot be.
     pub rejected: u64,
     /// Results sent for the first time, to all members.
     pub results: u64,
@@ -89,6 +89,7 @@ pub struct ServerStats {
 pub struct Server {
     job: JobId,
     members: Vec<Rank>,
+    width: SliceWidth,
     window: u32,
     fan_in: u8,
     downlink: Downlink,
@@ -111,7 +112,7 @@ impl Server {
         check_window(config.window)?;
         let (start, mask) = (config.start, config.window - 1);
         let due = |index: u32| start.plus(index.wrapping_sub(start.0) & mask);
-        let slots = (0..config.window).map(|index| Slot::new(due(index))).collect();
+        let slots = (0..config.window).map(|index| Slot::new(due(index), config.width)).collect();
         Self::with(config, slots)
     }
 
@@ -140,11 +141,15 @@ impl Server {
         if let Some((slot, &due)) = dues.iter().enumerate().find(of_another) {
             return Err(ConfigError::Due { slot, due, window });
         }
-        let mut slots: Box<[Slot]> = dues.iter().copied().map(Slot::new).collect();
+        let mut slots: Box<[Slot]> = dues.iter().map(|due| Slot::new(*due, config.width)).collect();
         for slice in finished {
             let Some(slot) = slot_of(&mut slots, slice.seq) else { continue };
             if slice.seq.plus(window) != slot.due {
                 return Err(ConfigError::NotTheLast { finished: slice.seq, due: slot.due });
+            }
+            if slice.values.len() != config.width.bytes() {
+                let (got, width) = (slice.values().len(), config.width.values());
+                return Err(ConfigError::Width { finished: slice.seq, got, width });
             }
             slot.take_over(slice);
         }
@@ -152,13 +157,14 @@ impl Server {
     }
 
     fn with(config: ServerConfig, slots: Box<[Slot]>) -> Result<Self, ConfigError> {
-        let ServerConfig { job, members, window, start, fan_in, downlink, reads } = config;
+        let ServerConfig { job, members, width, window, start, fan_in, downlink, reads } = config;
         check_fan_in(fan_in)?;
         let members = check_members(members)?;
         Ok(Self {
             job,
-            reader: reads.map(|secret| Reader::new(&secret, (job, &members), start, window)),
+            reader: reads.map(|secret| Reader::new((&secret, width), (job, &members), start, window)),
             members,
+            width,
             window,
             fan_in,
             downlink,
@@ -193,9 +199,10 @@ impl Server {
             }
             return;
         }
-        // A worker is ahead of the server only if it broke rule 1.
         let exists = usize::from(hop.child) < MAX_CHILDREN && hop.fan_in == fan_in;
-        if ahead > 0 || !exists {
+        let fits = values.is_none_or(|values| values.len() == self.width.values());
+        // A worker is ahead of the server only if it broke rule 1.
+        if ahead > 0 || !exists || !fits {
             self.stats.rejected += 1;
             return;
         }

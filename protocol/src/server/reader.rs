@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tributary_wire::constants::VALUES_BYTES;
-use tributary_wire::{JobId, JobSecret, Rank, Seq, ValuesView, values};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
@@ -18,20 +17,27 @@ use crate::tags::Membership;
 pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,
+    width: SliceWidth,
     window: u32,
     events: VecDeque<OperationEvent>,
     /// A slice as the members are sent it.
-    bytes: Box<[u8; VALUES_BYTES]>,
+    bytes: Box<[u8]>,
 }
 
 impl Reader {
-    pub(super) fn new(secret: &JobSecret, (job, members): (JobId, &[Rank]), start: Seq, window: u32) -> Self {
+    pub(super) fn new(
+        (secret, width): (&JobSecret, SliceWidth),
+        (job, members): (JobId, &[Rank]),
+        start: Seq,
+        window: u32,
+    ) -> Self {
         Self {
-            membership: Arc::new(Membership::new(secret, job, members)),
-            operations: Operations::new(start, 0),
+            membership: Arc::new(Membership::new((secret, width), job, members)),
+            operations: Operations::new(start, 0, width),
+            width,
             window,
             events: VecDeque::new(),
-            bytes: Box::new([0; VALUES_BYTES]),
+            bytes: vec![0; width.bytes()].into(),
         }
     }
 
@@ -50,7 +56,7 @@ impl Reader {
     /// # Errors
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
-        let room = Room::take(&tensor)?;
+        let room = Room::take(&tensor, self.width)?;
         let operation = self.operations.begin(&self.membership, tensor, (), room);
         let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
         for position in first..end.min(first + u64::from(self.window)) {
@@ -72,7 +78,7 @@ impl Reader {
     pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
         let position = self.operations.position(seq);
         let (Some(operation), Some(members)) = (self.operations.at(position), &sum.members) else { return };
-        values::write(&*sum.values, &mut *self.bytes);
+        values::write(&sum.values, &mut self.bytes);
         let values = ValuesView::new(&self.bytes);
         let failure = match operation.verify(position, (sum.operator, sum.tally), values, [&**members]) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),

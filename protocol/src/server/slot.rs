@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, Operator, Rank, Seq, Tally, ValuesView};
+use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
@@ -18,19 +17,24 @@ const MAX_MASK: i32 = i32::MAX;
 pub(super) struct Sum {
     pub(super) operator: Operator,
     pub(super) tally: Tally,
-    pub(super) values: Box<[i32; VALUES_PER_SLICE]>,
+    pub(super) values: Box<[i32]>,
     /// Who was in when it was finished, where sums are read.
     pub(super) members: Option<Arc<Membership>>,
 }
 
 impl Sum {
-    fn empty() -> Self {
+    fn empty(values: usize) -> Self {
         Self {
             operator: Operator::Sum,
             tally: Tally::default(),
-            values: Box::new([0; VALUES_PER_SLICE]),
+            values: vec![0; values].into(),
             members: None,
         }
+    }
+
+    /// An empty one of the same width.
+    fn another(&self) -> Self {
+        Self::empty(self.values.len())
     }
 
     fn store(&mut self, operator: Operator, tally: Tally, values: ValuesView<'_>) {
@@ -79,13 +83,19 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(due: Seq) -> Self {
-        Self { due, children: 0, partial: Sum::empty(), finished: None, answers: Answers::default() }
+    pub(super) fn new(due: Seq, width: SliceWidth) -> Self {
+        Self {
+            due,
+            children: 0,
+            partial: Sum::empty(width.values()),
+            finished: None,
+            answers: Answers::default(),
+        }
     }
 
     /// Takes over the slice before `due` as a member got it.
     pub(super) fn take_over(&mut self, slice: &FinishedSlice) {
-        let sum = self.finished.get_or_insert_with(Sum::empty);
+        let sum = self.finished.get_or_insert_with(|| self.partial.another());
         sum.store(slice.operator, slice.tally, slice.values());
     }
 
@@ -122,7 +132,7 @@ impl Slot {
             return Contribution::Added;
         }
         self.children = 0;
-        let spare = self.finished.take().unwrap_or_else(Sum::empty);
+        let spare = self.finished.take().unwrap_or_else(|| self.partial.another());
         self.finished = Some(std::mem::replace(&mut self.partial, spare));
         self.due = self.due.plus(window);
         Contribution::Finished

@@ -5,8 +5,7 @@ use std::fmt;
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use sha2::{Digest, Sha256};
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{JobId, JobSecret, Operator, Rank};
+use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth};
 
 use super::field::Field;
 use super::meaning::{Meaning, Subject, SubjectDigests};
@@ -22,15 +21,16 @@ const LEFT_OUT: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) secret: JobSecret,
+    pub(super) width: SliceWidth,
     pub(super) field: Field,
     pub(super) coefficients: Coefficients,
     pub(super) pads: Pads,
 }
 
 impl Keys {
-    pub(super) fn new(secret: &JobSecret, field: Field) -> Self {
-        let (coefficients, pads) = (Coefficients::new(secret, field), Pads::new(secret));
-        Self { secret: secret.clone(), field, coefficients, pads }
+    pub(super) fn new(secret: &JobSecret, width: SliceWidth, field: Field) -> Self {
+        let (coefficients, pads) = (Coefficients::new(secret, width, field), Pads::new(secret));
+        Self { secret: secret.clone(), width, field, coefficients, pads }
     }
 }
 
@@ -46,14 +46,13 @@ pub(super) struct Coefficients {
 }
 
 impl Coefficients {
-    fn new(secret: &JobSecret, field: Field) -> Self {
+    fn new(secret: &JobSecret, width: SliceWidth, field: Field) -> Self {
         let cipher = cipher(secret, "coefficients of tags");
         let number = |index: u64| field.reduce(encrypt(&cipher, u128::from(index).to_be_bytes()));
-        let mut values = [0; VALUES_PER_SLICE];
-        values.iter_mut().zip(0..).for_each(|(value, index)| *value = number(index));
+        let after = width.values() as u64;
+        let values: Vec<u64> = (0..after).map(number).collect();
         let sum: u128 = values.iter().copied().map(u128::from).sum();
         let offset = field.multiply(field.reduce(sum), SIGN.into());
-        let after = VALUES_PER_SLICE as u64;
         // It is divided by, so that it must not be 0.
         let owners = number(after + 1).max(1);
         Self {

@@ -31,8 +31,7 @@ mod products;
 
 use std::sync::Arc;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{JobId, JobSecret, Operator, Rank, Tag, ValuesView};
+use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesView};
 
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
@@ -59,19 +58,19 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// `ranks`: each once.
-    pub(crate) fn new(secret: &JobSecret, job: JobId, ranks: &[Rank]) -> Self {
-        let keys = Keys::new(secret, Field::new(ranks.len()));
+    /// `ranks`: each once. Secret and width are the job's for life.
+    pub(crate) fn new((secret, width): (&JobSecret, SliceWidth), job: JobId, ranks: &[Rank]) -> Self {
+        let keys = Keys::new(secret, width, Field::new(ranks.len()));
         Self { job, ranks: ranks.into(), keys: Arc::new(keys) }
     }
 
     /// Those of another generation of the same job. What both have in common is there once.
     pub(crate) fn next(&self, job: JobId, ranks: &[Rank]) -> Self {
-        let Keys { secret, field, .. } = &*self.keys;
+        let Keys { secret, width, field, .. } = &*self.keys;
         if Field::new(ranks.len()) == *field {
             return Self { job, ranks: ranks.into(), keys: self.keys.clone() };
         }
-        Self::new(secret, job, ranks)
+        Self::new((secret, *width), job, ranks)
     }
 
     /// What tags need to know of an operation; the same in all generations of the job.
@@ -92,7 +91,7 @@ impl Membership {
     }
 
     /// One member's tag over its `values`.
-    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32; VALUES_PER_SLICE]) -> Tag {
+    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32]) -> Tag {
         let Keys { field, coefficients, pads, .. } = &*self.keys;
         let pad = pads.sum(*field, self.job, meaning, &[share.rank]);
         let owned = if share.owns && meaning.operator == Operator::Sum { coefficients.owners } else { 0 };

@@ -1,9 +1,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_wire::constants::{VALUES_BYTES, VALUES_PER_SLICE};
 use tributary_wire::{Seq, Tally, values};
 
 use super::*;
+
+const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
 /// What a member takes a slice for.
 #[derive(Debug, Clone, Copy)]
@@ -37,13 +38,13 @@ fn ranks(count: u16) -> Vec<Rank> {
 }
 
 fn membership(count: u16) -> Membership {
-    Membership::new(&secret(), job(1), &ranks(count))
+    Membership::new((&secret(), WIDTH), job(1), &ranks(count))
 }
 
 /// What switches make of some contributions.
 #[derive(Clone)]
 struct Sum {
-    values: [i32; VALUES_PER_SLICE],
+    values: [i32; WIDTH.values()],
     tally: Tally,
 }
 
@@ -67,7 +68,7 @@ impl Sum {
     }
 
     fn owners(&self, members: &Membership, said: Said) -> Option<u32> {
-        let mut bytes = [0; VALUES_BYTES];
+        let mut bytes = [0; WIDTH.bytes()];
         values::write(&self.values, &mut bytes);
         members.owners(&said.by(members), (self.tally.weight, self.tally.tag), ValuesView::new(&bytes))
     }
@@ -119,12 +120,12 @@ fn what_members_do_not_give_alike_is_noticed() {
 fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_believed() {
     let sum = right_sum(&membership(4), 2);
     let others = [
-        Membership::new(&secret(), job(2), &ranks(4)),
-        Membership::new(&secret(), job(1), &ranks(5)[1..]),
+        Membership::new((&secret(), WIDTH), job(2), &ranks(4)),
+        Membership::new((&secret(), WIDTH), job(1), &ranks(5)[1..]),
         membership(3),
         membership(4).next(job(2), &ranks(4)),
         membership(4).next(job(1), &ranks(2)),
-        Membership::new(&JobSecret::new([8; JobSecret::BYTES]), job(1), &ranks(4)),
+        Membership::new((&JobSecret::new([8; JobSecret::BYTES]), WIDTH), job(1), &ranks(4)),
     ];
     for other in others {
         assert_eq!(sum.owners(&other, SAID), None, "{other:?}");
@@ -138,10 +139,10 @@ fn nobody_or_everybody_may_own_a_bound() {
         let shares = (0..count).map(|rank| Share { rank: Rank::new(rank), weight: 1, owns: rank < owning });
         let mut tally = Tally::default();
         for share in shares {
-            let tag = members.tag(&SAID.by(&members), share, &[1; VALUES_PER_SLICE]);
+            let tag = members.tag(&SAID.by(&members), share, &[1; WIDTH.values()]);
             tally.add(Tally { contributors: 1, weight: 1, tag });
         }
-        let sum = Sum { values: [i32::from(count as i16); VALUES_PER_SLICE], tally };
+        let sum = Sum { values: [i32::from(count as i16); WIDTH.values()], tally };
         assert_eq!(sum.owners(&members, SAID), Some(owning.into()));
     }
 }
@@ -172,7 +173,7 @@ type Tampering = fn(&mut Sum, &Sum, &Membership, &mut ChaCha8Rng);
 /// Ways to tamper with a sum, as one can who knows all but the secret.
 const TAMPERINGS: [(&str, Tampering); 9] = [
     ("one bit", |sum, _, _, random| {
-        sum.values[random.random_range(0..VALUES_PER_SLICE)] ^= 1 << random.random_range(0..32);
+        sum.values[random.random_range(0..WIDTH.values())] ^= 1 << random.random_range(0..32);
     }),
     ("two top bits", |sum, _, _, random| {
         let [a, b] = two_lanes(random);
@@ -190,7 +191,7 @@ const TAMPERINGS: [(&str, Tampering); 9] = [
         sum.values[b] = sum.values[b].wrapping_sub(x);
     }),
     ("what one digit counts to, added", |sum, _, members, random| {
-        let value = &mut sum.values[random.random_range(0..VALUES_PER_SLICE)];
+        let value = &mut sum.values[random.random_range(0..WIDTH.values())];
         *value = value.wrapping_add(members.keys.field.join(Tag { high: 1, low: 0 }) as i32);
     }),
     ("a bit of the tag", |sum, _, _, random| {
@@ -206,8 +207,8 @@ const TAMPERINGS: [(&str, Tampering); 9] = [
 ];
 
 fn two_lanes(random: &mut ChaCha8Rng) -> [usize; 2] {
-    let a = random.random_range(0..VALUES_PER_SLICE);
-    [a, (a + random.random_range(1..VALUES_PER_SLICE)) % VALUES_PER_SLICE]
+    let a = random.random_range(0..WIDTH.values());
+    [a, (a + random.random_range(1..WIDTH.values())) % WIDTH.values()]
 }
 
 /// `TRIBUTARY_TAMPERINGS` tries of each kind, 2,000 by default.

@@ -1,7 +1,6 @@
 //! What a member gives to an operation.
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Operator, Rank, Tally};
+use tributary_wire::{Operator, Rank, SliceWidth, Tally};
 
 use crate::numbers::{GradientData, Scaling};
 use crate::operation::{Operation, Part};
@@ -22,10 +21,10 @@ impl Contribution {
         Self { data, weight, withheld: Vec::new() }
     }
 
-    /// Writes this member's bound of each SUM slice to `out`, which holds zeros.
-    pub(super) fn write_bounds(&self, rank: Rank, out: &mut [u32]) {
+    /// Writes this member's bound of each SUM slice of this width to `out`, which holds zeros.
+    pub(super) fn write_bounds(&self, rank: Rank, width: SliceWidth, out: &mut [u32]) {
         if self.weight > 0 {
-            self.data.write_bounds(rank, out);
+            self.data.write_bounds(rank, width, out);
         }
     }
 
@@ -41,7 +40,7 @@ impl Operation<Contribution> {
         &self,
         position: u64,
         (members, rank): (&Membership, Rank),
-        out: &mut [i32; VALUES_PER_SLICE],
+        out: &mut [i32],
     ) -> (Operator, Tally) {
         out.fill(0);
         let mut astray = false;
@@ -53,7 +52,7 @@ impl Operation<Contribution> {
                 self.own.weight(index)
             }
             Part::Sum(slice) => {
-                let weight = self.own.weight(slice / VALUES_PER_SLICE);
+                let weight = self.own.weight(self.layout.bound_of(slice));
                 astray = self.agreed(slice).is_none();
                 // A slice that all members have refused goes out as zeros, for the window's sake.
                 let scaling = self.scaling(slice).unwrap_or(Scaling::Zeros);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tributary_wire::Header;
-use tributary_wire::constants::VALUES_PER_SLICE;
 
 /// A GRADIENT to be sent: the caller puts the worker's hop stack and addresses around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub struct Outgoing<'a> {
     /// Its header.
     pub header: Header,
     /// Its values.
-    pub values: &'a [i32; VALUES_PER_SLICE],
+    pub values: &'a [i32],
 }
 
 /// What a worker has counted since it was made.
@@ -25,7 +24,7 @@ pub struct WorkerStats {
     pub results: u64,
     /// Results that were there already.
     pub duplicates: u64,
-    /// Results that this worker did not await: of another job or generation, for another rank, or while frozen.
+    /// Results that this worker did not await: of another job, generation or width, for another rank, or while frozen.
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,

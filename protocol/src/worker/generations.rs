@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use tributary_wire::{JobId, JobSecret, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use super::Worker;
 use super::slots::Slots;
@@ -60,13 +60,13 @@ impl Generations {
     /// # Errors
     /// [`ConfigError`] when the members make no sense, or `rank` is none of them.
     pub(super) fn new(
-        secret: &JobSecret,
+        job_wide: (&JobSecret, SliceWidth),
         job: JobId,
         rank: Rank,
         members: Vec<Rank>,
     ) -> Result<Self, ConfigError> {
         let members = members_with(rank, members)?;
-        let present = Membership::new(secret, job, &members);
+        let present = Membership::new(job_wide, job, &members);
         Ok(Self { members, present, past: VecDeque::new(), before: 0 })
     }
 

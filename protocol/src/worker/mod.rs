@@ -12,8 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Operator, Rank, SliceWidth, ValuesView};
 
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
@@ -41,6 +40,7 @@ use slots::{Flight, Slots, State};
 pub struct Worker {
     job: JobId,
     rank: Rank,
+    width: SliceWidth,
     generations: Generations,
     /// For a job that is confidential.
     masks: Option<Masks>,
@@ -60,7 +60,7 @@ pub struct Worker {
     events: VecDeque<OperationEvent>,
     stats: WorkerStats,
     /// The packet that was polled last.
-    values: Box<[i32; VALUES_PER_SLICE]>,
+    values: Box<[i32]>,
 }
 
 impl Worker {
@@ -69,16 +69,18 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] when the window or the members make no sense.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let WorkerConfig { job, rank, members, secret, confidential, window, start, begun, timers } = config;
+        let WorkerConfig { job, rank, members, secret, confidential, width, window, start, begun, timers } =
+            config;
         check_window(window)?;
         Ok(Self {
             job,
             rank,
-            generations: Generations::new(&secret, job, rank, members)?,
+            width,
+            generations: Generations::new((&secret, width), job, rank, members)?,
             masks: confidential.then(|| Masks::new(&secret)),
             gate: Gate::Open,
             slots: Slots::new(start, window),
-            operations: Operations::new(start, begun),
+            operations: Operations::new(start, begun, width),
             waiting: VecDeque::new(),
             queue: BinaryHeap::new(),
             in_flight: 0,
@@ -87,7 +89,7 @@ impl Worker {
             pace: Pace::new(window),
             events: VecDeque::new(),
             stats: WorkerStats::default(),
-            values: Box::new([0; VALUES_PER_SLICE]),
+            values: vec![0; width.values()].into(),
         })
     }
 
@@ -103,7 +105,7 @@ impl Worker {
             let AllReduce { name: tensor, weight, .. } = operation;
             return Err(StartError::Weight { tensor, weight, members, most });
         }
-        let room = Room::take(&operation.tensor())?;
+        let room = Room::take(&operation.tensor(), self.width)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back(Waiting { operation, room, abandoned: false });
         self.begin_waiting();
@@ -137,16 +139,18 @@ impl Worker {
         let AllReduce { data, weight, .. } = operation;
         let own = Contribution::new(data, weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, room);
-        operation.contributes(weight, |own, bounds| own.write_bounds(self.rank, bounds));
+        operation.contributes(weight, |own, bounds| own.write_bounds(self.rank, self.width, bounds));
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
     }
 
-    /// Takes in a RESULT. One that is not awaited, or not for this worker, changes nothing.
+    /// Takes in a RESULT. One that is not awaited, not for this worker, or of another width, changes nothing.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
-        if header.kind != Kind::Result || header.job != self.job || !for_us || self.is_frozen() {
+        let fits =
+            header.kind == Kind::Result && header.job == self.job && values.len() == self.width.values();
+        if !fits || !for_us || self.is_frozen() {
             self.stats.foreign += 1;
             return;
         }

@@ -121,7 +121,7 @@ impl Slots {
                 kept.values.copy_from_slice(values.bytes());
             }
             Some(none) => {
-                *none = Some(FinishedSlice { seq, operator, tally, values: Box::new(*values.bytes()) });
+                *none = Some(FinishedSlice { seq, operator, tally, values: values.bytes().into() });
             }
             None => {}
         }

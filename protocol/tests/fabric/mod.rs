@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use rand::{Rng, RngExt};
 use tributary_protocol::{Recipient, Time, Worker};
-use tributary_wire::constants::VALUES_PER_SLICE;
-use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, Tag, Tally, ValuesView};
+use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView};
 
-pub(crate) type Values = Rc<[i32; VALUES_PER_SLICE]>;
+pub(crate) type Values = Rc<[i32]>;
 
 /// Hands `values` on as a packet would.
-pub(crate) fn with_view<T>(values: &[i32; VALUES_PER_SLICE], read: impl FnOnce(ValuesView<'_>) -> T) -> T {
-    let mut bytes = [0; VALUES_PER_SLICE * 4];
+pub(crate) fn with_view<T>(values: &[i32], read: impl FnOnce(ValuesView<'_>) -> T) -> T {
+    let mut bytes = vec![0; size_of_val(values)];
     for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
         *to = value.to_be_bytes();
     }
@@ -39,7 +38,7 @@ struct Slot {
 }
 
 /// What a broken switch does to the sums that it makes.
-pub(crate) type Fault = fn(Operator, &mut [i32; VALUES_PER_SLICE], &mut Tally);
+pub(crate) type Fault = fn(Operator, &mut [i32], &mut Tally);
 
 /// Where a switch hangs, and whether it aggregates.
 pub(crate) struct Switch {
@@ -92,7 +91,8 @@ impl Fabric {
                     let tag = Tag { high: rng.random(), low: rng.random() };
                     let tally = Tally { contributors: 1, weight: 1, tag };
                     let cur = start.plus(rng.random_range(0..40));
-                    let (bitmap, values) = (rng.random_range(0..4), Rc::new([999; VALUES_PER_SLICE]));
+                    let (bitmap, values) =
+                        (rng.random_range(0..4), Rc::new([999; SliceWidth::ETHERNET.values()]));
                     switch.slots.insert(index, Slot { job: 999, cur, bitmap, tally, values });
                 }
             }
@@ -226,7 +226,7 @@ fn aggregate(
 /// Collects what a worker wants to send.
 pub(crate) fn collect(worker: &mut Worker, now: Time, stack: &[Hop], into: &mut Vec<Packet>) {
     while let Some(out) = worker.poll_transmit(now) {
-        let values = Some(Rc::new(*out.values));
+        let values = Some(Rc::from(out.values));
         into.push(Packet::Up { header: out.header, stack: stack.to_vec(), values });
     }
 }

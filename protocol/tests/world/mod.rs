@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationId, Server, ServerConfig, Tensor, Time, Timers, WorkerConfig,
 };
-use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq};
+use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq, SliceWidth};
 
 use crate::fabric::{Fabric, Packet, collect, job, with_view};
 pub(crate) use churn::Churn;
@@ -129,6 +129,7 @@ impl World {
         let server_template = ServerConfig {
             job: job(FIRST_JOB),
             members: members.clone(),
+            width: SliceWidth::ETHERNET,
             window: setup.window,
             start: setup.start,
             fan_in: fabric.server_fan_in,
@@ -141,6 +142,7 @@ impl World {
             members: members.clone(),
             secret: secret(),
             confidential: setup.confidential,
+            width: SliceWidth::ETHERNET,
             window: setup.window,
             start: setup.start,
             begun: 0,
@@ -347,7 +349,7 @@ impl World {
                     None => server.handle_gradient(self.now, &header, &stack[0], None),
                 }
                 while let Some(out) = server.poll_transmit() {
-                    let values = Rc::new(*out.values);
+                    let values = Rc::from(out.values);
                     self.network.extend(self.fabric.downwards(out.header, out.to, &values));
                 }
                 self.take_read()
@@ -355,12 +357,13 @@ impl World {
             Packet::Down { header, worker: rank, path, values } if path.is_empty() => {
                 let at = usize::from(rank.get());
                 let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
-                let mut values = *values;
+                let mut values = values.to_vec();
                 let damaged = header.operator == self.faults.damaged
                     && faulty
                     && self.rng.random_bool(self.faults.damage);
                 if damaged && self.damaged.insert((rank, header.seq)) {
-                    values[self.rng.random_range(0..values.len())] ^= 1 << self.rng.random_range(0..32);
+                    let at = self.rng.random_range(0..values.len());
+                    values[at] ^= 1 << self.rng.random_range(0..32);
                 }
                 with_view(&values, |view| worker.handle_result(self.now, &header, view));
                 self.drain(at)

@@ -5,9 +5,11 @@ use std::net::Ipv4Addr;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_wire::constants::{FLAG_PROBE, INA_HEADER_BYTES, VALUES_PER_SLICE};
+use tributary_wire::constants::{FLAG_PROBE, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, emit, frame_len};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
+use tributary_wire::{
+    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
+};
 
 use crate::tables::{JOBS, Job, NODE, PORTS, UP, mac, sender};
 
@@ -74,7 +76,14 @@ impl Traffic {
         hops.extend(later_hops(random));
         let values = (!random.random_bool(0.1)).then(|| values(random));
         let header = header(random, Kind::Gradient, job, seq);
-        (port, frame(random, sender::CHILD, &Message { header, hops: &hops, values: values.as_ref() }))
+        (
+            port,
+            frame(
+                random,
+                sender::CHILD,
+                &Message { header, hops: &hops, values: values.as_ref().map(|values| &values[..]) },
+            ),
+        )
     }
 
     fn result(&mut self) -> (u16, Vec<u8>) {
@@ -172,7 +181,7 @@ fn later_hops(random: &mut ChaCha8Rng) -> Vec<Hop> {
     (0..count).map(hop).collect()
 }
 
-fn values(random: &mut ChaCha8Rng) -> [i32; VALUES_PER_SLICE] {
+fn values(random: &mut ChaCha8Rng) -> [i32; SliceWidth::ETHERNET.values()] {
     if random.random_bool(0.7) {
         std::array::from_fn(|_| random.random())
     } else {

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT, VALUES_BYTES};
-use tributary_wire::{MacAddr, Rank};
+use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
+use tributary_wire::{MacAddr, Rank, SliceWidth};
 
 use crate::support::{
     Address, Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
@@ -249,7 +249,7 @@ fn a_wrong_number_of_blocks_is_rejected() {
 fn a_frame_that_ends_early_is_rejected_at_the_port_wherever_it_ends() {
     let mut rig = Rig::aggregating(2);
     let frame = good().frame();
-    assert_eq!(frame.len(), INA + INA_HEADER_BYTES + 2 * HOP_BYTES + VALUES_BYTES);
+    assert_eq!(frame.len(), INA + INA_HEADER_BYTES + 2 * HOP_BYTES + SliceWidth::ETHERNET.bytes());
     for len in [INA, INA + 1, INA + INA_HEADER_BYTES, INA + INA_HEADER_BYTES + 7, frame.len() - 1] {
         is_rejected(&mut rig, 1, &frame[..len], false);
     }

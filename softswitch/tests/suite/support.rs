@@ -9,9 +9,11 @@ use tributary_softswitch::control::{
     ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, MulticastGroup, Replica, TableEntry,
 };
 use tributary_softswitch::{Outputs, Pipeline, Switch};
-use tributary_wire::constants::{RANK_ALL, VALUES_PER_SLICE};
+use tributary_wire::constants::RANK_ALL;
 use tributary_wire::frame::{FrameHeader, FrameView, MacAddr, emit, frame_len};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
+use tributary_wire::{
+    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
+};
 
 /// The switch under test.
 pub(crate) const NODE: u16 = 7;
@@ -27,7 +29,7 @@ pub(crate) const BASE: u32 = 64;
 pub(crate) const WINDOW: u32 = 16;
 
 /// A slice's values.
-pub(crate) type Values = [i32; VALUES_PER_SLICE];
+pub(crate) type Values = [i32; SliceWidth::ETHERNET.values()];
 
 /// A file that p4c wrote.
 pub(crate) fn p4_build(file: &str) -> String {
@@ -283,7 +285,11 @@ impl Sent {
     }
 
     fn frame_with(&self, addresses: &FrameHeader) -> Vec<u8> {
-        let message = Message { header: self.header, hops: &self.hops, values: self.values.as_ref() };
+        let message = Message {
+            header: self.header,
+            hops: &self.hops,
+            values: self.values.as_ref().map(|values| &values[..]),
+        };
         let mut frame = vec![0; frame_len(&message)];
         emit(addresses, &message, &mut frame).unwrap();
         frame
@@ -303,7 +309,7 @@ pub(crate) fn addresses() -> FrameHeader {
 /// What a frame carries. Its checksum, lengths and all fields have been checked.
 pub(crate) fn received(frame: &[u8]) -> Sent {
     let message = *FrameView::parse(frame).unwrap().message();
-    let mut values = [0; VALUES_PER_SLICE];
+    let mut values = [0; SliceWidth::ETHERNET.values()];
     let carried = message.values();
     if let Some(carried) = carried {
         for (to, from) in values.iter_mut().zip(carried.iter()) {

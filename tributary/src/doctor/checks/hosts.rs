@@ -1,7 +1,7 @@
 //! Hosts and their interfaces.
 
 use tributary_api::v1;
-use tributary_wire::frame::LONGEST_PACKET_BYTES;
+use tributary_wire::SliceWidth;
 
 use super::seconds;
 use crate::doctor::finding::{Code, Finding};
@@ -90,7 +90,7 @@ fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> 
 
 fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
     let v1::InterfaceCondition { name, mtu_bytes, .. } = interface;
-    let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap_or(u32::MAX);
+    let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap_or(u32::MAX);
     (*mtu_bytes < needed).then(|| {
         Finding::problem(
             Code::MtuTooSmall,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn an_mtu_is_too_small_below_the_longest_packet() {
         let with = |mtu| codes(&found(|host| interface(host).mtu_bytes = mtu));
-        let needed = u32::try_from(LONGEST_PACKET_BYTES).unwrap();
+        let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap();
         assert_eq!((with(needed), with(needed - 1)), (vec![], vec![Code::MtuTooSmall]));
     }
 

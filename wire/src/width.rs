@@ -1,0 +1,63 @@
+//! How many values a slice has.
+
+use crate::constants::{MAX_BLOCKS, MAX_HOPS, VALUES_PER_BLOCK};
+use crate::frame::packet_bytes;
+
+/// How many values a slice has: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`]. It is a property of the
+/// switches' pipelines and of the longest packet that links carry; all slices of a job have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceWidth {
+    /// A power of two, at most [`MAX_BLOCKS`].
+    blocks: u8,
+}
+
+impl SliceWidth {
+    /// One block: 32 values, which is what a Tofino adds in one pass.
+    pub const NARROWEST: Self = Self { blocks: 1 };
+    /// 256 values: the most for which Ethernet's 1,500 bytes are enough.
+    pub const ETHERNET: Self = Self { blocks: 8 };
+    /// 2,048 values, for which 9,000 bytes are enough.
+    pub const WIDEST: Self = Self { blocks: MAX_BLOCKS };
+
+    /// The width of that many blocks, if there is one.
+    pub const fn from_blocks(blocks: u8) -> Option<Self> {
+        if blocks.is_power_of_two() && blocks <= MAX_BLOCKS { Some(Self { blocks }) } else { None }
+    }
+
+    /// The width of that many values, if there is one.
+    pub fn from_values(values: usize) -> Option<Self> {
+        Self::all().find(|width| width.values() == values)
+    }
+
+    /// Every width, the narrowest first.
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> {
+        (0..=MAX_BLOCKS.ilog2()).map(|doublings| Self { blocks: 1 << doublings })
+    }
+
+    /// The widest whose packets links of this `mtu` (in bytes, from the IPv4 header on) carry; `None` where not even the
+    /// [narrowest](Self::NARROWEST) one's fit.
+    pub fn widest_within(mtu: usize) -> Option<Self> {
+        Self::all().rev().find(|width| width.mtu() <= mtu)
+    }
+
+    /// Blocks in a slice.
+    pub const fn blocks(self) -> u8 {
+        self.blocks
+    }
+
+    /// Values in a slice: V of DESIGN.md.
+    pub const fn values(self) -> usize {
+        self.blocks as usize * VALUES_PER_BLOCK as usize
+    }
+
+    /// Length of a slice's values in bytes.
+    pub const fn bytes(self) -> usize {
+        self.values() * size_of::<i32>()
+    }
+
+    /// What links have to carry: the longest IPv4 packet around a slice, in bytes. It is that of a GRADIENT with a whole
+    /// hop stack.
+    pub const fn mtu(self) -> usize {
+        packet_bytes(MAX_HOPS as usize, self.bytes())
+    }
+}
