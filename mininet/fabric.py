@@ -22,6 +22,8 @@ from problem import Problem
 from switches import P4RUNTIME_PORT, ProgrammableSwitch
 from topology import Topology
 
+# Of the links, in bytes: Mininet's own default.
+MTU = 1500
 CONTROLLER_PORT = 29810
 JOB = "mininet"
 # Where the ranks of a program meet, as torchrun has it.
@@ -104,6 +106,8 @@ class Fabric:
     def _controller_arguments(self) -> list[str]:
         # On every address of its namespace: commands at c0 need no --controller.
         arguments = ["--listen", f"0.0.0.0:{CONTROLLER_PORT}", "--topology", str(self.topology.file)]
+        # Whatever the topology says: Mininet's links have no other.
+        arguments += ["--mtu", str(MTU)]
         for switch in self.network.mininet.switches:
             arguments += ["--switch", f"{switch.name}={switch.address}:{P4RUNTIME_PORT}"]
         return arguments

@@ -187,7 +187,7 @@ fn tamper(network: &Network, switch: &str) {
         let known = mastership.wait_for(|state| matches!(state, Mastership::Backup { .. })).await.unwrap();
         let Mastership::Backup { primary } = *known else { panic!("{known:?}") };
         drop(known);
-        let info = fs::read_to_string(root().join("p4/build/tributary.p4info.txtpb")).unwrap();
+        let info = fs::read_to_string(root().join("p4/build/256/tributary.p4info.txtpb")).unwrap();
         let table = Query::Table("mac_forward".into()).to_proto(&P4Info::parse(&info).unwrap()).unwrap();
         let entries = session.read(vec![table]).await.unwrap();
         assert!(!entries.is_empty());

@@ -148,6 +148,22 @@ fn eight_workers_reduce_right_over_bmv2() {
 }
 
 #[test]
+fn where_links_carry_more_slices_are_wider() {
+    let Some(name) = Name::new("mtu") else { return };
+    let slices = |mtu: &str| {
+        let lab = ["lab", "run", TWO_WORKERS, "--name", &name.0, "--no-rates", "--mtu", mtu, "--"];
+        let command =
+            ["tributary", "allreduce", "--json", "--check", "--size", "256KiB", "--iterations", "1"];
+        let reports = reports(&tributary(&[&lab[..], &command].concat()));
+        reports.iter().map(|report| report["slices"].as_u64().unwrap()).max().unwrap()
+    };
+    // 65,536 values in slices of 256, 512 or 2,048, and their bounds in one.
+    assert_eq!(["1500", "4000", "9000"].map(slices), [257, 129, 33]);
+    refused(&["lab", "up", TWO_WORKERS, "--name", &name.0, "--mtu", "100"], 1, &["bad mtu 100"]);
+    name.is_gone();
+}
+
+#[test]
 fn a_daemon_that_has_died_is_noticed() {
     let Some(name) = Name::new("dead") else { return };
     let up = name.up(TWO_WORKERS, &["--no-rates"]);

@@ -30,7 +30,7 @@ fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
 
 /// The checked-in pipeline with its JSON changed, as a folder.
 fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
-    let build = root().join("p4/build");
+    let build = root().join("p4/build/256");
     let mut pipeline: Value =
         serde_json::from_slice(&fs::read(build.join("tributary.json")).unwrap()).unwrap();
     change(&mut pipeline);

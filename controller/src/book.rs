@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_planner::{self as planner, FabricState, JobRequest, Plan, PlanError, WorkerRoute};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::JobId;
+use tributary_wire::{JobId, SliceWidth};
 
 use crate::fallback;
 use crate::hosts::Hosts;
@@ -108,6 +108,8 @@ pub(crate) struct Book {
     pub(crate) pulse: Pulse,
     /// What each creator may have.
     pub(crate) quotas: Quotas,
+    /// The widest slice that the switches take.
+    pub(crate) widest: SliceWidth,
     /// Switches whose slots are kept for jobs that wait.
     reserved: BTreeSet<NodeKey>,
     /// Something has come free that a job may wait for.
@@ -147,6 +149,7 @@ impl Book {
             progress: Progress::default(),
             pulse: Pulse::new(Instant::now()),
             quotas: Quotas::default(),
+            widest: SliceWidth::WIDEST,
             reserved: BTreeSet::new(),
             queue_news: watch::Sender::new(()),
             hung_up: false,

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::transport::Server;
 use tributary_p4runtime::Target;
+use tributary_planner::widest_slices;
 use tributary_topology::{NodeKey, Topology};
 use tributary_transport::{incoming, innermost};
 
@@ -96,7 +97,7 @@ impl Controller {
     /// [`StartError`]: a switch without an address, a pipeline that is not ours, a port that is taken, a journal that
     /// cannot be used.
     pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
-        let pipeline = Arc::new(Pipeline::load(&config.pipeline)?);
+        let pipeline = Arc::new(Pipeline::load(&config.pipeline, widest_slices(&config.topology))?);
         let topology = Arc::new(config.topology);
         let targets = targets(&topology, &config.switches)?;
         let (tls, access) = match config.tls {
@@ -122,6 +123,7 @@ impl Controller {
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
         let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
         book.quotas = config.quotas;
+        book.widest = pipeline.width;
         let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
         let taken_up = take_up(&mut book, journal.load(&topology)?);
         let common = Common {

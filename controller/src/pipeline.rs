@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4info::{Counter, P4InfoError};
+use tributary_wire::SliceWidth;
 
 use crate::tables::{Table, multicast};
 
@@ -14,12 +15,29 @@ use crate::tables::{Table, multicast};
 const JSON_FILE: &str = "tributary.json";
 /// The compiled program's file for its controllers.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
-const BUILT_IN_JSON: &str = include_str!("../../p4/build/tributary.json");
-const BUILT_IN_P4INFO: &str = include_str!("../../p4/build/tributary.p4info.txtpb");
+/// The program's two files for slices of 256 values and for those of 2,048, and how wide the first one's are.
+const BUILT_IN: [(SliceWidth, [&str; 2]); 2] = [
+    (
+        SliceWidth::ETHERNET,
+        [
+            include_str!("../../p4/build/256/tributary.json"),
+            include_str!("../../p4/build/256/tributary.p4info.txtpb"),
+        ],
+    ),
+    (
+        SliceWidth::WIDEST,
+        [
+            include_str!("../../p4/build/2048/tributary.json"),
+            include_str!("../../p4/build/2048/tributary.p4info.txtpb"),
+        ],
+    ),
+];
 /// What errors call the built-in program's file.
 const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
 /// The register array with one cell a slot that says how many slots there are.
 const SLOT_REGISTER: &str = "slot_values_0";
+/// What the register arrays are called that have a slot's values, before the number of their first lane.
+const VALUES_REGISTERS: &str = "slot_values_";
 /// The counter array with one cell a job that says how many jobs there can be.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
@@ -32,7 +50,7 @@ pub(crate) const PACKET_OUT_PORT: &str = "egress_port";
 /// Where the compiled program comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PipelineSource {
-    /// The program that this version of Tributary was built with.
+    /// The program that this version of Tributary was built with, for slices as wide as all links let them be.
     #[default]
     BuiltIn,
     /// A directory with `tributary.json` and `tributary.p4info.txtpb`.
@@ -44,7 +62,7 @@ pub enum PipelineSource {
 /// # Errors
 /// [`PipelineError`]: a defect of Tributary.
 pub fn built_in_slots() -> Result<u32, PipelineError> {
-    Ok(Pipeline::load(&PipelineSource::BuiltIn)?.slots)
+    Ok(Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET)?.slots)
 }
 
 /// Why a compiled program can't be installed.
@@ -76,6 +94,18 @@ pub enum PipelineError {
         /// Its name.
         name: String,
     },
+    /// A slot's values have a number of bits that no slice has.
+    #[error(
+        "{}: a slot has {bits} bits for values, and a slice 1024, or that times a power of two, up to 65536: it is not \
+         Tributary's, or not of this version",
+        file.display()
+    )]
+    Width {
+        /// The P4Info file.
+        file: PathBuf,
+        /// The bits of all register arrays for values together.
+        bits: u64,
+    },
     /// The program wants something that the controller has no value for: this is another program.
     #[error("{}: the controller does not know the {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
     Unknown {
@@ -95,6 +125,8 @@ pub(crate) struct Pipeline {
     pub(crate) info: P4Info,
     /// Identifies the two files: their hash's first 64 bits.
     pub(crate) cookie: u64,
+    /// How many values the widest slice has that a switch takes.
+    pub(crate) width: SliceWidth,
     /// Slots that a switch has.
     pub(crate) slots: u32,
     /// Jobs that a switch can count for.
@@ -115,11 +147,14 @@ pub(crate) struct CounterArray {
 }
 
 impl Pipeline {
-    /// Reads both files of the compiled program.
-    pub(crate) fn load(source: &PipelineSource) -> Result<Self, PipelineError> {
+    /// Reads both files of the compiled program: of those built in, the one for the narrowest slices that are as wide as
+    /// `widest`.
+    pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
         let (json, text, file) = match source {
             PipelineSource::BuiltIn => {
-                (BUILT_IN_JSON.to_owned(), BUILT_IN_P4INFO.to_owned(), PathBuf::from(BUILT_IN_NAME))
+                let [narrow, wide] = BUILT_IN;
+                let (_, [json, p4info]) = if widest <= narrow.0 { narrow } else { wide };
+                (json.to_owned(), p4info.to_owned(), PathBuf::from(BUILT_IN_NAME))
             }
             PipelineSource::Directory(directory) => {
                 let file = directory.join(P4INFO_FILE);
@@ -140,6 +175,7 @@ impl Pipeline {
         let slots = info.register(SLOT_REGISTER).ok_or_else(|| missing("register", SLOT_REGISTER))?.size;
         let jobs = info.counter(JOB_COUNTER).ok_or_else(|| missing("counter", JOB_COUNTER))?.size;
         Ok(Self {
+            width: width(&info, file)?,
             cookie,
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             job_indices: u16::try_from(jobs).unwrap_or(u16::MAX).min(multicast::MAX_JOB_GROUPS),
@@ -149,6 +185,15 @@ impl Pipeline {
             info,
         })
     }
+}
+
+/// As many values as a slot has bits for.
+fn width(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
+    let values = info.registers().filter(|register| register.name.alias.starts_with(VALUES_REGISTERS));
+    let bits = values.map(|register| u64::from(register.bits)).sum::<u64>();
+    SliceWidth::all()
+        .find(|width| width.bytes() as u64 * 8 == bits)
+        .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
 fn read(file: PathBuf) -> Result<String, PipelineError> {
@@ -228,16 +273,16 @@ mod tests {
     use super::*;
 
     fn compiled() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build")
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build/256")
     }
 
     fn load(directory: &Path) -> Result<Pipeline, PipelineError> {
-        Pipeline::load(&PipelineSource::Directory(directory.to_owned()))
+        Pipeline::load(&PipelineSource::Directory(directory.to_owned()), SliceWidth::ETHERNET)
     }
 
     #[test]
     fn the_built_in_program_is_the_one_in_the_checkout() {
-        let cookie = |source| Pipeline::load(source).unwrap().cookie;
+        let cookie = |source| Pipeline::load(source, SliceWidth::ETHERNET).unwrap().cookie;
         assert_eq!(cookie(&PipelineSource::BuiltIn), cookie(&PipelineSource::Directory(compiled())));
     }
 
@@ -262,6 +307,21 @@ mod tests {
         assert!(pipeline.slots > 0 && pipeline.job_indices > 0);
         assert!(pipeline.job_counters.iter().any(|counter| counter.reason == "released"));
         assert!(pipeline.port_counters.iter().any(|counter| counter.reason == "egress"));
+    }
+
+    #[test]
+    fn the_program_is_as_wide_as_the_links_let_it_be_and_says_so() {
+        let built_in = |mtu| {
+            let widest = SliceWidth::widest_within(mtu).unwrap();
+            Pipeline::load(&PipelineSource::BuiltIn, widest).unwrap().width
+        };
+        assert_eq!([576, 1500, 4000, 9000].map(built_in).map(SliceWidth::values), [256, 256, 2048, 2048]);
+        for values in [32, 256, 2048] {
+            let pipeline = load(&compiled().join("..").join(values.to_string())).unwrap();
+            assert_eq!(pipeline.width.values(), values);
+        }
+        let odd = refused("bitwidth: 2048", "bitwidth: 1024");
+        assert!(odd.starts_with("a slot has 5120 bits for values"), "{odd}");
     }
 
     #[test]

@@ -57,8 +57,13 @@ pub(crate) enum RequestError {
     NoServer,
 }
 
-/// The job that is asked for; what the request leaves out comes from the topology.
-pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result<JobRequest, RequestError> {
+/// The job that is asked for; what the request leaves out comes from the topology. `widest`: the widest slice that the
+/// switches take.
+pub(crate) fn job(
+    topology: &Topology,
+    widest: SliceWidth,
+    request: &v1::CreateJobRequest,
+) -> Result<JobRequest, RequestError> {
     check_name(&request.name)?;
     let window = if request.window == 0 { DEFAULT_WINDOW } else { request.window };
     if !window.is_power_of_two() || window > MAX_WINDOW {
@@ -75,7 +80,7 @@ pub(crate) fn job(topology: &Topology, request: &v1::CreateJobRequest) -> Result
         server,
         aggregation: aggregation(request.aggregation)?,
         downlink: downlink(request.downlink)?,
-        width: SliceWidth::ETHERNET,
+        width: tributary_planner::widest_slices(topology).min(widest),
         window,
         gradient_bytes: if bytes == 0 { DEFAULT_GRADIENT_BYTES } else { bytes },
     })
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_left_out_comes_from_the_topology() {
         let topology = topology();
-        let job = job(&topology, &named("digits.v1-2_a")).unwrap();
+        let job = job(&topology, SliceWidth::WIDEST, &named("digits.v1-2_a")).unwrap();
         assert_eq!(job, JobRequest::of(&topology, DEFAULT_WINDOW, DEFAULT_GRADIENT_BYTES).unwrap());
     }
 
@@ -179,13 +184,13 @@ mod tests {
             window: 32,
             gradient_bytes: 8,
         };
-        assert_eq!(job(&topology, &asked), Ok(expected));
+        assert_eq!(job(&topology, SliceWidth::WIDEST, &asked), Ok(expected));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         let topology = topology();
-        let error = |request| job(&topology, &request).unwrap_err().to_string();
+        let error = |request| job(&topology, SliceWidth::WIDEST, &request).unwrap_err().to_string();
         let names = "use 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'";
         for name in ["", "two words", "ü", &"x".repeat(65)] {
             let shown: String = name.chars().take(64).collect();

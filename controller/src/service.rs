@@ -70,7 +70,8 @@ impl Controller for Service {
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
         let topology = &self.manager.topology();
         let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
-        let job = request::job(topology, request.get_ref()).map_err(invalid)?;
+        let widest = self.manager.book().widest;
+        let job = request::job(topology, widest, request.get_ref()).map_err(invalid)?;
         let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 use crate::book::{Book, CreateError};
 use crate::forwarding::base_state;
@@ -68,7 +69,7 @@ pub(crate) fn plain_topology() -> Arc<Topology> {
 }
 
 pub(crate) fn pipeline() -> Pipeline {
-    Pipeline::load(&PipelineSource::BuiltIn).unwrap()
+    Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET).unwrap()
 }
 
 /// What each switch holds while no job uses it.

@@ -12,8 +12,8 @@ use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, 
 use crate::finding::sound;
 
 /// What p4c made of it.
-pub(crate) const JSON: &str = include_str!("../../p4/build/tributary.json");
-pub(crate) const P4INFO: &str = include_str!("../../p4/build/tributary.p4info.txtpb");
+pub(crate) const JSON: &str = include_str!("../../p4/build/256/tributary.json");
+pub(crate) const P4INFO: &str = include_str!("../../p4/build/256/tributary.p4info.txtpb");
 
 /// Slots of a switch here, where a program has more. The real one has 4,096, and to make 4 MiB of them for each input would take
 /// longer than what is looked for.

@@ -122,10 +122,15 @@ impl<'a> Daemons<'a> {
     ///
     /// # Errors
     /// [`LabError::NoStation`].
-    pub fn controller(&self, topology: &Topology, file: &Path) -> Result<Command, LabError> {
+    pub fn controller(
+        &self,
+        topology: &Topology,
+        (file, mtu): (&Path, Option<u16>),
+    ) -> Result<Command, LabError> {
         let listen = self.controller_address()?.to_string();
         let mut command = self.command(CONTROLLER, &["controller", "--listen", &listen])?;
         command.arg("--topology").arg(file);
+        command.args(mtu.map(|mtu| format!("--mtu={mtu}")));
         command.arg("--state").arg(self.lab.folder().join(CONTROLLER_STATE));
         if SwitchKind::for_daemons(topology) == SwitchKind::Bridge {
             return Ok(command);

@@ -17,9 +17,6 @@ pub enum LabError {
     /// The loss is no probability, or nothing would ever arrive.
     #[error("bad loss {0}: give a probability from 0 up to, but not including, 1 (0.01 is one frame in 100)")]
     BadLoss(f64),
-    /// The MTU is outside of what makes sense.
-    #[error("bad MTU {0}: give 576 to 9000 bytes")]
-    BadMtu(u16),
     /// The queue cannot hold a single frame.
     #[error("bad queue length 0: a link needs room for at least 1 frame")]
     BadQueue,

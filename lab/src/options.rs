@@ -41,8 +41,6 @@ pub struct LabOptions {
     /// How many frames of full size wait at the sending end of a link before more are dropped; 512 by
     /// default. Only links with a rate have a queue.
     pub queue_frames: u32,
-    /// Longest IP packet of the data network, bytes: 576 to 9000, 1500 by default.
-    pub mtu: u16,
     /// Whether hosts know each other's MAC addresses from the start, so that a lost ARP request cannot
     /// hold up a measurement for a second; not by default.
     pub static_arp: bool,
@@ -57,7 +55,6 @@ impl LabOptions {
             rates: true,
             loss: 0.0,
             queue_frames: 512,
-            mtu: 1500,
             static_arp: false,
         }
     }
@@ -68,9 +65,6 @@ impl LabOptions {
         }
         if !(0.0..1.0).contains(&self.loss) {
             return Err(LabError::BadLoss(self.loss));
-        }
-        if !(576..=9000).contains(&self.mtu) {
-            return Err(LabError::BadMtu(self.mtu));
         }
         if self.queue_frames == 0 {
             return Err(LabError::BadQueue);

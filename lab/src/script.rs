@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use tributary_topology::{Host, NodeKey, SUBNET_PREFIX_BITS, Topology};
+use tributary_topology::{Host, Link, NodeKey, SUBNET_PREFIX_BITS, Topology};
 
 use crate::names::{self, BRIDGE, LOST, MANAGEMENT};
 use crate::options::{LabOptions, SwitchKind};
@@ -87,8 +87,9 @@ impl<'a> Scripts<'a> {
     /// One end of a veth pair, as `ip link add` wants it. Hosts have the topology's MAC address.
     fn end(&self, node: NodeKey, port: u16) -> String {
         let name = names::interface(&self.topology[node].name, port);
-        let mut end =
-            format!("name {name} netns {} mtu {}", self.nodes[node.index()].namespace, self.options.mtu);
+        let link = self.topology.neighbour(node, port).map(|there| there.link);
+        let mtu = link.map_or(self.topology.mtu(), |link| self.topology[link].mtu);
+        let mut end = format!("name {name} netns {} mtu {mtu}", self.nodes[node.index()].namespace);
         if let Some(host) = self.topology[node].host() {
             let _ = write!(end, " address {}", host.mac);
         }
@@ -161,12 +162,12 @@ impl<'a> Scripts<'a> {
         if !self.options.rates {
             return String::new();
         }
-        let frame = u64::from(self.options.mtu) + ETHERNET_HEADER_BYTES;
-        let limit = u64::from(self.options.queue_frames) * frame;
         let mut script = String::new();
         for to in self.topology.neighbours(key) {
             let name = names::interface(&self.topology[key].name, to.port);
-            let rate = self.topology[to.link].rate;
+            let Link { rate, mtu, .. } = self.topology[to.link];
+            let frame = u64::from(mtu) + ETHERNET_HEADER_BYTES;
+            let limit = u64::from(self.options.queue_frames) * frame;
             let burst = (rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame);
             let _ =
                 writeln!(script, "qdisc add dev {name} root tbf rate {rate}bit burst {burst} limit {limit}");

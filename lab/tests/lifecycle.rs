@@ -190,7 +190,6 @@ fn options_that_make_no_network_are_refused() {
     for loss in [1.0, -0.1, f64::NAN] {
         assert!(matches!(refused(LabOptions { loss, ..good.clone() }), LabError::BadLoss(_)));
     }
-    assert!(matches!(refused(LabOptions { mtu: 100, ..good.clone() }), LabError::BadMtu(100)));
     assert!(matches!(refused(LabOptions { queue_frames: 0, ..good }), LabError::BadQueue));
     assert!(matches!(Lab::clean("../x"), Err(LabError::BadName(_))));
     assert!(matches!(Lab::open(""), Err(LabError::BadName(_))));

@@ -17,11 +17,10 @@ const bit<16> RANK_ALL = 0xffff;
 const bit<16> NO_JOB = 0;
 const bit<16> NO_NODE = 0;
 const bit<16> VALUES_PER_BLOCK = 32;
-const bit<8> BLOCKS = 8;
+const bit<8> MAX_BLOCKS = 64;
 const bit<8> MAX_HOPS = 8;
 const bit<16> INA_HEADER_BYTES = 28;
 const bit<16> HOP_BYTES = 6;
-const bit<16> VALUES_BYTES = 1024;
 
 // Sizes of the switch.
 const bit<32> SLOTS = 4096;

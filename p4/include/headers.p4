@@ -5,6 +5,7 @@
 #define TRIBUTARY_HEADERS_P4
 
 #include "constants.p4"
+#include "lanes.p4"
 
 header ethernet_t {
     bit<48> dst;
@@ -58,15 +59,10 @@ header hop_t {
     bit<8> fan_in;
 }
 
-// 256 lanes of 32 bits, lane 0 in the most significant bits. Four wide fields, not 256 narrow
-// ones: a software switch then spends a handful of primitives on a slice. 2048 is the widest
-// p4c allows.
-header values_t {
-    bit<2048> lanes_0;
-    bit<2048> lanes_1;
-    bit<2048> lanes_2;
-    bit<2048> lanes_3;
-}
+// The first lane of a field is in its most significant bits.
+#define LANES(first, lane, bits) bit<bits> lanes_##lane;
+#define VALUES_TYPE(first, upto, next) header values_##first##_t { FIELDS_##first(LANES) }
+HEADERS(VALUES_TYPE)
 
 @controller_header("packet_in")
 header packet_in_t {
@@ -91,7 +87,8 @@ struct headers_t {
     ina_t ina;
     hop_t hop;
     hop_t[7] later_hops;
-    values_t values;
+#define VALUES_MEMBER(first, upto, next) values_##first##_t values_##first;
+    HEADERS(VALUES_MEMBER)
 }
 
 #endif

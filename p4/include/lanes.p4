@@ -1,13 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Masks for 64 lanes of 32 bits in one field. Arithmetic over the whole field must not carry from
-// one lane into the next, so the top bit of each lane is kept out of it.
+// A slice's values lie in lanes of 32 bits, 64 in a field of 2,048 bits, which is the widest that p4c
+// allows: a software switch then spends a handful of primitives on a slice. Only the first two blocks
+// have fields of their own.
+//
+// A slice has a block of 32 values, or 2, 4, 8 ... of them. So its values are a series of headers, each
+// as long as all before it together, and called after the first lane in it: what is written here for each
+// of a program's widths, the macros repeat for each field. BLOCKS, from the command line, is the number of
+// blocks in the widest slice that the program takes.
 #ifndef TRIBUTARY_LANES_P4
 #define TRIBUTARY_LANES_P4
 
+#ifndef BLOCKS
+#error "say -DBLOCKS=1, 2, 4 ... 64: how many blocks of 32 values the widest slice has"
+#endif
+
+// The fields of the header that begins with that lane: F(header, first lane, bits).
+#define FIELDS_0(F) F(0, 0, 1024)
+#define FIELDS_32(F) F(32, 32, 1024)
+#define FIELDS_64(F) F(64, 64, 2048)
+#define FIELDS_128(F) F(128, 128, 2048) F(128, 192, 2048)
+#define FIELDS_256(F) F(256, 256, 2048) F(256, 320, 2048) F(256, 384, 2048) F(256, 448, 2048)
+#define FIELDS_512(F) \
+    F(512, 512, 2048) F(512, 576, 2048) F(512, 640, 2048) F(512, 704, 2048) \
+    F(512, 768, 2048) F(512, 832, 2048) F(512, 896, 2048) F(512, 960, 2048)
+#define FIELDS_1024(F) \
+    F(1024, 1024, 2048) F(1024, 1088, 2048) F(1024, 1152, 2048) F(1024, 1216, 2048) \
+    F(1024, 1280, 2048) F(1024, 1344, 2048) F(1024, 1408, 2048) F(1024, 1472, 2048) \
+    F(1024, 1536, 2048) F(1024, 1600, 2048) F(1024, 1664, 2048) F(1024, 1728, 2048) \
+    F(1024, 1792, 2048) F(1024, 1856, 2048) F(1024, 1920, 2048) F(1024, 1984, 2048)
+
+// The headers that the program has: H(first lane, blocks up to its last lane, the next header's first lane).
+#if BLOCKS == 1
+#define HEADERS(H) H(0, 1, end)
+#elif BLOCKS == 2
+#define HEADERS(H) H(0, 1, 32) H(32, 2, end)
+#elif BLOCKS == 4
+#define HEADERS(H) H(0, 1, 32) H(32, 2, 64) H(64, 4, end)
+#elif BLOCKS == 8
+#define HEADERS(H) H(0, 1, 32) H(32, 2, 64) H(64, 4, 128) H(128, 8, end)
+#elif BLOCKS == 16
+#define HEADERS(H) \
+    H(0, 1, 32) H(32, 2, 64) H(64, 4, 128) H(128, 8, 256) \
+    H(256, 16, end)
+#elif BLOCKS == 32
+#define HEADERS(H) \
+    H(0, 1, 32) H(32, 2, 64) H(64, 4, 128) H(128, 8, 256) \
+    H(256, 16, 512) H(512, 32, end)
+#elif BLOCKS == 64
+#define HEADERS(H) \
+    H(0, 1, 32) H(32, 2, 64) H(64, 4, 128) H(128, 8, 256) \
+    H(256, 16, 512) H(512, 32, 1024) H(1024, 64, end)
+#else
+#error "BLOCKS is a power of two, 64 at most"
+#endif
+
+// Masks for the lanes of a field. Arithmetic over the whole field must not carry from one lane into
+// the next, so the top bit of each lane is kept out of it.
 const bit<128> TOPS_4 = 0x80000000_80000000_80000000_80000000;
 const bit<512> TOPS_16 = TOPS_4 ++ TOPS_4 ++ TOPS_4 ++ TOPS_4;
-const bit<2048> LANE_TOPS = TOPS_16 ++ TOPS_16 ++ TOPS_16 ++ TOPS_16;
-const bit<2048> LANE_RESTS = ~LANE_TOPS;
+const bit<1024> TOPS_1024 = TOPS_16 ++ TOPS_16;
+const bit<1024> RESTS_1024 = ~TOPS_1024;
+const bit<2048> TOPS_2048 = TOPS_1024 ++ TOPS_1024;
+const bit<2048> RESTS_2048 = ~TOPS_2048;
 
 #endif

@@ -92,13 +92,23 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
     // A wrong `blocks` is refused later, where the job it is counted for is known.
     state parse_gradient {
         transition select(hdr.ina.flags, hdr.ina.blocks) {
-            (0 &&& FLAG_PROBE, BLOCKS): parse_values;
+#define WIDTH(first, upto, next) (0 &&& FLAG_PROBE, upto): parse_values_0;
+            HEADERS(WIDTH)
             default: well_formed;
         }
     }
 
-    state parse_values {
-        packet.extract(hdr.values);
+#define PARSE_VALUES(first, upto, next) \
+    state parse_values_##first { \
+        packet.extract(hdr.values_##first); \
+        transition select(hdr.ina.blocks) { \
+            upto: parse_values_end; \
+            default: parse_values_##next; \
+        } \
+    }
+    HEADERS(PARSE_VALUES)
+
+    state parse_values_end {
         transition well_formed;
     }
 

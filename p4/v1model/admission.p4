@@ -41,7 +41,9 @@ control Admission(
         if (hdr.ipv4.ttl > 1
             && (hdr.ina.kind[1:0] & kinds) != 0
             && ((hdr.ina.flags & FLAG_PROBE) == 0
-                ? hdr.ina.blocks == BLOCKS : hdr.ina.blocks == 0)
+                ? (hdr.ina.blocks != 0 && hdr.ina.blocks <= BLOCKS
+                    && (hdr.ina.blocks & (hdr.ina.blocks - 1)) == 0)
+                : hdr.ina.blocks == 0)
             && (!hdr.hop.isValid()
                 || (hdr.hop.aggregate == aggregate
                     && (hdr.ina.kind == KIND_RESULT

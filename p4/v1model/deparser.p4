@@ -10,6 +10,7 @@ control SwitchDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ina);
         packet.emit(hdr.hop);
         packet.emit(hdr.later_hops);
-        packet.emit(hdr.values);
+#define EMIT_VALUES(first, upto, next) packet.emit(hdr.values_##first);
+        HEADERS(EMIT_VALUES)
     }
 }

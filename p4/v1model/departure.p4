@@ -12,14 +12,16 @@ control Departure(
     action turn_into_probe() {
         job_probe.count(meta.job_index);
         hdr.ina.flags = hdr.ina.flags | FLAG_PROBE;
-        hdr.ina.blocks = 0;
         hdr.ina.contributors = 0;
         hdr.ina.weight = 0;
         hdr.ina.tag_high = 0;
         hdr.ina.tag_low = 0;
-        hdr.values.setInvalid();
-        hdr.udp.length = hdr.udp.length - VALUES_BYTES;
-        hdr.ipv4.total_length = hdr.ipv4.total_length - VALUES_BYTES;
+#define LEAVE_OUT(first, upto, next) hdr.values_##first.setInvalid();
+        HEADERS(LEAVE_OUT)
+        // A block is 128 bytes.
+        hdr.udp.length = hdr.udp.length - ((bit<16>)hdr.ina.blocks << 7);
+        hdr.ipv4.total_length = hdr.ipv4.total_length - ((bit<16>)hdr.ina.blocks << 7);
+        hdr.ina.blocks = 0;
     }
 
     // The egress guard has seen all 16 bits of the port.

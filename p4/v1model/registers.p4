@@ -13,9 +13,9 @@ register<bit<32>, bit<32>>(SLOTS) slot_contributors;
 register<bit<32>, bit<32>>(SLOTS) slot_weight;
 register<bit<32>, bit<32>>(SLOTS) slot_tag_high;
 register<bit<32>, bit<32>>(SLOTS) slot_tag_low;
-register<bit<2048>, bit<32>>(SLOTS) slot_values_0;
-register<bit<2048>, bit<32>>(SLOTS) slot_values_1;
-register<bit<2048>, bit<32>>(SLOTS) slot_values_2;
-register<bit<2048>, bit<32>>(SLOTS) slot_values_3;
+// All bits of these together are those of the widest slice: so P4Info tells how many values it has.
+#define SLOT_VALUES(first, lane, bits) register<bit<bits>, bit<32>>(SLOTS) slot_values_##lane;
+#define SLOT_VALUES_ALL(first, upto, next) FIELDS_##first(SLOT_VALUES)
+HEADERS(SLOT_VALUES_ALL)
 
 #endif

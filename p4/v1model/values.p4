@@ -3,83 +3,61 @@
 // The values of a slice against those of its slot, as the slot's state decided. Sums and maxima
 // end up in the packet as well as in the slot: this packet may be the one that carries them on.
 
+// What is done to each header that the slice has.
+#define IF_VALID(first, fields) if (hdr.values_##first.isValid()) { fields }
+
 control Values(inout headers_t hdr, in metadata_t meta) {
     action store() {
-        slot_values_0.write(meta.slot, hdr.values.lanes_0);
-        slot_values_1.write(meta.slot, hdr.values.lanes_1);
-        slot_values_2.write(meta.slot, hdr.values.lanes_2);
-        slot_values_3.write(meta.slot, hdr.values.lanes_3);
+#define STORE(first, lane, bits) slot_values_##lane.write(meta.slot, hdr.values_##first.lanes_##lane);
+#define STORE_ALL(first, upto, next) IF_VALID(first, FIELDS_##first(STORE))
+        HEADERS(STORE_ALL)
     }
 
     action load() {
-        slot_values_0.read(hdr.values.lanes_0, meta.slot);
-        slot_values_1.read(hdr.values.lanes_1, meta.slot);
-        slot_values_2.read(hdr.values.lanes_2, meta.slot);
-        slot_values_3.read(hdr.values.lanes_3, meta.slot);
+#define LOAD(first, lane, bits) slot_values_##lane.read(hdr.values_##first.lanes_##lane, meta.slot);
+#define LOAD_ALL(first, upto, next) IF_VALID(first, FIELDS_##first(LOAD))
+        HEADERS(LOAD_ALL)
     }
 
     // The rests of the lanes are added without their top bits, whose sum without carry is an
     // exclusive or.
     action add() {
-        bit<2048> held;
-        slot_values_0.read(held, meta.slot);
-        hdr.values.lanes_0 = ((hdr.values.lanes_0 & LANE_RESTS) + (held & LANE_RESTS))
-            ^ ((hdr.values.lanes_0 ^ held) & LANE_TOPS);
-        slot_values_0.write(meta.slot, hdr.values.lanes_0);
-
-        slot_values_1.read(held, meta.slot);
-        hdr.values.lanes_1 = ((hdr.values.lanes_1 & LANE_RESTS) + (held & LANE_RESTS))
-            ^ ((hdr.values.lanes_1 ^ held) & LANE_TOPS);
-        slot_values_1.write(meta.slot, hdr.values.lanes_1);
-
-        slot_values_2.read(held, meta.slot);
-        hdr.values.lanes_2 = ((hdr.values.lanes_2 & LANE_RESTS) + (held & LANE_RESTS))
-            ^ ((hdr.values.lanes_2 ^ held) & LANE_TOPS);
-        slot_values_2.write(meta.slot, hdr.values.lanes_2);
-
-        slot_values_3.read(held, meta.slot);
-        hdr.values.lanes_3 = ((hdr.values.lanes_3 & LANE_RESTS) + (held & LANE_RESTS))
-            ^ ((hdr.values.lanes_3 ^ held) & LANE_TOPS);
-        slot_values_3.write(meta.slot, hdr.values.lanes_3);
+        bit<1024> held_1024;
+        bit<2048> held_2048;
+#define ADD(first, lane, bits) \
+        slot_values_##lane.read(held_##bits, meta.slot); \
+        hdr.values_##first.lanes_##lane = \
+            ((hdr.values_##first.lanes_##lane & RESTS_##bits) + (held_##bits & RESTS_##bits)) \
+            ^ ((hdr.values_##first.lanes_##lane ^ held_##bits) & TOPS_##bits); \
+        slot_values_##lane.write(meta.slot, hdr.values_##first.lanes_##lane);
+#define ADD_ALL(first, upto, next) IF_VALID(first, FIELDS_##first(ADD))
+        HEADERS(ADD_ALL)
     }
 
     // MAX compares unsigned 31-bit numbers.
     action clear_tops() {
-        hdr.values.lanes_0 = hdr.values.lanes_0 & LANE_RESTS;
-        hdr.values.lanes_1 = hdr.values.lanes_1 & LANE_RESTS;
-        hdr.values.lanes_2 = hdr.values.lanes_2 & LANE_RESTS;
-        hdr.values.lanes_3 = hdr.values.lanes_3 & LANE_RESTS;
+#define CLEAR(first, lane, bits) \
+        hdr.values_##first.lanes_##lane = hdr.values_##first.lanes_##lane & RESTS_##bits;
+#define CLEAR_ALL(first, upto, next) IF_VALID(first, FIELDS_##first(CLEAR))
+        HEADERS(CLEAR_ALL)
     }
 
     // With its top bit set before the subtraction, a lane borrows from none but itself, and keeps
     // the bit where `held` is not the smaller one. `won - (won >> 31)` spreads that bit over the
     // rest of its lane: the lanes that are to be taken from `held`.
     action maximum() {
-        bit<2048> held;
-        bit<2048> won;
-        slot_values_0.read(held, meta.slot);
-        won = ((held | LANE_TOPS) - hdr.values.lanes_0) & LANE_TOPS;
-        hdr.values.lanes_0 = hdr.values.lanes_0
-            ^ ((hdr.values.lanes_0 ^ held) & (won - (won >> 31)));
-        slot_values_0.write(meta.slot, hdr.values.lanes_0);
-
-        slot_values_1.read(held, meta.slot);
-        won = ((held | LANE_TOPS) - hdr.values.lanes_1) & LANE_TOPS;
-        hdr.values.lanes_1 = hdr.values.lanes_1
-            ^ ((hdr.values.lanes_1 ^ held) & (won - (won >> 31)));
-        slot_values_1.write(meta.slot, hdr.values.lanes_1);
-
-        slot_values_2.read(held, meta.slot);
-        won = ((held | LANE_TOPS) - hdr.values.lanes_2) & LANE_TOPS;
-        hdr.values.lanes_2 = hdr.values.lanes_2
-            ^ ((hdr.values.lanes_2 ^ held) & (won - (won >> 31)));
-        slot_values_2.write(meta.slot, hdr.values.lanes_2);
-
-        slot_values_3.read(held, meta.slot);
-        won = ((held | LANE_TOPS) - hdr.values.lanes_3) & LANE_TOPS;
-        hdr.values.lanes_3 = hdr.values.lanes_3
-            ^ ((hdr.values.lanes_3 ^ held) & (won - (won >> 31)));
-        slot_values_3.write(meta.slot, hdr.values.lanes_3);
+        bit<1024> held_1024;
+        bit<1024> won_1024;
+        bit<2048> held_2048;
+        bit<2048> won_2048;
+#define MAXIMUM(first, lane, bits) \
+        slot_values_##lane.read(held_##bits, meta.slot); \
+        won_##bits = ((held_##bits | TOPS_##bits) - hdr.values_##first.lanes_##lane) & TOPS_##bits; \
+        hdr.values_##first.lanes_##lane = hdr.values_##first.lanes_##lane \
+            ^ ((hdr.values_##first.lanes_##lane ^ held_##bits) & (won_##bits - (won_##bits >> 31))); \
+        slot_values_##lane.write(meta.slot, hdr.values_##first.lanes_##lane);
+#define MAXIMUM_ALL(first, upto, next) IF_VALID(first, FIELDS_##first(MAXIMUM))
+        HEADERS(MAXIMUM_ALL)
     }
 
     apply {

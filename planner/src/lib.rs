@@ -46,7 +46,7 @@ pub use error::PlanError;
 pub use fabric::FabricState;
 pub use plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, TreePort, WorkerRoute};
 pub use replan::replan;
-pub use request::{Aggregation, Downlink, JobRequest, Member};
+pub use request::{Aggregation, Downlink, JobRequest, Member, widest_slices};
 pub use search::plan;
 pub use stored::{StoredPlan, StoredPlanError};
 pub use traffic::{LinkTraffic, Traffic};

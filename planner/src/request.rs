@@ -63,7 +63,7 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// The job that the topology file describes: all its workers and its first server, aggregation on
-    /// the whole tree, results by multicast, slices that Ethernet carries. `None` only for a topology without a server, which no file
+    /// the whole tree, results by multicast, slices as wide as all links let them be. `None` only for a topology without a server, which no file
     /// can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         Some(Self {
@@ -71,7 +71,7 @@ impl JobRequest {
             server: *topology.servers().first()?,
             aggregation: Aggregation::Tree,
             downlink: Downlink::Multicast,
-            width: SliceWidth::ETHERNET,
+            width: widest_slices(topology),
             window,
             gradient_bytes,
         })
@@ -81,4 +81,10 @@ impl JobRequest {
     pub(crate) fn hosts(&self) -> Vec<NodeKey> {
         self.workers.iter().map(|worker| worker.host).collect()
     }
+}
+
+/// The widest slices that all links of a topology carry.
+pub fn widest_slices(topology: &Topology) -> SliceWidth {
+    // Every link carries the narrowest.
+    SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST)
 }

@@ -149,6 +149,14 @@ fn after(edits: &[(&str, &str)]) -> StoredPlanError {
 }
 
 #[test]
+fn plans_of_versions_that_knew_one_width_only_come_back() {
+    let mut old = stored();
+    assert_eq!(old.as_object_mut().unwrap().remove("values_per_slice"), Some(256.into()));
+    let plan = restored(old, &topology(THREE_TIER)).unwrap().unwrap();
+    assert_eq!(plan.width.values(), 256);
+}
+
+#[test]
 fn what_an_edited_topology_does_not_have_any_more_is_named() {
     assert_eq!(after(&[("\"w3\"", "\"v3\"")]), StoredPlanError::NoNode("w3".into()));
     let no_link = |from_port, to: (&str, u16), now: &str| StoredPlanError::NoLink {

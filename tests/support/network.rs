@@ -142,7 +142,7 @@ impl Network {
 
     /// The controller with the topology in another file.
     pub(crate) fn controller_command_with(&self, topology: &str) -> Command {
-        self.daemons().controller(&self.topology, Path::new(topology)).unwrap()
+        self.daemons().controller(&self.topology, (Path::new(topology), None)).unwrap()
     }
 
     /// Where the controller has its jobs.

@@ -115,6 +115,9 @@ pub enum Problem {
     /// A rate that is none.
     #[error("bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\"")]
     BadRate(String),
+    /// An MTU that no link has.
+    #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = crate::MTUS.start(), most = crate::MTUS.end())]
+    BadMtu(u16),
     /// Neither the link nor the defaults have a rate.
     #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]
     NoRate,

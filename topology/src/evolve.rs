@@ -122,6 +122,11 @@ impl Work<'_> {
     }
 
     fn change_link(&mut self, key: LinkKey, new: &Link, name: &str) {
+        if self.topology.graph[key].mtu != new.mtu {
+            // Slices of jobs that run are as wide as it lets them be.
+            self.refuse(&format!("{name} has another MTU"));
+            return;
+        }
         let old = &mut self.topology.graph[key];
         // Its ends may be told in the other order.
         let load = if old.ends[0] == new.ends[0] { new.load } else { [new.load[1], new.load[0]] };

@@ -25,6 +25,7 @@ pub(crate) struct File {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Defaults {
     pub(crate) rate: Option<Spanned<String>>,
+    pub(crate) mtu: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +58,7 @@ pub(crate) struct HostEntry {
 pub(crate) struct LinkEntry {
     pub(crate) ends: Spanned<Pair<Spanned<String>>>,
     pub(crate) rate: Option<Spanned<String>>,
+    pub(crate) mtu: Option<Spanned<u16>>,
     pub(crate) load: Option<Spanned<Load>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::ops::Index;
+use std::ops::{Index, RangeInclusive};
 use std::path::Path;
 
 use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
@@ -10,7 +10,7 @@ use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 use tributary_wire::{MacAddr, NodeId};
 
-use crate::error::TopologyError;
+use crate::error::{Problem, TopologyError};
 
 /// A node's place in the graph: its order of appearance, switches first.
 pub type NodeKey = NodeIndex;
@@ -109,6 +109,8 @@ pub struct Link {
     pub ends: [End; 2],
     /// What it carries at most in each direction, bit/s; never 0.
     pub rate: u64,
+    /// The longest IPv4 packet that it carries, in bytes: one of [`MTUS`].
+    pub mtu: u16,
     /// What it carries already, bit/s: from the first end to the second, and back.
     pub load: [u64; 2],
 }
@@ -134,6 +136,12 @@ pub struct Neighbour {
     /// That node's port.
     pub remote_port: u16,
 }
+
+/// The longest packets that a link may be said to carry, in bytes.
+pub const MTUS: RangeInclusive<u16> = 576..=9000;
+
+/// What a link carries where the file does not say: Ethernet's 1,500 bytes.
+pub(crate) const DEFAULT_MTU: u16 = 1500;
 
 /// A validated topology.
 ///
@@ -169,6 +177,23 @@ impl Topology {
             line,
             problem,
         })
+    }
+
+    /// The same with another MTU on all links.
+    ///
+    /// # Errors
+    /// [`Problem::BadMtu`] for one that is not among [`MTUS`].
+    pub fn with_mtu(mut self, mtu: u16) -> Result<Self, Problem> {
+        if !MTUS.contains(&mtu) {
+            return Err(Problem::BadMtu(mtu));
+        }
+        self.graph.edge_weights_mut().for_each(|link| link.mtu = mtu);
+        Ok(self)
+    }
+
+    /// The longest IPv4 packet that all links carry, in bytes.
+    pub fn mtu(&self) -> u16 {
+        self.graph.edge_weights().map(|link| link.mtu).min().unwrap_or(DEFAULT_MTU)
     }
 
     /// Its name.

@@ -21,7 +21,7 @@
 //! role = "server"
 //!
 //! [[link]]
-//! ends = ["leaf", "w0"]          # optional: rate; load, in use in both directions or in [this, that] one
+//! ends = ["leaf", "w0"]          # optional: rate; mtu; load, in use in both directions or in [this, that] one
 //!
 //! [[link]]
 //! ends = ["leaf:7", "ps"]        # a port of the switch may be named; else the next free one from 1
@@ -47,7 +47,7 @@ pub use evolve::Evolution;
 pub use fat_tree::{FatTree, FatTreeError};
 pub use forwarding::Forwarding;
 pub use graph::{
-    End, Host, Link, LinkDirection, LinkKey, MAX_PORT, Neighbour, Node, NodeKey, NodeKind, Role,
+    End, Host, Link, LinkDirection, LinkKey, MAX_PORT, MTUS, Neighbour, Node, NodeKey, NodeKind, Role,
     SUBNET_PREFIX_BITS, Switch, Topology,
 };
 pub use rate::{format_rate, parse_rate};

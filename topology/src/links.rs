@@ -9,7 +9,7 @@ use crate::assign::Unique;
 use crate::build::{At, Builder, line_at};
 use crate::error::Problem;
 use crate::file::{Defaults, LinkEntry, Load, Pair};
-use crate::graph::{End, Link, MAX_PORT, NodeKey};
+use crate::graph::{DEFAULT_MTU, End, Link, MAX_PORT, MTUS, NodeKey};
 use crate::rate::parse_rate;
 
 /// One end of a link as the file gives it.
@@ -23,6 +23,7 @@ impl Builder<'_> {
     /// Adds all links. Ports that the file gives are taken first, so that no derived one is in their way.
     pub(crate) fn add_links(&mut self, entries: &[LinkEntry], defaults: &Defaults) -> Result<(), At> {
         let default_rate = defaults.rate.as_ref().map(positive_rate).transpose()?;
+        let default_mtu = defaults.mtu.as_ref().map(mtu).transpose()?.unwrap_or(DEFAULT_MTU);
         let mut ports = Ports::default();
         let mut all_ends = Vec::new();
         for entry in entries {
@@ -39,7 +40,8 @@ impl Builder<'_> {
             let own_rate = entry.rate.as_ref().map(positive_rate).transpose()?;
             let rate = own_rate.or(default_rate).ok_or((entry.ends.span(), Problem::NoRate))?;
             let load = load(entry, rate)?;
-            self.graph.add_edge(ends[0].node, ends[1].node, Link { ends, rate, load });
+            let mtu = entry.mtu.as_ref().map(mtu).transpose()?.unwrap_or(default_mtu);
+            self.graph.add_edge(ends[0].node, ends[1].node, Link { ends, rate, mtu, load });
         }
         Ok(())
     }
@@ -131,6 +133,11 @@ fn positive_rate(text: &Spanned<String>) -> Result<u64, At> {
         0 => Err((text.span(), Problem::BadRate(text.get_ref().clone()))),
         positive => Ok(positive),
     }
+}
+
+fn mtu(given: &Spanned<u16>) -> Result<u16, At> {
+    let mtu = *given.get_ref();
+    if MTUS.contains(&mtu) { Ok(mtu) } else { Err((given.span(), Problem::BadMtu(mtu))) }
 }
 
 fn load(entry: &LinkEntry, rate_of_link: u64) -> Result<[u64; 2], At> {

@@ -147,6 +147,27 @@ fn rates_and_loads() {
 }
 
 #[test]
+fn longest_packets() {
+    check(
+        r#"["s1", "ps"]"#,
+        r#"["s1", "ps"], mtu = 9001"#,
+        9,
+        "bad mtu 9001: a link carries packets of 576 to 9000 bytes",
+    );
+    check(r#"rate = "1 Gbit/s""#, r#"rate = "1 Gbit/s", mtu = 68"#, 2, "bad mtu 68");
+    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], mtu = "large""#, 9, "expected u16");
+    let read = |text: &str| Topology::parse(text, "net.toml").unwrap();
+    assert_eq!(read(GOOD).mtu(), 1500);
+    let large = GOOD.replace(r#"rate = "1 Gbit/s""#, r#"rate = "1 Gbit/s", mtu = 9000"#);
+    assert_eq!(read(&large).mtu(), 9000);
+    let but_one = read(&large.replace(r#"["s1", "ps"]"#, r#"["s1", "ps"], mtu = 4000"#));
+    let mtus: Vec<_> = but_one.links().map(|(_, link)| link.mtu).collect();
+    assert_eq!((but_one.mtu(), &mtus[..]), (4000, &[4000, 9000, 9000][..]));
+    assert_eq!(but_one.clone().with_mtu(1500).unwrap().mtu(), 1500);
+    assert_eq!(but_one.with_mtu(100).unwrap_err(), Problem::BadMtu(100));
+}
+
+#[test]
 fn roles_and_reach() {
     check(r#", role = "server""#, "", 5, "no aggregation server");
     check(r#", role = "worker""#, "", 5, "no worker");

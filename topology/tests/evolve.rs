@@ -45,6 +45,14 @@ fn the_same_file_changes_nothing() {
 }
 
 #[test]
+fn another_mtu_is_refused_since_slices_are_as_wide_as_it_lets_them_be() {
+    let (old, evolution) = evolve("rate = \"1 Gbit/s\"", "rate = \"1 Gbit/s\"\nmtu = 9000");
+    assert_eq!(evolution.taken.len(), 0);
+    assert_eq!(evolution.refused[0], "the link between leaf and w0 has another MTU: it is in use as it was");
+    assert_eq!(evolution.topology.mtu(), old.mtu());
+}
+
+#[test]
 fn rates_slots_and_roles_are_taken() {
     let (_, evolution) = evolve("1 Gbit/s", "2 Gbit/s");
     let changed = [

@@ -73,6 +73,10 @@ struct ControllerOptions {
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
 
+    /// Longest packet of all links, in bytes, in place of the topology's [default: the topology's]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+
     /// Folder where jobs are written down, so that they outlive the controller [default: none, they end with it]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
@@ -114,7 +118,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let reload = Reload::new()?;
     let Settings { own: settings, tls } = settings;
     let file = required(settings.topology, "topology")?;
-    let topology = Topology::load(&file)?;
+    let topology = load(&file, settings.mtu)?;
     let tls = tls.load()?;
     let certificates = tls.as_ref().map(|tls| tls.server.clone());
     let listen = match settings.listen {
@@ -147,7 +151,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         if let Some(certificates) = &certificates {
             daemon::note("certificates", certificates.reload());
         }
-        reload_topology(&controller, &file);
+        reload_topology(&controller, load(&file, settings.mtu));
     };
     tokio::select! {
         () = stop.requested() => {}
@@ -156,11 +160,20 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
 }
 
-/// Reads the topology again, and says what of it holds now.
-fn reload_topology(controller: &RunningController, file: &Path) {
-    let newer = match Topology::load(file) {
+/// The topology of the file, with another MTU where one is given.
+fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
+    let topology = Topology::load(file)?;
+    Ok(match mtu {
+        Some(mtu) => topology.with_mtu(mtu)?,
+        None => topology,
+    })
+}
+
+/// Takes what can be taken of the topology that was read again, and says what of it holds now.
+fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
+    let newer = match newer {
         Ok(newer) => newer,
-        Err(error) => return tracing::error!(%error, "the topology stays as it was"),
+        Err(error) => return tracing::error!("the topology stays as it was: {error:#}"),
     };
     let Reloaded { taken, refused } = controller.reload_topology(&newer);
     for change in &taken {

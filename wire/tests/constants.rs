@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_wire::{SliceWidth, constants as wire};
+use tributary_wire::constants as wire;
 
 const P4_SOURCE: &str = include_str!("../../p4/include/constants.p4");
 
@@ -38,7 +38,7 @@ fn every_constant_has_the_value_it_has_in_p4() {
         ("NO_JOB", wire::NO_JOB.into()),
         ("NO_NODE", wire::NO_NODE.into()),
         ("VALUES_PER_BLOCK", wire::VALUES_PER_BLOCK.into()),
-        ("BLOCKS", SliceWidth::ETHERNET.blocks().into()),
+        ("MAX_BLOCKS", wire::MAX_BLOCKS.into()),
         ("CPU_PORT", wire::CPU_PORT.into()),
         ("MAX_HOPS", wire::MAX_HOPS.into()),
         ("INA_HEADER_BYTES", wire::INA_HEADER_BYTES as u64),

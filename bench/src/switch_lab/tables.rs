@@ -13,8 +13,8 @@ use tributary_wire::constants::{KIND_GRADIENT, RANK_ALL};
 use super::SwitchLabError;
 use crate::generator::{CHILDREN, Flow};
 
-const JSON: &str = include_str!("../../../p4/build/tributary.json");
-const P4INFO: &str = include_str!("../../../p4/build/tributary.p4info.txtpb");
+const JSON: &str = include_str!("../../../p4/build/256/tributary.json");
+const P4INFO: &str = include_str!("../../../p4/build/256/tributary.p4info.txtpb");
 /// Where the job's counters are.
 const JOB_INDEX: u16 = 0;
 const COOKIE: u64 = 1;

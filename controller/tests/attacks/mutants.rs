@@ -25,18 +25,22 @@ impl Mutant {
 
     /// The folder of the program, as p4c could have made it.
     pub(crate) fn program(self) -> TempDir {
-        let build = root().join("p4/build");
+        let build = root().join("p4/build/256");
         let mut program: Value =
             serde_json::from_slice(&fs::read(build.join("tributary.json")).unwrap()).unwrap();
         match self {
             Self::Swaps => change(&mut program, "values.add", |add| {
-                let [one, other] = [0, 3].map(|read| add[read]["parameters"][1].clone());
-                (add[0]["parameters"][1], add[3]["parameters"][1]) = (other, one);
+                let [first, second] = [13, 16];
+                let [one, other] = [first, second].map(|read| add[read]["parameters"][1].clone());
+                (add[first]["parameters"][1], add[second]["parameters"][1]) = (other, one);
             }),
-            Self::Drops => change(&mut program, "values.add", |add| drop(add.remove(1))),
-            Self::Forgets => change(&mut program, "values.store", |store| drop(store.remove(0))),
+            Self::Drops => change(&mut program, "values.add", |add| {
+                let own = add[2]["parameters"][0].clone();
+                add[2]["parameters"][1] = own;
+            }),
+            Self::Forgets => change(&mut program, "values.store", |store| store[1] = store[3].clone()),
             Self::Changes => change(&mut program, "values.add", |add| {
-                let sum = &mut add[1]["parameters"][1];
+                let sum = &mut add[2]["parameters"][1];
                 let changed = sum.to_string().replacen("7fffffff\"", "7fffff00\"", 1);
                 assert_ne!(sum.to_string(), changed);
                 *sum = serde_json::from_str(&changed).unwrap();

@@ -47,7 +47,7 @@ impl Switches {
 
     /// With links: what `ports` says for the switch of a name.
     pub async fn start_with(topology: &Topology, mut ports: impl FnMut(&str) -> Ports) -> Self {
-        let program = super::common::root().join("p4/build");
+        let program = super::common::root().join("p4/build/256");
         let mut switches = Self { program, running: BTreeMap::new(), addresses: BTreeMap::new() };
         for (_, node, _) in topology.switches() {
             let any = "127.0.0.1:0".parse().unwrap();
@@ -59,7 +59,7 @@ impl Switches {
 
     /// Those that run outside of this process, to look into them.
     pub fn elsewhere(addresses: BTreeMap<String, (SocketAddr, u64)>) -> Self {
-        Self { program: super::common::root().join("p4/build"), running: BTreeMap::new(), addresses }
+        Self { program: super::common::root().join("p4/build/256"), running: BTreeMap::new(), addresses }
     }
 
     /// Where they listen, for a controller.
@@ -156,7 +156,7 @@ impl Switches {
 /// The compiled program with room for `size` entries in a table.
 pub fn program_with_small_table(table: &str, size: u64) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let source = super::common::root().join("p4/build");
+    let source = super::common::root().join("p4/build/256");
     let json = fs::read_to_string(source.join(PROGRAM[0])).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
     for pipeline in json["pipelines"].as_array_mut().unwrap() {

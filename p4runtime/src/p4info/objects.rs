@@ -119,6 +119,8 @@ pub struct Register {
     pub name: Name,
     /// Number of cells.
     pub size: u64,
+    /// Bits of a cell; 0 where they are none of one bit string.
+    pub bits: u32,
 }
 
 /// The header that comes with a packet to, or from, the controller.
@@ -211,7 +213,7 @@ impl Object for Register {
 
     fn check(message: &message::Register) -> Result<Self, P4InfoError> {
         let name = name_of(Self::KIND, message.preamble.as_ref())?;
-        Ok(Self { size: size(&name, message.size.into())?, name })
+        Ok(Self { size: size(&name, message.size.into())?, bits: bits(message.type_spec.as_ref()), name })
     }
 
     fn name(&self) -> &Name {
@@ -272,4 +274,18 @@ fn field(owner: &Name, id: u32, name: &str, width: i32) -> Result<Field, P4InfoE
 fn size(owner: &Name, size: i64) -> Result<u64, P4InfoError> {
     u64::try_from(size)
         .map_err(|_| P4InfoError::Senseless { place: owner.alias.clone(), what: format!("{size} cells") })
+}
+
+/// The bits of a type that is one bit string; 0 for others.
+fn bits(spec: Option<&message::P4DataTypeSpec>) -> u32 {
+    use message::p4_bitstring_like_type_spec::TypeSpec as BitString;
+    use message::p4_data_type_spec::TypeSpec;
+    let Some(TypeSpec::Bitstring(string)) = spec.and_then(|spec| spec.type_spec.as_ref()) else { return 0 };
+    let width = match &string.type_spec {
+        Some(BitString::Bit(bits)) => bits.bitwidth,
+        Some(BitString::Int(bits)) => bits.bitwidth,
+        Some(BitString::Varbit(bits)) => bits.max_bitwidth,
+        None => 0,
+    };
+    u32::try_from(width).unwrap_or_default()
 }

@@ -112,7 +112,7 @@ fn contradictions_are_refused_by_name() {
 
 #[test]
 fn the_compiled_program_is_understood() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/build/tributary.p4info.txtpb");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/build/256/tributary.p4info.txtpb");
     let info = P4Info::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     for table in ["identity", "admission", "egress_guard", "result_group", "mac_forward"] {
         assert!(info.table(table).is_some(), "no table {table}");

@@ -28,7 +28,7 @@ pub(crate) static INFO: LazyLock<P4Info> =
     LazyLock::new(|| P4Info::parse(&p4_build("tributary.p4info.txtpb")).unwrap());
 
 fn p4_build(file: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(file)).unwrap()
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build/256").join(file)).unwrap()
 }
 
 /// A switch with one port, and its server.

@@ -20,3 +20,4 @@ mod refusal;
 mod results;
 mod robustness;
 mod support;
+mod widths;

@@ -74,8 +74,8 @@ fn operations_that_are_not_known_are_named() {
     says(&why(&place, json!("/")), &["action SwitchIngress.admission.admit", "'/'"]);
     let place = format!("/actions/{action}/primitives/1/parameters/1");
     let product = json!({ "type": "expression", "value": { "op": "*",
-        "left": { "type": "field", "value": ["values", "lanes_0"] },
-        "right": { "type": "field", "value": ["values", "lanes_1"] } } });
+        "left": { "type": "field", "value": ["values_128", "lanes_128"] },
+        "right": { "type": "field", "value": ["values_128", "lanes_192"] } } });
     let compare = json!({ "type": "expression", "value": { "op": "==", "left": product,
         "right": { "type": "hexstr", "value": "0x00" } } });
     says(&why(&place, compare), &["action SwitchIngress.admission.admit", "product of more than 64 bits"]);

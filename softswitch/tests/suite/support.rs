@@ -31,9 +31,15 @@ pub(crate) const WINDOW: u32 = 16;
 /// A slice's values.
 pub(crate) type Values = [i32; SliceWidth::ETHERNET.values()];
 
-/// A file that p4c wrote.
+/// A file that p4c wrote of the program for slices that Ethernet carries.
 pub(crate) fn p4_build(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(file);
+    p4_build_of(SliceWidth::ETHERNET, file)
+}
+
+/// A file that p4c wrote of the program for slices of this width.
+pub(crate) fn p4_build_of(width: SliceWidth, file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(width.values().to_string());
+    let path = folder.join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -87,7 +93,12 @@ pub(crate) struct Rig {
 impl Rig {
     /// A switch with an identity and nothing else.
     pub(crate) fn new() -> Self {
-        let mut rig = Self { switch: Switch::new(pipeline()), outputs: Outputs::new() };
+        Self::running(pipeline())
+    }
+
+    /// The same with another program.
+    pub(crate) fn running(pipeline: Arc<Pipeline>) -> Self {
+        let mut rig = Self { switch: Switch::new(pipeline), outputs: Outputs::new() };
         let set_identity = rig.call("set_identity", &[NODE.into()]);
         let identity = rig.table("identity");
         rig.switch.set_default(identity, Some(&set_identity)).unwrap();
@@ -96,7 +107,12 @@ impl Rig {
 
     /// A switch that aggregates for `fan_in` children at the ports 1, 2, ... and is a child at port [`UP`].
     pub(crate) fn aggregating(fan_in: u8) -> Self {
-        let mut rig = Self::new();
+        Self::new().aggregates(fan_in)
+    }
+
+    /// It does so from now on.
+    pub(crate) fn aggregates(self, fan_in: u8) -> Self {
+        let mut rig = self;
         for child in 0..fan_in {
             rig.admit(Admit {
                 job: JOB,

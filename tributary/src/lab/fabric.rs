@@ -32,6 +32,11 @@ pub(crate) struct FabricArgs {
     #[arg(long, requires = "topology")]
     no_rates: bool,
 
+    /// Longest packet of all links, in bytes, in place of the topology's: with 9000 slices are eight times as wide as with
+    /// 1500
+    #[arg(long, value_name = "BYTES", requires = "topology")]
+    mtu: Option<u16>,
+
     /// What the switches are: this binary, or BMv2's `simple_switch_grpc` from the PATH
     #[arg(long, value_enum, default_value_t = Switches::Softswitch, requires = "topology")]
     switch: Switches,
@@ -75,7 +80,7 @@ impl FabricArgs {
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
-        Self { loss, no_rates: false, switch, aggregation, downlink, window: None, confidential }
+        Self { loss, no_rates: false, mtu: None, switch, aggregation, downlink, window: None, confidential }
     }
 
     /// Without losses, and with links as fast as this machine can.
@@ -96,7 +101,10 @@ pub(crate) async fn up(
     args: &FabricArgs,
     stop: &mut Stop,
 ) -> Result<(Lab, Record)> {
-    let topology = Topology::load(topology_file)?;
+    let mut topology = Topology::load(topology_file)?;
+    if let Some(mtu) = args.mtu {
+        topology = topology.with_mtu(mtu)?;
+    }
     let kind = SwitchKind::for_daemons(&topology);
     let switches = SwitchProgram::from(args.switch);
     switches.check()?;
@@ -111,7 +119,7 @@ pub(crate) async fn up(
         confidential: args.confidential,
     };
     let started = tokio::select! {
-        started = start(&lab, &topology, topology_file, switches, job) => started,
+        started = start(&lab, &topology, (topology_file, args.mtu), switches, job) => started,
         () = stop.requested() => Err(interrupted()),
     };
     match started {
@@ -126,7 +134,7 @@ pub(crate) async fn up(
 async fn start(
     lab: &Lab,
     topology: &Topology,
-    topology_file: &Path,
+    (topology_file, mtu): (&Path, Option<u16>),
     switches: SwitchProgram,
     job: JobOptions,
 ) -> Result<Record> {
@@ -151,7 +159,7 @@ async fn start(
     for daemon in std::mem::take(&mut starting) {
         daemon.ready(lab).await?;
     }
-    let controller = Launch::of(&daemons.controller(topology, &copy)?, Ready::Notifies)?;
+    let controller = Launch::of(&daemons.controller(topology, (&copy, mtu))?, Ready::Notifies)?;
     starting.push(record.launch(lab, CONTROLLER, controller)?);
     // Ready is a host that the controller has welcomed.
     let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
