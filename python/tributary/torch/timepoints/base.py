@@ -103,10 +103,14 @@ class Scheduled(torch.nn.Module):
 
     def _follow(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._sets = self._make_sets(schedule)
-        self._set_of = {place: number for number, one in enumerate(schedule.sets) for place in one.places}
-        self._next = 0
+        self._use(self._make_sets(schedule))
         self._lateness.clear()
+
+    def _use(self, sets: list[OutgoingSet]) -> None:
+        """Gradients leave in these, from the next pass on."""
+        self._sets = sets
+        self._set_of = {place: number for number, one in enumerate(sets) for place in one.places}
+        self._next = 0
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
         """What leaves by a schedule."""

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tributary.schedule import Schedule, SetOfGradients, ThrownOut
+from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
 from tributary.torch.backend import backend_of
 from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, by_type
 from tributary.torch.tally import logger
 from tributary.torch.timepoints.base import Scheduled, Settings
+from tributary.torch.timepoints.trial import Steps, Trial
 
 START_UPS = 10
 """All-reduces of one number by which it is measured what starting one takes."""
@@ -30,11 +31,14 @@ class TimePoints(Scheduled):
     gradients leave together, and when. From then on a set leaves as soon as it is whole and the sets before it have
     left; the ranks need no word from one another. If more than a few sets are late, all ranks profile anew.
 
+    Behind a profile the schedule is on trial for twice as many passes: with every second one, all gradients leave
+    together as before. Where that is faster, as it can be on processors that are busy with computing, it stays so.
+
     A set that is whole before its time point does not wait for it: the sum needs the slowest rank anyway.
 
     Args:
         module: the model; rank 0's parameters and buffers are everybody's at first. Buffers are not synchronised later.
-        iterations: backward passes that a profile is made of.
+        iterations: backward passes that a profile is made of, and steps of each way in its trial.
         late_share: the share of late sets above which all ranks profile anew.
         group: the process group: the first one, of the backend "tributary".
         deadline: seconds that the ranks may take to hand in their profiles.
@@ -43,6 +47,9 @@ class TimePoints(Scheduled):
         ValueError: no parameter of the model is trained, or one is complex; the ranks' models are not the same; the
             group's backend is another one; or an argument makes no sense.
     """
+
+    _clock = staticmethod(time.perf_counter_ns)
+    """What steps are timed by."""
 
     def __init__(
         self,
@@ -67,6 +74,8 @@ class TimePoints(Scheduled):
         super()._begin()
         self._profiles = 0
         self._under_way: list[dist.Work] = []
+        self._trial: Trial | None = None
+        self._steps: Steps | None = None
         self._begin_together()
         self._follow(Schedule.of_one_set(len(self._trained)))
         self._has_begun = True
@@ -94,6 +103,18 @@ class TimePoints(Scheduled):
         if torch.is_grad_enabled():
             self._gradients.follow()
         return self.module(*args, **kwargs)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the profile and the trial are behind it: gradients leave in the same way from pass to pass."""
+        return self._has_begun and not self._profiling and self._trial is None
+
+    def describe(self) -> str:
+        """The schedule and its trial, for people."""
+        said = super().describe()
+        if self._trial is not None:
+            return f"{said}\n  on trial for {self._trial.left} more passes"
+        return said if self._steps is None else f"{said}\n  {self._steps}"
 
     def _begin_together(self) -> None:
         """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes.
@@ -147,14 +168,17 @@ class TimePoints(Scheduled):
     def _finish(self) -> None:
         """What has not left does so now, with the flag, and all of it comes back."""
         last = self._sets[-1]
-        last.raise_flag(self._is_late)
+        # While the schedule is on trial, what it takes is judged, late sets included.
+        last.raise_flag(self._trial is None and self._is_late)
         for one in self._sets[self._next :]:
             self._send(one)
         self._next = 0
         failure = self._wait()
         if failure is not None:
             raise failure
-        if last.flag and not self._profiling:
+        if self._trial is not None:
+            self._try(self._trial)
+        elif last.flag and not self._profiling:
             # On all ranks in the same pass, since all of them have the same sum.
             share = self._settings.late_share * 100
             logger.info("rank %s: more than %.0f %% of some rank's sets are late: profiling", self._job.rank, share)
@@ -181,13 +205,49 @@ class TimePoints(Scheduled):
         return failure
 
     def _decide(self) -> None:
-        """Hands in the profile; either goes by the schedule that follows from it, or profiles again."""
+        """Either goes by the schedule that follows from the profile, at first on trial, or profiles again."""
+        self._profile = self._take_profile()
+        if not self._hand_in(self._profile):
+            return
+        self._steps = None
+        if len(self._schedule.sets) > 1:
+            self._at_points = self._sets
+            self._together = self._make_sets(Schedule.of_one_set(len(self._trained)))
+            self._trial = Trial(self._settings.iterations, self._clock)
+            self._use(self._together)
+        logger.info("rank %s: %s", self._job.rank, self.describe())
+
+    def _try(self, trial: Trial) -> None:
+        """A pass of the trial is over: the other way may have its turn, or one of them is taken for good."""
+        trial.end_pass()
+        if trial.left:
+            self._use(self._at_points if trial.at_points else self._together)
+            return
+        self._trial = None
+        self._steps = self._agree(trial.steps)
+        self._use(self._at_points)
+        self._lateness.clear()
+        del self._at_points, self._together
+        if not self._steps.keeps_points:
+            # Nothing but a start-up as long as the pass tells the controller so: it makes a schedule of one set.
+            sizes, ready = self._profile.sizes, self._profile.ready
+            self._hand_in(Profile(sizes, ready, max(self._profile.start_up, *ready)))
+        logger.info("rank %s: %s", self._job.rank, self.describe())
+
+    def _agree(self, own: Steps) -> Steps:
+        """The mean of what steps take the ranks: all decide by the same numbers."""
+        steps = torch.tensor([own.points, own.together])
+        dist.all_reduce(steps, op=dist.ReduceOp.AVG, group=self._group)
+        points, together = steps.tolist()
+        return Steps(points, together)
+
+    def _hand_in(self, profile: Profile) -> bool:
+        """Hands in a profile, and goes by the schedule that follows from it, if one does."""
         self._profiles += 1
-        profile = self._take_profile()
         decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._settings.deadline)
         if isinstance(decided, ThrownOut):
             logger.info("rank %s: profile %s is thrown out: %s", self._job.rank, self._profiles, decided.reason)
-            return
+            return False
         self._profiling = False
         self._follow(decided)
-        logger.info("rank %s: %s", self._job.rank, self.describe())
+        return True

@@ -63,9 +63,14 @@ fn text(told: &v1::GetScheduleResponse) -> String {
             ByteSize(set.bytes).to_string(),
         ]);
     }
+    // Of what has lost its trial this is no all-reduce's start-up, but as long as the pass.
+    let start_up = match schedule.sets.len() {
+        1 => "all leave together: no gap is longer than what sending in between costs,",
+        _ => "longer gaps part two sets than starting an all-reduce takes,",
+    };
     format!(
         "job {}, schedule {} from the profiles of rank {}{thrown_out}, {} s ago\n\
-         {} gradients; starting an all-reduce takes {}, and longer gaps part two sets\n{table}",
+         {} gradients; {start_up} {}\n{table}",
         told.job,
         schedule.version,
         ranks.join(", "),
