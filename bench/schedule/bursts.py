@@ -104,10 +104,16 @@ def main() -> None:
     expected = sum(range(1, world + 1)) / world
     points, models = turns.ways(lambda: model(compute), options.buckets)
     trainings = {name: Turn(way, expected) for name, way in models.items()}
-    profiles = 0
-    while points.schedule.version == 0:
-        trainings[turns.POINTS].steps(turns.PROFILE)
-        stall[0], profiles = 0.0, profiles + 1
+    passes = 0
+
+    def step() -> None:
+        nonlocal passes
+        trainings[turns.POINTS].steps(1)
+        passes += 1
+        if passes == turns.PROFILE:
+            stall[0] = 0.0
+
+    profiles = turns.settle(points, step)
     # DistributedDataParallel arranges its buckets anew after the first pass.
     for training in trainings.values():
         training.steps(2)

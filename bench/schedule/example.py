@@ -103,10 +103,7 @@ def measure(
     points, models = turns.ways(model, options.buckets)
     trainings = {name: Turn(way, learn, chosen.batch, rate) for name, way in models.items()}
     by_points = trainings[turns.POINTS]
-    profiles = 0
-    while points.schedule.version == 0:
-        by_points.steps(turns.PROFILE)
-        profiles += 1
+    profiles = turns.settle(points, lambda: by_points.steps(1))
     # All have made the same steps, and DistributedDataParallel has arranged its buckets anew.
     count = len(by_points.losses) + 2
     for training in trainings.values():

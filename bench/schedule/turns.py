@@ -28,6 +28,18 @@ def ways(model: Callable[[], nn.Module], buckets: str) -> tuple[TimePoints, dict
     return points, {POINTS: points, **others}
 
 
+def settle(points: TimePoints, step: Callable[[], object]) -> int:
+    """Trains until time points have had their profiles, so many as are returned, and their trial."""
+    profiles = 0
+    while points.schedule.version == 0:
+        for _ in range(PROFILE):
+            step()
+        profiles += 1
+    while not points.is_settled:
+        step()
+    return profiles
+
+
 def take(turns: dict[str, Turn], points: TimePoints, profiles: int, rounds: int, steps: int) -> None:
     """Prints a JSON object for each round, the seconds of each way, and one about the schedule in the end."""
     tally = backend_of(None).tally

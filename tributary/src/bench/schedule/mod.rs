@@ -32,8 +32,8 @@ const SCRIPTS: [(&str, &str); 3] = [
     (EXAMPLE, include_str!("../../../../bench/schedule/example.py")),
     ("turns.py", include_str!("../../../../bench/schedule/turns.py")),
 ];
-/// For one round, which takes seconds.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// For one round, which takes seconds; before the first one all ways train for as long as profile and trial take.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Trains a model whose gradients come in bursts on all workers, and compares what a backward pass takes with time points,
 /// with a collective for each tensor, with one for all of them, and with the buckets of DistributedDataParallel, in turns in
