@@ -388,7 +388,9 @@ class FabricBackend(Backend):
         seconds = self._timeout.total_seconds()
         ended = wait([answer for answer, _ in under_way], seconds).done
         late = [work.name for answer, work in under_way if answer not in ended]
-        failed = [(work.name, error) for answer, work in under_way if answer in ended and (error := work.ended_with())]
+        failed = [
+            (work.name, error) for answer, work in under_way if answer in ended and (error := work.untold_error())
+        ]
         if not late and not failed:
             return None
         parts = [f"{', '.join(late)} not ended in {seconds:g} s"] if late else []

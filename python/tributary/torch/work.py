@@ -30,6 +30,7 @@ class FabricWork(Work):
         self._name = name
         self._tensors = tensors
         self._error: BaseException | None = None
+        self._is_told = False
         self._ended = ended = Future[None]()
         self._answer = answer
 
@@ -64,6 +65,7 @@ class FabricWork(Work):
             )
         self._ended.wait()
         if self._error is not None:
+            self._is_told = True
             raise self._error
         # Its callback may come later than the end itself.
         self._future.wait()
@@ -84,10 +86,10 @@ class FabricWork(Work):
         """What it is, with its tensor's shape."""
         return self._name
 
-    def ended_with(self) -> BaseException | None:
-        """What went wrong, once its answer is there: waits until that is in its place."""
+    def untold_error(self) -> BaseException | None:
+        """What went wrong, and was told nobody who waited; it waits until the answer is in its place."""
         self._ended.wait()
-        return self._error
+        return None if self._is_told else self._error
 
     def get_future(self) -> Future[list[torch.Tensor]]:
         """A future of the tensors."""
