@@ -191,8 +191,6 @@ impl From<&TakeOver> for v1::TakeOver {
 
 impl From<&FinishedSlice> for v1::FinishedSlice {
     fn from(slice: &FinishedSlice) -> Self {
-        let mut bytes = vec![0; size_of_val(&*slice.values)];
-        values::write(&slice.values, &mut bytes);
         Self {
             seq: slice.seq.0,
             max: slice.operator == Operator::Max,
@@ -200,7 +198,7 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
             weight: slice.tally.weight,
             tag_high: slice.tally.tag.high,
             tag_low: slice.tally.tag.low,
-            values: bytes,
+            values: values::to_bytes(&slice.values),
         }
     }
 }

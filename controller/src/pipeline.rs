@@ -15,22 +15,15 @@ use crate::tables::{Table, multicast};
 const JSON_FILE: &str = "tributary.json";
 /// The compiled program's file for its controllers.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
-/// The program's two files for slices of 256 values and for those of 2,048, and how wide the first one's are.
-const BUILT_IN: [(SliceWidth, [&str; 2]); 2] = [
-    (
-        SliceWidth::ETHERNET,
-        [
-            include_str!("../../p4/build/256/tributary.json"),
-            include_str!("../../p4/build/256/tributary.p4info.txtpb"),
-        ],
-    ),
-    (
-        SliceWidth::WIDEST,
-        [
-            include_str!("../../p4/build/2048/tributary.json"),
-            include_str!("../../p4/build/2048/tributary.p4info.txtpb"),
-        ],
-    ),
+/// The program's two files for slices of [256 values](SliceWidth::ETHERNET).
+const BUILT_IN_FOR_ETHERNET: [&str; 2] = [
+    include_str!("../../p4/build/256/tributary.json"),
+    include_str!("../../p4/build/256/tributary.p4info.txtpb"),
+];
+/// The program's two files for slices of [2,048 values](SliceWidth::WIDEST).
+const BUILT_IN_FOR_JUMBO_FRAMES: [&str; 2] = [
+    include_str!("../../p4/build/2048/tributary.json"),
+    include_str!("../../p4/build/2048/tributary.p4info.txtpb"),
 ];
 /// What errors call the built-in program's file.
 const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
@@ -152,8 +145,9 @@ impl Pipeline {
     pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
         let (json, text, file) = match source {
             PipelineSource::BuiltIn => {
-                let [narrow, wide] = BUILT_IN;
-                let (_, [json, p4info]) = if widest <= narrow.0 { narrow } else { wide };
+                let for_ethernet = widest <= SliceWidth::ETHERNET;
+                let [json, p4info] =
+                    if for_ethernet { BUILT_IN_FOR_ETHERNET } else { BUILT_IN_FOR_JUMBO_FRAMES };
                 (json.to_owned(), p4info.to_owned(), PathBuf::from(BUILT_IN_NAME))
             }
             PipelineSource::Directory(directory) => {

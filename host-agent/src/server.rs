@@ -196,9 +196,8 @@ fn secret(config: &JobConfig) -> Result<JobSecret, AgentError> {
 /// In the protocol's terms: with the values as they travel.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
     let FinishedSlice { seq, operator, tally, values } = slice;
-    let mut bytes = vec![0; size_of_val(&**values)].into_boxed_slice();
-    values::write(values, &mut bytes);
-    tributary_protocol::FinishedSlice { seq: *seq, operator: *operator, tally: *tally, values: bytes }
+    let values = values::to_bytes(values).into();
+    tributary_protocol::FinishedSlice { seq: *seq, operator: *operator, tally: *tally, values }
 }
 
 impl Role for ServerRole {

@@ -69,7 +69,7 @@ impl<'a> Scripts<'a> {
     pub(crate) fn cables(&self) -> String {
         let mut script = String::new();
         for (_, link) in self.topology.links() {
-            let [here, there] = link.ends.map(|end| self.end(end.node, end.port));
+            let [here, there] = link.ends.map(|end| self.end(end.node, end.port, link.mtu));
             let _ = writeln!(script, "link add {here} type veth peer {there}");
         }
         for (node, station) in self.nodes.iter().enumerate() {
@@ -85,10 +85,8 @@ impl<'a> Scripts<'a> {
     }
 
     /// One end of a veth pair, as `ip link add` wants it. Hosts have the topology's MAC address.
-    fn end(&self, node: NodeKey, port: u16) -> String {
+    fn end(&self, node: NodeKey, port: u16, mtu: u16) -> String {
         let name = names::interface(&self.topology[node].name, port);
-        let link = self.topology.neighbour(node, port).map(|there| there.link);
-        let mtu = link.map_or(self.topology.mtu(), |link| self.topology[link].mtu);
         let mut end = format!("name {name} netns {} mtu {mtu}", self.nodes[node.index()].namespace);
         if let Some(host) = self.topology[node].host() {
             let _ = write!(end, " address {}", host.mac);

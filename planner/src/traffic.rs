@@ -86,7 +86,7 @@ impl Frames {
 
     /// Bytes of streams of them.
     fn bytes(self, flow: Flow) -> u64 {
-        let bare = (ENCAPSULATION_BYTES + message_len(0, Some(self.width))) as u64;
+        let bare = (ENCAPSULATION_BYTES + message_len(0, self.width.bytes())) as u64;
         let headers = flow.streams.saturating_mul(bare);
         self.slices.saturating_mul(headers.saturating_add(flow.hops.saturating_mul(HOP_BYTES as u64)))
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
-use tributary_wire::{Header, Hop, SliceWidth, ValuesView, values};
+use tributary_wire::{Header, Hop, ValuesView, values};
 
 /// The values of a slice as they travel: big-endian.
 pub(crate) type Values = Rc<[u8]>;
@@ -24,8 +24,8 @@ pub(crate) struct Packet {
 impl Packet {
     /// Length of the frame.
     pub(crate) fn bytes(&self) -> u64 {
-        let width = self.values.as_ref().and_then(|bytes| SliceWidth::from_values(view(bytes).len()));
-        (ENCAPSULATION_BYTES + message_len(self.hops, width)) as u64
+        let values = self.values.as_ref().map_or(0, |bytes| bytes.len());
+        (ENCAPSULATION_BYTES + message_len(self.hops, values)) as u64
     }
 
     /// The entry for the node that has the packet.
@@ -36,9 +36,7 @@ impl Packet {
 
 /// A slice's values as they travel.
 pub(crate) fn encode(slice: &[i32]) -> Values {
-    let mut bytes = vec![0; size_of_val(slice)];
-    values::write(slice, &mut bytes);
-    bytes.into()
+    values::to_bytes(slice).into()
 }
 
 /// `values` as a receiver reads them.

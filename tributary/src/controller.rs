@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +20,7 @@ use crate::metrics::{self, Labels, Page, labels};
 use crate::named::SwitchAt;
 use crate::remote::DEFAULT_CONTROLLER;
 use crate::tls::ControllerTlsArgs;
+use crate::topology;
 
 /// A switch that takes longer for one order is away.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
@@ -118,7 +119,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let reload = Reload::new()?;
     let Settings { own: settings, tls } = settings;
     let file = required(settings.topology, "topology")?;
-    let topology = load(&file, settings.mtu)?;
+    let topology = topology::load(&file, settings.mtu)?;
     let tls = tls.load()?;
     let certificates = tls.as_ref().map(|tls| tls.server.clone());
     let listen = match settings.listen {
@@ -151,22 +152,13 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         if let Some(certificates) = &certificates {
             daemon::note("certificates", certificates.reload());
         }
-        reload_topology(&controller, load(&file, settings.mtu));
+        reload_topology(&controller, topology::load(&file, settings.mtu));
     };
     tokio::select! {
         () = stop.requested() => {}
         never = reload.each(read_again) => match never {},
     }
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
-}
-
-/// The topology of the file, with another MTU where one is given.
-fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
-    let topology = Topology::load(file)?;
-    Ok(match mtu {
-        Some(mtu) => topology.with_mtu(mtu)?,
-        None => topology,
-    })
 }
 
 /// Takes what can be taken of the topology that was read again, and says what of it holds now.

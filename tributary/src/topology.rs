@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -45,6 +45,15 @@ fn link_rate(text: &str) -> Result<String, String> {
         Some(rate) if rate > 0 => Ok(format_rate(rate)),
         _ => Err("not a rate such as \"100 Gbit/s\"".to_owned()),
     }
+}
+
+/// The topology of the file, with another MTU on all links where one is given.
+pub(crate) fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
+    let topology = Topology::load(file)?;
+    Ok(match mtu {
+        Some(mtu) => topology.with_mtu(mtu)?,
+        None => topology,
+    })
 }
 
 /// The network, for programs.

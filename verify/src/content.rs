@@ -57,9 +57,7 @@ impl Contents {
     }
 
     pub(crate) fn intern(&mut self, operator: Operator, tally: Tally, numbers: &[i32]) -> ContentId {
-        let mut bytes = vec![0; size_of_val(numbers)].into_boxed_slice();
-        values::write(numbers, &mut bytes);
-        let content = Content { operator, tally, bytes };
+        let content = Content { operator, tally, bytes: values::to_bytes(numbers).into() };
         if let Some(&id) = self.ids.get(&content) {
             return id;
         }

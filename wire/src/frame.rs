@@ -9,9 +9,9 @@ use pnet_packet::udp::{MutableUdpPacket, UdpPacket};
 
 pub use pnet_base::MacAddr;
 
-use crate::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
+use crate::constants::{INA_UDP_PORT, MAX_HOPS};
 use crate::error::WireError;
-use crate::message::{Message, MessageView};
+use crate::message::{Message, MessageView, message_len};
 use crate::width::SliceWidth;
 
 const ETHERNET_BYTES: usize = EthernetPacket::minimum_packet_size();
@@ -36,9 +36,18 @@ pub struct FrameHeader {
     pub destination_ip: Ipv4Addr,
 }
 
-/// Length in bytes of the IPv4 packet around a message with `hops` entries and `values` bytes of values.
-pub(crate) const fn packet_bytes(hops: usize, values: usize) -> usize {
-    IPV4_BYTES + UDP_BYTES + INA_HEADER_BYTES + hops * HOP_BYTES + values
+impl SliceWidth {
+    /// What links have to carry: the longest IPv4 packet around a slice, in bytes. It is that of a GRADIENT with a whole
+    /// hop stack.
+    pub const fn mtu(self) -> usize {
+        IPV4_BYTES + UDP_BYTES + message_len(MAX_HOPS as usize, self.bytes())
+    }
+
+    /// The widest whose packets links of this `mtu` (in bytes, from the IPv4 header on) carry; `None` where not even the
+    /// [narrowest](Self::NARROWEST) one's fit.
+    pub fn widest_within(mtu: usize) -> Option<Self> {
+        Self::all().rev().find(|width| width.mtu() <= mtu)
+    }
 }
 
 /// Length in bytes of the longest frame around a message whose slice has this `width`.

@@ -93,7 +93,7 @@ pub struct Message<'a> {
 impl Message<'_> {
     /// Length on the wire in bytes, from the INA header on.
     pub fn len(&self) -> usize {
-        INA_HEADER_BYTES + self.hops.len() * HOP_BYTES + self.values.map_or(0, size_of_val)
+        message_len(self.hops.len(), self.values.map_or(0, size_of_val))
     }
 
     /// Never: a message has a header.
@@ -160,9 +160,9 @@ impl Message<'_> {
     }
 }
 
-/// Length in bytes of a message with `hops` entries and a slice of this width; of a PROBE without one.
-pub fn message_len(hops: usize, values: Option<SliceWidth>) -> usize {
-    INA_HEADER_BYTES + hops * HOP_BYTES + values.map_or(0, SliceWidth::bytes)
+/// Length in bytes of a message with `hops` entries and `values` bytes of values.
+pub const fn message_len(hops: usize, values: usize) -> usize {
+    INA_HEADER_BYTES + hops * HOP_BYTES + values
 }
 
 /// A received message whose every field was checked; it borrows the bytes and copies only the header.
@@ -194,7 +194,7 @@ impl<'a> MessageView<'a> {
             return Err(WireError::Bad { field: "blocks", value: blocks.into() });
         }
         let stack_len = usize::from(hop_count) * HOP_BYTES;
-        let needed = message_len(hop_count.into(), width);
+        let needed = message_len(hop_count.into(), width.map_or(0, SliceWidth::bytes));
         let (stack, rest) = rest.split_at_checked(stack_len).ok_or_else(|| truncated("hop stack", needed))?;
         let stack = stack.as_chunks::<HOP_BYTES>().0;
         for entry in stack {

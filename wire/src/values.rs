@@ -37,6 +37,13 @@ impl<'a> ValuesView<'a> {
     }
 }
 
+/// Values as they travel: big-endian.
+pub fn to_bytes(values: &[i32]) -> Vec<u8> {
+    let mut bytes = vec![0; size_of_val(values)];
+    write(values, &mut bytes);
+    bytes
+}
+
 /// Writes values as they travel, big-endian; `out` has four bytes for each of them.
 pub fn write(values: &[i32], out: &mut [u8]) {
     let (words, _) = out.as_chunks_mut::<4>();

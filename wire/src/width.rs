@@ -1,7 +1,6 @@
 //! How many values a slice has.
 
-use crate::constants::{MAX_BLOCKS, MAX_HOPS, VALUES_PER_BLOCK};
-use crate::frame::packet_bytes;
+use crate::constants::{MAX_BLOCKS, VALUES_PER_BLOCK};
 
 /// How many values a slice has: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`]. It is a property of the
 /// switches' pipelines and of the longest packet that links carry; all slices of a job have the same.
@@ -26,18 +25,14 @@ impl SliceWidth {
 
     /// The width of that many values, if there is one.
     pub fn from_values(values: usize) -> Option<Self> {
-        Self::all().find(|width| width.values() == values)
+        let per_block = usize::from(VALUES_PER_BLOCK);
+        let blocks = values.is_multiple_of(per_block).then_some(values / per_block)?;
+        Self::from_blocks(u8::try_from(blocks).ok()?)
     }
 
     /// Every width, the narrowest first.
     pub fn all() -> impl DoubleEndedIterator<Item = Self> {
         (0..=MAX_BLOCKS.ilog2()).map(|doublings| Self { blocks: 1 << doublings })
-    }
-
-    /// The widest whose packets links of this `mtu` (in bytes, from the IPv4 header on) carry; `None` where not even the
-    /// [narrowest](Self::NARROWEST) one's fit.
-    pub fn widest_within(mtu: usize) -> Option<Self> {
-        Self::all().rev().find(|width| width.mtu() <= mtu)
     }
 
     /// Blocks in a slice.
@@ -53,11 +48,5 @@ impl SliceWidth {
     /// Length of a slice's values in bytes.
     pub const fn bytes(self) -> usize {
         self.values() * size_of::<i32>()
-    }
-
-    /// What links have to carry: the longest IPv4 packet around a slice, in bytes. It is that of a GRADIENT with a whole
-    /// hop stack.
-    pub const fn mtu(self) -> usize {
-        packet_bytes(MAX_HOPS as usize, self.bytes())
     }
 }

@@ -91,9 +91,8 @@ fn member(config: JobConfig) {
                 None => protocol::Server::new(config),
                 Some(TakeOver { dues, finished }) => {
                     let slice = |FinishedSlice { seq, operator, tally, values }| {
-                        let mut bytes = vec![0; width.bytes()].into_boxed_slice();
-                        tributary_wire::values::write(&values, &mut bytes);
-                        protocol::FinishedSlice { seq, operator, tally, values: bytes }
+                        let values = tributary_wire::values::to_bytes(&values).into();
+                        protocol::FinishedSlice { seq, operator, tally, values }
                     };
                     let finished: Vec<_> = finished.into_iter().map(slice).collect();
                     protocol::Server::take_over(config, &dues, &finished)

@@ -63,7 +63,7 @@ impl Room {
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    pub(crate) fn take(tensor: &Tensor, width: SliceWidth) -> Result<Self, StartError> {
+    fn take(tensor: &Tensor, width: SliceWidth) -> Result<Self, StartError> {
         let layout = Layout { first: 0, len: tensor.len, width };
         let room = || {
             Ok::<_, TryReserveError>(Self {
@@ -145,8 +145,8 @@ impl<C> Operation<C> {
     }
 
     /// What is contributed here has this weight, and the bounds that `fill` writes, one per SUM slice.
-    pub(crate) fn contributes(&mut self, weight: u32, fill: impl FnOnce(&C, &mut [u32])) {
-        fill(&self.own, &mut self.bounds);
+    pub(crate) fn contributes(&mut self, weight: u32, fill: impl FnOnce(&C, SliceWidth, &mut [u32])) {
+        fill(&self.own, self.layout.width, &mut self.bounds);
         self.least_weight = weight;
     }
 

@@ -7,6 +7,7 @@ use tributary_wire::{Seq, SliceWidth};
 
 use super::layout::Layout;
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
+use crate::error::StartError;
 use crate::tags::Membership;
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
@@ -25,6 +26,14 @@ impl<C> Operations<C> {
     /// `begun` operations were begun before the slice `start`.
     pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth) -> Self {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
+    }
+
+    /// As much room as an operation on this tensor takes.
+    ///
+    /// # Errors
+    /// [`StartError::NoMemory`]: the system does not give it.
+    pub(crate) fn room(&self, tensor: &Tensor) -> Result<Room, StartError> {
+        Room::take(tensor, self.width)
     }
 
     /// Puts an operation of these members, which there is room for, behind the others.

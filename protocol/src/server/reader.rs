@@ -9,7 +9,7 @@ use super::index_of;
 use super::slot::{Slot, Sum};
 use crate::error::StartError;
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId, Operations, Room};
+use crate::operation::{OperationEvent, OperationId, Operations};
 use crate::tags::Membership;
 
 /// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
@@ -17,7 +17,6 @@ use crate::tags::Membership;
 pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,
-    width: SliceWidth,
     window: u32,
     events: VecDeque<OperationEvent>,
     /// A slice as the members are sent it.
@@ -34,7 +33,6 @@ impl Reader {
         Self {
             membership: Arc::new(Membership::new((secret, width), job, members)),
             operations: Operations::new(start, 0, width),
-            width,
             window,
             events: VecDeque::new(),
             bytes: vec![0; width.bytes()].into(),
@@ -56,7 +54,7 @@ impl Reader {
     /// # Errors
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
-        let room = Room::take(&tensor, self.width)?;
+        let room = self.operations.room(&tensor)?;
         let operation = self.operations.begin(&self.membership, tensor, (), room);
         let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
         for position in first..end.min(first + u64::from(self.window)) {

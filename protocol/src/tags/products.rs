@@ -113,8 +113,7 @@ mod tests {
             let expected: u128 = coefficients.iter().zip(&numbers).map(one).sum();
             let multipliers = Multipliers::new(&coefficients);
             prop_assert_eq!(multipliers.of_numbers(&numbers), expected);
-            let mut bytes = vec![0; size_of_val(&numbers[..])];
-            tributary_wire::values::write(&numbers, &mut bytes);
+            let bytes = tributary_wire::values::to_bytes(&numbers);
             prop_assert_eq!(multipliers.of_view(ValuesView::new(&bytes)), expected);
         }
     }

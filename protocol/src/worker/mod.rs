@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
-use tributary_wire::{Header, JobId, Kind, Operator, Rank, SliceWidth, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
 
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
@@ -40,7 +40,6 @@ use slots::{Flight, Slots, State};
 pub struct Worker {
     job: JobId,
     rank: Rank,
-    width: SliceWidth,
     generations: Generations,
     /// For a job that is confidential.
     masks: Option<Masks>,
@@ -75,7 +74,6 @@ impl Worker {
         Ok(Self {
             job,
             rank,
-            width,
             generations: Generations::new((&secret, width), job, rank, members)?,
             masks: confidential.then(|| Masks::new(&secret)),
             gate: Gate::Open,
@@ -105,7 +103,7 @@ impl Worker {
             let AllReduce { name: tensor, weight, .. } = operation;
             return Err(StartError::Weight { tensor, weight, members, most });
         }
-        let room = Room::take(&operation.tensor(), self.width)?;
+        let room = self.operations.room(&operation.tensor())?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back(Waiting { operation, room, abandoned: false });
         self.begin_waiting();
@@ -139,7 +137,7 @@ impl Worker {
         let AllReduce { data, weight, .. } = operation;
         let own = Contribution::new(data, weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, room);
-        operation.contributes(weight, |own, bounds| own.write_bounds(self.rank, self.width, bounds));
+        operation.contributes(weight, |own, width, bounds| own.write_bounds(self.rank, width, bounds));
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
@@ -148,8 +146,7 @@ impl Worker {
     /// Takes in a RESULT. One that is not awaited, not for this worker, or of another width, changes nothing.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
-        let fits =
-            header.kind == Kind::Result && header.job == self.job && values.len() == self.width.values();
+        let fits = header.kind == Kind::Result && header.job == self.job && values.len() == self.values.len();
         if !fits || !for_us || self.is_frozen() {
             self.stats.foreign += 1;
             return;

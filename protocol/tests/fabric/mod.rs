@@ -12,11 +12,7 @@ pub(crate) type Values = Rc<[i32]>;
 
 /// Hands `values` on as a packet would.
 pub(crate) fn with_view<T>(values: &[i32], read: impl FnOnce(ValuesView<'_>) -> T) -> T {
-    let mut bytes = vec![0; size_of_val(values)];
-    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        *to = value.to_be_bytes();
-    }
-    read(ValuesView::new(&bytes))
+    read(ValuesView::new(&tributary_wire::values::to_bytes(values)))
 }
 
 /// A packet on some link.

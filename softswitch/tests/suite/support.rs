@@ -296,16 +296,21 @@ impl Sent {
         self.frame_with(&addresses())
     }
 
+    /// With these values, of whatever number, in place of its own.
+    pub(crate) fn frame_carrying(&self, values: &[i32]) -> Vec<u8> {
+        self.frame_of(&addresses(), Some(values))
+    }
+
     pub(crate) fn frame_from(&self, (source_mac, source_ip): Address) -> Vec<u8> {
         self.frame_with(&FrameHeader { source_mac, source_ip, ..addresses() })
     }
 
     fn frame_with(&self, addresses: &FrameHeader) -> Vec<u8> {
-        let message = Message {
-            header: self.header,
-            hops: &self.hops,
-            values: self.values.as_ref().map(|values| &values[..]),
-        };
+        self.frame_of(addresses, self.values.as_ref().map(|values| &values[..]))
+    }
+
+    fn frame_of(&self, addresses: &FrameHeader, values: Option<&[i32]>) -> Vec<u8> {
+        let message = Message { header: self.header, hops: &self.hops, values };
         let mut frame = vec![0; frame_len(&message)];
         emit(addresses, &message, &mut frame).unwrap();
         frame

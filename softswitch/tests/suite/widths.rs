@@ -5,10 +5,9 @@ use std::sync::Arc;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_softswitch::Pipeline;
-use tributary_wire::frame::{emit, frame_len};
-use tributary_wire::{FrameView, Header, Message, Operator, SliceWidth};
+use tributary_wire::{FrameView, Operator, SliceWidth};
 
-use crate::support::{Rig, Sent, UP, WINDOW, addresses, p4_build_of, values};
+use crate::support::{Rig, Sent, UP, WINDOW, p4_build_of, values};
 
 /// The widths that there is a program for.
 const PROGRAMS: [SliceWidth; 3] = [SliceWidth::NARROWEST, SliceWidth::ETHERNET, SliceWidth::WIDEST];
@@ -19,12 +18,9 @@ fn rig(program: SliceWidth) -> Rig {
 }
 
 fn frame(child: u8, seq: u32, operator: Operator, carried: &[i32]) -> Vec<u8> {
-    let sent = Sent::gradient(child, 2, seq, values(0));
-    let message =
-        Message { header: Header { operator, ..sent.header }, hops: &sent.hops, values: Some(carried) };
-    let mut frame = vec![0; frame_len(&message)];
-    emit(&addresses(), &message, &mut frame).unwrap();
-    frame
+    let mut sent = Sent::gradient(child, 2, seq, values(0));
+    sent.header.operator = operator;
+    sent.frame_carrying(carried)
 }
 
 fn random_values(random: &mut impl Rng, width: SliceWidth) -> Vec<i32> {
@@ -118,10 +114,7 @@ fn a_question_has_no_values_however_wide_the_slice_was() {
     for width in PROGRAMS {
         let mut rig = rig(width);
         let sent = Sent::gradient(0, 2, 1, values(0)).retransmitted();
-        let carried = vec![9; width.values()];
-        let message = Message { header: sent.header, hops: &sent.hops, values: Some(&carried) };
-        let mut frame = vec![0; frame_len(&message)];
-        emit(&addresses(), &message, &mut frame).unwrap();
+        let frame = sent.frame_carrying(&vec![9; width.values()]);
         let out = rig.send(1, &frame);
         let [(UP, probe)] = out.as_slice() else { panic!("not one frame to port {UP}: {out:?}") };
         assert_eq!(probe.len(), frame.len() - width.bytes() - 6, "{width:?}");

@@ -13,6 +13,7 @@ use super::job::{self, JobOptions};
 use super::launch::{Launch, Ready};
 use super::record::Record;
 use crate::daemon::Stop;
+use crate::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
 /// The controller reads this copy: the user may change the original, and a relative path is relative to
@@ -101,10 +102,7 @@ pub(crate) async fn up(
     args: &FabricArgs,
     stop: &mut Stop,
 ) -> Result<(Lab, Record)> {
-    let mut topology = Topology::load(topology_file)?;
-    if let Some(mtu) = args.mtu {
-        topology = topology.with_mtu(mtu)?;
-    }
+    let topology = topology::load(topology_file, args.mtu)?;
     let kind = SwitchKind::for_daemons(&topology);
     let switches = SwitchProgram::from(args.switch);
     switches.check()?;
