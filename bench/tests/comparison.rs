@@ -19,6 +19,7 @@ fn setting() -> Setting {
         topology: "three-tier-8".into(),
         workers: 8,
         bytes: BYTES,
+        mtu: 1500,
         rounds: 3,
         iterations: 1,
         machine,
@@ -85,18 +86,32 @@ fn a_limit_that_is_missed_fails_and_the_others_pass() {
     let slow = report(setting(), 3.0);
     let failed: Vec<_> = slow.gates.iter().filter(|gate| !gate.passed).collect();
     assert_eq!(failed.len(), 1);
-    assert_eq!(failed[0].name, "Tributary, 1 % loss to without losses");
+    assert_eq!(failed[0].name, "50 Mbit/s: Tributary, 1 % loss to without losses");
     assert!((failed[0].value - 3.0 / 1.1).abs() < 1e-9 && failed[0].limit == 2.5);
 }
 
 #[test]
-fn limits_are_for_one_topology_rate_and_size() {
+fn limits_are_for_one_topology_and_size() {
     assert!(report(Setting { topology: "leaf-spine-8".into(), ..setting() }, 3.0).gates.is_empty());
     assert!(report(Setting { bytes: BYTES / 2, ..setting() }, 3.0).gates.is_empty());
+}
+
+#[test]
+fn limits_depend_on_the_links_rate_and_mtu() {
     let turn = Turn { seconds: vec![1.0], link_bytes: 1.0, processor_share: 0.1 };
-    let other = |contender| (Case { rate: 2 * RATE, loss: 0.0, contender }, turn.clone());
-    let faster = Report::of(setting(), &[other(Contender::Ours), other(Contender::Gloo)]).unwrap();
-    assert_eq!((faster.gates.len(), faster.ratios.len()), (0, 1));
+    let limits = |mtu: u16, megabits: u64| {
+        let case = |contender| (Case { rate: megabits * 1_000_000, loss: 0.0, contender }, turn.clone());
+        let turns = [Contender::Ours, Contender::Leaf, Contender::Gloo, Contender::Server].map(case);
+        let report = Report::of(Setting { mtu, ..setting() }, &turns).unwrap();
+        assert_eq!(report.ratios.len(), 3);
+        report.gates.iter().map(|gate| gate.limit).collect::<Vec<_>>()
+    };
+    assert_eq!(limits(1500, 50), [0.60, 0.15]);
+    assert_eq!(limits(9000, 50), [0.62, 0.15]);
+    assert_eq!([limits(1500, 200), limits(1500, 1000)], [[0.65], [1.2]]);
+    assert_eq!([limits(9000, 200), limits(9000, 1000)], [[0.62], [0.70]]);
+    // None where no demand was made.
+    assert!(limits(1500, 300).is_empty() && limits(4000, 100).is_empty());
 }
 
 #[test]

@@ -49,7 +49,11 @@ fn link_rate(text: &str) -> Result<String, String> {
 
 /// The topology of the file, with another MTU on all links where one is given.
 pub(crate) fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
-    let topology = Topology::load(file)?;
+    with_mtu(Topology::load(file)?, mtu)
+}
+
+/// The topology, with another MTU on all links where one is given.
+pub(crate) fn with_mtu(topology: Topology, mtu: Option<u16>) -> Result<Topology> {
     Ok(match mtu {
         Some(mtu) => topology.with_mtu(mtu)?,
         None => topology,

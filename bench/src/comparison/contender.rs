@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Contender {
     /// This project's fabric: switches aggregate.
     Ours,
+    /// This project's fabric where only switches that workers are linked to aggregate: what a system for a single hop does.
+    Leaf,
     /// PyTorch's gloo, as `torch.distributed` uses it by default.
     Gloo,
     /// Open MPI, with the algorithm that it chooses itself.
@@ -24,12 +26,14 @@ pub enum Contender {
 
 impl Contender {
     /// All of them, in the order in which they have their turns.
-    pub const ALL: [Self; 5] = [Self::Ours, Self::Gloo, Self::OpenMpi, Self::OpenMpiRing, Self::Server];
+    pub const ALL: [Self; 6] =
+        [Self::Ours, Self::Leaf, Self::Gloo, Self::OpenMpi, Self::OpenMpiRing, Self::Server];
 
     /// Its name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Leaf => "leaf",
             Self::Gloo => "gloo",
             Self::OpenMpi => "openmpi",
             Self::OpenMpiRing => "openmpi-ring",
@@ -46,6 +50,7 @@ impl Contender {
     pub fn title(self) -> &'static str {
         match self {
             Self::Ours => "Tributary",
+            Self::Leaf => "leaves only",
             Self::Gloo => "gloo (PyTorch)",
             Self::OpenMpi => "Open MPI",
             Self::OpenMpiRing => "Open MPI, ring",

@@ -7,18 +7,25 @@ use super::report::{Ratios, Setting};
 
 /// Where the demands are made.
 const TOPOLOGY: &str = "three-tier-8";
-const RATE: u64 = 50_000_000;
 const BYTES: u64 = 8 << 20;
 
-/// Ours to a contender's. The ring's own bound is 1.75 times the tensor's time on the link, ours is 1 time and the
-/// headers.
-const AGAINST: [(Contender, f64); 4] = [
-    (Contender::Gloo, 0.65),
-    (Contender::OpenMpi, 0.65),
-    (Contender::OpenMpiRing, 0.65),
-    (Contender::Server, 0.15),
+const MBIT: u64 = 1_000_000;
+/// By the links' MTU and rate: ours to what hosts do without the network's help. Rings have a bound of 1.75 times the tensor's time
+/// on the link, ours is 1 time and the headers. At 1 Gbit/s it is not the links that limit, but the processors, which all nodes
+/// share.
+const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
+    (1500, 50 * MBIT, 0.60),
+    (1500, 100 * MBIT, 0.65),
+    (1500, 200 * MBIT, 0.65),
+    (1500, 1000 * MBIT, 1.2),
+    (9000, 50 * MBIT, 0.62),
+    (9000, 100 * MBIT, 0.62),
+    (9000, 200 * MBIT, 0.62),
+    (9000, 1000 * MBIT, 0.70),
 ];
-/// Ours with losses to ours without.
+/// At this rate also: ours to our server alone, and ours with losses to ours without.
+const SLOWEST: u64 = 50 * MBIT;
+const AGAINST_SERVER: f64 = 0.15;
 const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
 
 /// A limit that a ratio must not exceed.
@@ -39,15 +46,23 @@ pub(super) fn judge(setting: &Setting, ratios: &[Ratios]) -> Vec<Gate> {
     if setting.topology != TOPOLOGY || setting.bytes != BYTES {
         return Vec::new();
     }
-    let at_rate = ratios.iter().filter(|ratios| ratios.ours.rate == RATE);
-    at_rate.filter_map(|ratios| Some(gate(ratios, limit(&ratios.ours, &ratios.other)?))).collect()
+    let judged = |ratios: &Ratios| Some(gate(ratios, limit(setting.mtu, &ratios.ours, &ratios.other)?));
+    ratios.iter().filter_map(judged).collect()
 }
 
-fn limit(ours: &Case, other: &Case) -> Option<f64> {
-    if other.contender == Contender::Ours {
-        return WITH_LOSS.into_iter().find(|(loss, _)| *loss == ours.loss).map(|(_, limit)| limit);
+fn limit(mtu: u16, ours: &Case, other: &Case) -> Option<f64> {
+    match other.contender {
+        Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing => {
+            let at = (mtu, ours.rate);
+            AGAINST_HOSTS.into_iter().find(|(mtu, rate, _)| (*mtu, *rate) == at).map(|(.., limit)| limit)
+        }
+        Contender::Server if ours.rate == SLOWEST => Some(AGAINST_SERVER),
+        Contender::Ours if ours.rate == SLOWEST => {
+            WITH_LOSS.into_iter().find(|(loss, _)| *loss == ours.loss).map(|(_, limit)| limit)
+        }
+        // What several hops gain over one depends on the tree alone.
+        Contender::Leaf | Contender::Server | Contender::Ours => None,
     }
-    AGAINST.into_iter().find(|(contender, _)| *contender == other.contender).map(|(_, limit)| limit)
 }
 
 fn gate(ratios: &Ratios, limit: f64) -> Gate {
@@ -56,5 +71,6 @@ fn gate(ratios: &Ratios, limit: f64) -> Gate {
         Contender::Ours => "without losses".to_owned(),
         other => other.title().to_owned(),
     };
-    Gate { name: format!("{} to {other}", ratios.ours), value, limit, passed: value <= limit }
+    let rate = ratios.ours.rate / MBIT;
+    Gate { name: format!("{rate} Mbit/s: {} to {other}", ratios.ours), value, limit, passed: value <= limit }
 }

@@ -31,6 +31,8 @@ pub struct Setting {
     pub workers: usize,
     /// Of the tensor.
     pub bytes: u64,
+    /// The longest packet that all links carry, in bytes.
+    pub mtu: u16,
     /// Turns of each contender.
     pub rounds: u32,
     /// All-reduces in each turn.

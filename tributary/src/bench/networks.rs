@@ -12,27 +12,29 @@ use tributary_topology::{Topology, format_rate};
 
 use crate::daemon::Stop;
 use crate::lab::{FabricArgs, Record, up_fabric};
-use tributary_cli::options::topology_text;
+use crate::topology;
+use tributary_cli::options::{Aggregation, topology_text};
 
 /// A topology file, of which variants are made.
 #[derive(Debug)]
 pub(super) struct Shape {
     topology: Topology,
+    mtu: Option<u16>,
     table: Table,
     /// For the variants.
     folder: TempDir,
 }
 
 impl Shape {
-    /// Reads `file`, or the built-in topology.
+    /// Reads `file`, or the built-in topology, with another MTU on all links where one is given.
     ///
     /// # Errors
     /// It is no topology; with file and line.
-    pub(super) fn load(file: Option<&Path>) -> Result<Self> {
+    pub(super) fn load(file: Option<&Path>, mtu: Option<u16>) -> Result<Self> {
         let (text, name) = topology_text(file)
             .with_context(|| format!("cannot read {}", file.unwrap_or(Path::new("")).display()))?;
-        let topology = Topology::parse(&text, &name)?;
-        Ok(Self { topology, table: text.parse()?, folder: tempfile::tempdir()? })
+        let topology = topology::with_mtu(Topology::parse(&text, &name)?, mtu)?;
+        Ok(Self { topology, mtu, table: text.parse()?, folder: tempfile::tempdir()? })
     }
 
     pub(super) fn topology(&self) -> &Topology {
@@ -49,11 +51,12 @@ impl Shape {
     ) -> Result<Network> {
         let file = self.folder.path().join("topology.toml");
         fs::write(&file, toml::to_string(&self.variant(rate, switches))?)?;
-        let loss = match switches {
-            Switches::Ours { loss } => loss,
-            Switches::Bridges => 0.0,
+        let (aggregation, loss) = match switches {
+            Switches::Ours { aggregation, loss } => (aggregation, loss),
+            Switches::Bridges => (Aggregation::Tree, 0.0),
         };
-        let (lab, record) = up_fabric(name, &file, &FabricArgs::with_loss(loss), stop).await?;
+        let args = FabricArgs::with_loss(loss).aggregating(aggregation).with_mtu(self.mtu);
+        let (lab, record) = up_fabric(name, &file, &args, stop).await?;
         Ok(Network { lab, record })
     }
 
@@ -85,10 +88,15 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Switches {
     /// The embedded switch, over links that lose frames with this probability.
-    Ours { loss: f64 },
+    Ours { aggregation: Aggregation, loss: f64 },
     /// Kernel bridges, over links that lose nothing. Where no switch is programmable, the aggregation server adds
     /// up everything by itself.
     Bridges,
+}
+
+impl Switches {
+    /// The whole tree aggregates, and nothing is lost.
+    pub(super) const OURS: Self = Self::Ours { aggregation: Aggregation::Tree, loss: 0.0 };
 }
 
 /// A network that is up. It goes when this is dropped.

@@ -84,6 +84,16 @@ impl FabricArgs {
         Self { loss, no_rates: false, mtu: None, switch, aggregation, downlink, window: None, confidential }
     }
 
+    /// The same where gradients are aggregated there.
+    pub(crate) fn aggregating(self, aggregation: Aggregation) -> Self {
+        Self { aggregation, ..self }
+    }
+
+    /// The same with this MTU on all links, or the topology's.
+    pub(crate) fn with_mtu(self, mtu: Option<u16>) -> Self {
+        Self { mtu, ..self }
+    }
+
     /// Without losses, and with links as fast as this machine can.
     pub(crate) fn without_rates() -> Self {
         Self { no_rates: true, ..Self::with_loss(0.0) }

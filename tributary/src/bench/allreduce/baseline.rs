@@ -24,7 +24,9 @@ impl Baselines {
         let mut found = Self { versions: BTreeMap::new(), skipped: Vec::new() };
         for &contender in &args.contenders {
             let version = match contender {
-                Contender::Ours | Contender::Server => Ok(format!("tributary {}", env!("CARGO_PKG_VERSION"))),
+                Contender::Ours | Contender::Leaf | Contender::Server => {
+                    Ok(format!("tributary {}", env!("CARGO_PKG_VERSION")))
+                }
                 Contender::Gloo => ask(Command::new(&args.python).args(["-c", GLOO_VERSION])),
                 Contender::OpenMpi | Contender::OpenMpiRing => ask(Command::new("mpicc").arg("--version"))
                     .and_then(|_| ask(Command::new("mpirun").arg("--version"))),

@@ -31,13 +31,13 @@ use tributary_cli::options::{probability, size};
 const FILE: &str = "allreduce";
 const BYTES_PER_ELEMENT: u64 = 4;
 
-/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by PyTorch's gloo, by Open
-/// MPI, and by this project's server without aggregation in the network. Needs root
+/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves only, by
+/// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network. Needs root
 ///
 /// All run in turn on the same network of this machine. The others get kernel bridges in the place of
 /// switches. Every sum is checked. A contender that is not installed is left out, and the report says so. The
-/// limits that the project sets itself are judged on three-tier-8 at 50 Mbit/s with 8 MiB; the exit status is
-/// 1 if one is missed.
+/// limits that the project sets itself are judged on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of 1500
+/// and 9000; the exit status is 1 if one is missed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AllReduceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -48,6 +48,10 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate,
           default_value = "50mbit,100mbit,200mbit")]
     rate: Vec<u64>,
+
+    /// Longest packet of all links, in bytes, for all contenders alike, in place of the topology's
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
 
     /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with losses,
     /// only this project's own all-reduce is measured

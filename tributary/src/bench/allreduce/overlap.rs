@@ -121,10 +121,10 @@ pub(in crate::bench) fn run(args: &OverlapArgs) -> Result<()> {
 }
 
 async fn measure(args: &OverlapArgs) -> Result<Report> {
-    let shape = Shape::load(args.topology.as_deref())?;
+    let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
-    let network = shape.up(&name, args.rate, Switches::Ours { loss: 0.0 }, &mut stop).await?;
+    let network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
     let (tensors, in_flight) = (args.tensors.to_string(), args.in_flight.to_string());
     let split = ["--tensors", &tensors, "--in-flight", &in_flight];
     let (mut whole, mut parts) = (Vec::new(), Vec::new());

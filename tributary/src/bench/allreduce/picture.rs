@@ -43,7 +43,10 @@ pub(super) fn picture(report: &Report) -> Document {
 fn title(report: &Report) -> Group {
     let setting = &report.setting;
     let (size, workers) = (ByteSize(setting.bytes), setting.workers);
-    let what = format!("All-reduce of {size} of f32 over {workers} workers, topology {}", setting.topology);
+    let what = format!(
+        "All-reduce of {size} of f32 over {workers} workers, topology {}, MTU {}",
+        setting.topology, setting.mtu
+    );
     let how = format!(
         "Bars: median of {} turns, whiskers: fastest and slowest. 1 x is the time of the bare tensor on one link.",
         setting.rounds
@@ -129,6 +132,7 @@ mod tests {
             topology: "three-tier-8".into(),
             workers: 8,
             bytes: 1 << 20,
+            mtu: 1500,
             rounds: 1,
             iterations: 1,
             machine,

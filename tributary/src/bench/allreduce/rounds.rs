@@ -18,6 +18,7 @@ use super::{AllReduceArgs, fabric};
 use crate::bench::machine;
 use crate::bench::networks::{Network, Shape, Switches};
 use crate::daemon::Stop;
+use tributary_cli::options::Aggregation;
 
 /// How much longer than the slowest contender's bound a turn may take: losses and slow machines cost time, and so
 /// does the start.
@@ -29,7 +30,7 @@ pub(super) const WARM_UP_PART: u64 = 8;
 /// Measures everything that `args` ask for.
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let shape = Shape::load(args.topology.as_deref())?;
+    let shape = Shape::load(args.topology.as_deref(), args.mtu)?;
     let baselines = Baselines::find(args);
     let cases: Vec<Vec<Case>> = args.rate.iter().map(|rate| args.cases(*rate, &baselines)).collect();
     ensure!(
@@ -62,6 +63,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         bytes: args.size.as_u64(),
+        mtu: shape.topology().mtu(),
         rounds: args.rounds,
         iterations: args.iterations,
         machine: machine::describe(),
@@ -86,8 +88,8 @@ struct Site<'a> {
     args: &'a AllReduceArgs,
     patience: Duration,
     processor: Processor,
-    /// With this project's switches, by loss.
-    fabrics: Vec<(f64, Network)>,
+    /// With this project's switches.
+    fabrics: Vec<(Switches, Network)>,
     bridges: Option<Bridges>,
 }
 
@@ -105,10 +107,9 @@ impl<'a> Site<'a> {
         let rate = cases.first().map_or(1, |case| case.rate);
         let name = format!("bench-{}-{at}", std::process::id());
         let mut fabrics = Vec::new();
-        for case in cases.iter().filter(|case| case.contender == Contender::Ours) {
+        for switches in cases.iter().filter_map(fabric_for) {
             let name = format!("{name}-{}", fabrics.len());
-            let switches = Switches::Ours { loss: case.loss };
-            fabrics.push((case.loss, shape.up(&name, rate, switches, &mut stop).await?));
+            fabrics.push((switches, shape.up(&name, rate, switches, &mut stop).await?));
         }
         let has = |wanted: &[Contender]| cases.iter().any(|case| wanted.contains(&case.contender));
         let bridges =
@@ -150,8 +151,7 @@ impl<'a> Site<'a> {
 
     async fn all_reduce(&mut self, case: &Case) -> Result<Vec<Timing>> {
         let args = self.args;
-        if case.contender == Contender::Ours {
-            let Network { lab, record } = self.fabric(case)?;
+        if let Some(Network { lab, record }) = self.fabric(case) {
             return fabric::turn(lab, record, args).await;
         }
         let Bridges { gloo, openmpi, network } = self.bridges.as_mut().context("there are no bridges")?;
@@ -162,21 +162,31 @@ impl<'a> Site<'a> {
                 let ring = case.contender == Contender::OpenMpiRing;
                 openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
             }
-            Contender::Ours | Contender::Server => fabric::turn(lab, record, args).await,
+            Contender::Ours | Contender::Leaf | Contender::Server => fabric::turn(lab, record, args).await,
         }
     }
 
-    fn fabric(&self, case: &Case) -> Result<&Network> {
-        let found = self.fabrics.iter().find(|(loss, _)| *loss == case.loss);
-        Ok(&found.context("there is no fabric with that loss")?.1)
+    fn fabric(&self, case: &Case) -> Option<&Network> {
+        let wanted = fabric_for(case)?;
+        self.fabrics.iter().find(|(switches, _)| *switches == wanted).map(|(_, network)| network)
     }
 
     fn lab(&self, case: &Case) -> Result<&tributary_lab::Lab> {
-        if case.contender == Contender::Ours {
-            return Ok(&self.fabric(case)?.lab);
+        if let Some(fabric) = self.fabric(case) {
+            return Ok(&fabric.lab);
         }
         Ok(&self.bridges.as_ref().context("there are no bridges")?.network.lab)
     }
+}
+
+/// This project's switches, where a case is about them.
+fn fabric_for(case: &Case) -> Option<Switches> {
+    let aggregation = match case.contender {
+        Contender::Ours => Aggregation::Tree,
+        Contender::Leaf => Aggregation::Leaf,
+        Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing | Contender::Server => return None,
+    };
+    Some(Switches::Ours { aggregation, loss: case.loss })
 }
 
 async fn start_gloo(args: &AllReduceArgs, network: &Network) -> Result<Gloo> {

@@ -13,10 +13,11 @@ use tributary_cli::output::number_table;
 pub(super) fn text(report: &Report) -> String {
     let setting = &report.setting;
     let mut text = format!(
-        "all-reduce of {} of f32 over {} workers, topology {}; {} turns of {}; every sum is right\n{}\n",
+        "all-reduce of {} of f32 over {} workers, topology {}, MTU {}; {} turns of {}; every sum is right\n{}\n",
         ByteSize(setting.bytes),
         setting.workers,
         setting.topology,
+        setting.mtu,
         setting.rounds,
         setting.iterations,
         rows(report),

@@ -109,10 +109,10 @@ pub(in crate::bench) fn run(args: &EnduranceArgs) -> Result<()> {
 }
 
 async fn measure(args: &EnduranceArgs) -> Result<Report> {
-    let shape = Shape::load(args.topology.as_deref())?;
+    let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
-    let network = shape.up(&name, args.rate, Switches::Ours { loss: 0.0 }, &mut stop).await?;
+    let network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
     let bytes = args.size.as_u64() * u64::from(args.iterations);
     let (begin, length) = (Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
     let (mut usages, mut rates, mut said) = (Vec::new(), Vec::new(), Instant::now());

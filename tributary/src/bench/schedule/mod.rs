@@ -129,10 +129,10 @@ pub(in crate::bench) fn run(args: &ScheduleArgs) -> Result<()> {
 }
 
 async fn measure(args: &ScheduleArgs) -> Result<Report> {
-    let shape = Shape::load(args.topology.as_deref())?;
+    let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
-    let network = shape.up(&name, args.rate, Switches::Ours { loss: 0.0 }, &mut stop).await?;
+    let network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
     let mut ranks = start(&network, args)?;
     let mut rounds = Vec::new();
     for number in 1..=args.rounds {
