@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,7 @@ class Fabric:
                     "MASTER_ADDR": self.node(workers[0]).IP(),
                     "MASTER_PORT": str(MASTER_PORT),
                     "GLOO_SOCKET_IFNAME": str(self.node(host).defaultIntf()),
+                    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
                 }
             )
 

@@ -313,14 +313,15 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     assert_eq!(lines, ["w0: 0/2", "w1: 1/2"]);
     assert!(stderr(&said).contains("w1: aside"), "{}", stderr(&said));
     // As torchrun has it: the ranks meet at the first one's place on their own network.
-    let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME; \
+    let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME \
+                  $OMP_NUM_THREADS; \
                   exec ping -q -c 1 -W 10 $MASTER_ADDR";
     let said = name.run(&["sh", "-c", script]);
     assert!(said.status.success(), "{}", stderr(&said));
     let lines = std::str::from_utf8(&said.stdout).unwrap();
     let is_said = |line: &str| lines.lines().any(|said| said == line);
-    assert!(is_said("w0: 0/2 0/1 10.0.0.2:29500 w0-eth1"), "{lines}");
-    assert!(is_said("w1: 1/2 0/1 10.0.0.2:29500 w1-eth1"), "{lines}");
+    assert!(is_said("w0: 0/2 0/1 10.0.0.2:29500 w0-eth1 1"), "{lines}");
+    assert!(is_said("w1: 1/2 0/1 10.0.0.2:29500 w1-eth1 1"), "{lines}");
     name.down();
     name.is_gone();
 }

@@ -24,7 +24,7 @@ pub(crate) use fabric::{FabricArgs, up as up_fabric};
 pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule};
 pub(crate) use operations::slow as slow_station;
 pub(crate) use record::{Record, Worker};
-pub(crate) use workers::worker_command;
+pub(crate) use workers::{threads_of_a_rank, worker_command};
 
 /// What a lab is called unless told otherwise.
 const DEFAULT_NAME: &str = "lab";
@@ -46,7 +46,7 @@ enum LabCommand {
     /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
     /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
     /// TRIBUTARY_TOKEN_FILE and TRIBUTARY_SOCKET in its environment, so that `tributary allreduce` needs no
-    /// options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. When it fails on one worker, the others have 5 seconds to end by themselves.
+    /// options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
     Run(RunArgs),
     /// End everything that runs in a lab and remove it, after a crash too
     Down(DownArgs),

@@ -133,7 +133,16 @@ fn launcher_variables(
         ("MASTER_PORT", MASTER_PORT.to_string()),
     ];
     // The name of a lab's host leads nowhere, by which gloo would look for its interface.
-    Ok(variables.into_iter().chain(interface.map(|name| ("GLOO_SOCKET_IFNAME", name))).collect())
+    let interface = interface.map(|name| ("GLOO_SOCKET_IFNAME", name));
+    Ok(variables.into_iter().chain(interface).chain(threads_of_a_rank()).collect())
+}
+
+/// All ranks share this machine's processors, so each computes with one thread, unless the user says otherwise: threads of
+/// OpenMP, of which PyTorch has one for each processor, wait for one another by spinning, and take the time of other ranks'.
+/// torchrun does so, too, where a machine has several ranks.
+pub(crate) fn threads_of_a_rank() -> Option<(&'static str, String)> {
+    const THREADS: &str = "OMP_NUM_THREADS";
+    std::env::var_os(THREADS).is_none().then(|| (THREADS, "1".to_owned()))
 }
 
 /// `tributary` shall be this program, also where it is not installed.

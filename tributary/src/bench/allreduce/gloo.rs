@@ -8,7 +8,7 @@ use tributary_lab::Lab;
 use super::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::bench::ranks::Rank;
-use crate::lab::Record;
+use crate::lab::{Record, threads_of_a_rank};
 
 const SCRIPT: &str = include_str!("../../../../bench/baselines/gloo.py");
 /// What it says once all ranks have met.
@@ -34,6 +34,7 @@ impl Gloo {
             for interface in lab.interfaces(&worker.host)? {
                 command.env("GLOO_SOCKET_IFNAME", &interface.name);
             }
+            command.envs(threads_of_a_rank());
             ranks.push(Rank::start(&format!("gloo on {}", worker.host), command)?);
         }
         let mut gloo = Self { ranks, iterations: args.iterations };
