@@ -3,7 +3,10 @@
 //! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the real
 //! ones; switches are a model of their slots, and links have a rate, a delay, a bounded queue and losses.
 //! Nothing depends on the machine's speed: the same [`Scenario`] has the same [`Outcome`] every time.
+//!
+//! For clusters that are too large for that, [`flow`] is a model of rates instead of packets.
 
+pub mod flow;
 mod link;
 mod matrix;
 mod outcome;

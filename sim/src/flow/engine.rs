@@ -1,0 +1,470 @@
+//! The simulation itself: what happens next, until every job is done.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::background::Source;
+use super::error::FlowError;
+use super::fabric::{Fabric, Tree};
+use super::hosts::Connections;
+use super::job::Job;
+use super::network::Network;
+use super::outcome::{Iteration, JobOutcome, Outcome};
+use super::route::Routes;
+use super::setup::{Outage, Setup};
+use super::share::{Sharing, Stream};
+
+/// What is left of a stream when it counts as done, in bytes: less than time's rounding errors come to.
+const DONE: f64 = 1e-3;
+/// A rate is its limit if it is so close to it.
+const CLOSE: f64 = 1e-9;
+
+/// Which part of the random numbers is whose, so that methods are compared with the same computations and background.
+const OF_BACKGROUND: u64 = 0;
+const fn of_ways(job: usize) -> u64 {
+    1 + 2 * job as u64
+}
+const fn of_computing(job: usize) -> u64 {
+    2 + 2 * job as u64
+}
+
+/// Something that happens at a time that is known before.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// The slowest worker of a job has computed.
+    Computed(usize),
+    /// All workers of a job have the sum.
+    Synchronised(usize),
+    /// A source has its next volume.
+    Volume(usize),
+    /// An outage begins, or ends.
+    Outage(Outage, bool),
+    /// Hosts' traffic takes ways around what is dead, or trees do.
+    Reroute,
+    Replan,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    at: f64,
+    /// Events at the same instant happen in the order in which they were scheduled.
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.total_cmp(&other.at).then(self.order.cmp(&other.order))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// A job, and which of its streams.
+    Job(usize, usize),
+    Source(usize),
+}
+
+/// A stream on its way.
+#[derive(Debug)]
+struct Transfer {
+    owner: Owner,
+    stream: Stream,
+    /// Bytes that are left, and the rate in bytes/s.
+    left: f64,
+    rate: f64,
+    /// Bytes that have moved and are in no link's count yet.
+    moved: f64,
+}
+
+/// How a job synchronises.
+#[derive(Debug)]
+enum Means {
+    Tree(Box<Tree>),
+    Hosts(Connections),
+}
+
+#[derive(Debug)]
+struct Running {
+    job: Job,
+    means: Means,
+    ways: ChaCha8Rng,
+    computing: ChaCha8Rng,
+    /// When the iteration began, and when its slowest worker had computed.
+    began: f64,
+    computed: f64,
+    /// Streams of the synchronisation that are not done.
+    streams: usize,
+    iterations: Vec<Iteration>,
+    is_window_bound: bool,
+}
+
+struct Simulation<'a> {
+    setup: &'a Setup<'a>,
+    network: Network<'a>,
+    fabric: Fabric,
+    jobs: Vec<Running>,
+    sources: Vec<Source>,
+    transfers: Vec<Transfer>,
+    sharing: Sharing,
+    /// Whether streams have come or gone since rates were worked out.
+    is_stale: bool,
+    events: BinaryHeap<Reverse<Scheduled>>,
+    scheduled: u64,
+    now: f64,
+    carried: Vec<f64>,
+}
+
+/// Simulates a setup until every job has done its iterations.
+///
+/// # Errors
+/// [`FlowError`]: the setup makes no sense, or the planner refuses a job.
+pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, FlowError> {
+    check(setup)?;
+    let mut simulation = Simulation::new(setup)?;
+    simulation.run()?;
+    Ok(simulation.outcome())
+}
+
+fn check(setup: &Setup<'_>) -> Result<(), FlowError> {
+    let Setup { assumptions: a, background, outages, jobs, .. } = setup;
+    let of_background = background
+        .iter()
+        .flat_map(|b| [("the background's load", b.load), ("the background's volume", b.mean_bytes)]);
+    let of_outages = outages
+        .iter()
+        .flat_map(|outage| [("an outage's begin", outage.from), ("an outage's end", outage.until)]);
+    let of_jobs = jobs.iter().flat_map(|job| {
+        let compute = job.compute;
+        [("a job's begin", job.begins), ("computing", compute.seconds), ("its spread", compute.spread)]
+    });
+    let numbers = [
+        ("a hop's time", a.hop_seconds),
+        ("a host's time", a.host_seconds),
+        ("the time until another tree", a.replan_seconds),
+        ("the time until other ways", a.reroute_seconds),
+    ];
+    let mut numbers = numbers.into_iter().chain(of_background).chain(of_outages).chain(of_jobs);
+    match numbers.find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
+        Some((what, value)) => Err(FlowError::Number { what, value }),
+        None => Ok(()),
+    }
+}
+
+fn random(seed: u64, part: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(part);
+    rng
+}
+
+impl<'a> Simulation<'a> {
+    fn new(setup: &'a Setup<'a>) -> Result<Self, FlowError> {
+        let network = Network::new(setup.topology, setup.assumptions);
+        let mut rng = random(setup.seed, OF_BACKGROUND);
+        let none = || Ok((Vec::new(), Vec::new()));
+        let (sources, mean) = setup
+            .background
+            .as_ref()
+            .map_or_else(none, |background| background.sources(&network, &mut rng))?;
+        let mut simulation = Self {
+            setup,
+            fabric: Fabric::new(&network, &mean),
+            jobs: Vec::new(),
+            sources,
+            transfers: Vec::new(),
+            sharing: Sharing::default(),
+            is_stale: true,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            now: 0.0,
+            carried: vec![0.0; network.capacity.len()],
+            network,
+        };
+        for (place, job) in setup.jobs.iter().enumerate() {
+            simulation.admit(place, job)?;
+        }
+        for source in 0..simulation.sources.len() {
+            simulation.pause(source);
+        }
+        for outage in &setup.outages {
+            simulation.schedule(outage.from, Event::Outage(*outage, true));
+            simulation.schedule(outage.until, Event::Outage(*outage, false));
+        }
+        Ok(simulation)
+    }
+
+    fn admit(&mut self, place: usize, job: &Job) -> Result<(), FlowError> {
+        if job.workers.len() < 2 || job.gradient_bytes == 0 || job.servers.len() < job.method.servers() {
+            return Err(FlowError::Job { job: place });
+        }
+        let mut ways = random(self.setup.seed, of_ways(place));
+        let means = match job.method.is_in_network() {
+            true => Means::Tree(Box::new(self.fabric.admit(place, job, &self.network)?)),
+            false => Means::Hosts(Connections::of(job, &self.network, &mut ways)?),
+        };
+        self.jobs.push(Running {
+            job: job.clone(),
+            means,
+            ways,
+            computing: random(self.setup.seed, of_computing(place)),
+            began: job.begins,
+            computed: 0.0,
+            streams: 0,
+            iterations: Vec::new(),
+            is_window_bound: false,
+        });
+        self.compute(place);
+        Ok(())
+    }
+
+    fn schedule(&mut self, at: f64, event: Event) {
+        self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
+        self.scheduled += 1;
+    }
+
+    fn run(&mut self) -> Result<(), FlowError> {
+        loop {
+            let unfinished = self.jobs.iter().filter(|job| !self.is_done(job)).count();
+            if unfinished == 0 {
+                return Ok(());
+            }
+            if std::mem::take(&mut self.is_stale) {
+                self.share();
+            }
+            let ends = self.transfers.iter().filter(|one| one.rate > 0.0).map(|one| one.left / one.rate);
+            let end = self.now + ends.fold(f64::INFINITY, f64::min);
+            let event = self.events.peek().map_or(f64::INFINITY, |Reverse(next)| next.at);
+            let next = end.min(event);
+            if !next.is_finite() {
+                return Err(FlowError::Stuck { unfinished, seconds: self.now as u64 });
+            }
+            self.advance(next);
+            self.finish();
+            while self.events.peek().is_some_and(|Reverse(next)| next.at <= self.now) {
+                if let Some(Reverse(next)) = self.events.pop() {
+                    self.happen(next.event);
+                }
+            }
+        }
+    }
+
+    fn is_done(&self, job: &Running) -> bool {
+        job.iterations.len() >= self.setup.iterations as usize
+    }
+
+    /// Works out everyone's rate.
+    fn share(&mut self) {
+        let streams: Vec<&Stream> = self.transfers.iter().map(|transfer| &transfer.stream).collect();
+        self.sharing.share(&self.network.capacity, &streams);
+        for (transfer, &rate) in self.transfers.iter_mut().zip(&self.sharing.rates) {
+            transfer.rate = rate;
+            if let Owner::Job(job, _) = transfer.owner
+                && let Some(job) = self.jobs.get_mut(job).filter(|job| job.iterations.is_empty())
+            {
+                job.is_window_bound |= rate >= transfer.stream.limit * (1.0 - CLOSE);
+            }
+        }
+    }
+
+    fn advance(&mut self, to: f64) {
+        let step = (to - self.now).max(0.0);
+        for transfer in &mut self.transfers {
+            let moved = (transfer.rate * step).min(transfer.left);
+            transfer.left -= moved;
+            transfer.moved += moved;
+        }
+        self.now = to.max(self.now);
+    }
+
+    /// Takes away the streams that are done.
+    fn finish(&mut self) {
+        let mut place = 0;
+        while let Some(transfer) = self.transfers.get(place) {
+            if transfer.left > DONE {
+                place += 1;
+                continue;
+            }
+            let mut done = self.transfers.swap_remove(place);
+            count(&mut done, &mut self.carried);
+            self.is_stale = true;
+            match done.owner {
+                Owner::Source(source) => self.pause(source),
+                Owner::Job(job, _) => self.stream_done(job),
+            }
+        }
+    }
+
+    fn stream_done(&mut self, place: usize) {
+        let job = &mut self.jobs[place];
+        job.streams = job.streams.saturating_sub(1);
+        if job.streams == 0 {
+            let latency = match &job.means {
+                Means::Tree(tree) => tree.latency(&self.network),
+                Means::Hosts(connections) => connections.latency(&self.network),
+            };
+            self.schedule(self.now + latency, Event::Synchronised(place));
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Computed(job) => self.synchronise(job),
+            Event::Synchronised(job) => self.synchronised(job),
+            Event::Volume(source) => {
+                let stream = self.sources[source].volume();
+                self.start(Owner::Source(source), stream);
+            }
+            Event::Outage(outage, begins) => {
+                self.network.set(outage.what, begins);
+                self.is_stale = true;
+                // Who had no way around what was dead until now may have one now.
+                let assumptions = self.setup.assumptions;
+                self.schedule(self.now + assumptions.reroute_seconds, Event::Reroute);
+                self.schedule(self.now + assumptions.replan_seconds, Event::Replan);
+            }
+            Event::Reroute => self.reroute(),
+            Event::Replan => self.replan(),
+        }
+    }
+
+    fn pause(&mut self, source: usize) {
+        let pause = self.sources[source].pause();
+        self.schedule(self.now + pause, Event::Volume(source));
+    }
+
+    /// Begins an iteration.
+    fn compute(&mut self, place: usize) {
+        let job = &mut self.jobs[place];
+        let (compute, workers) = (job.job.compute, job.job.workers.len());
+        // The latest of so many times, all of which are equally likely.
+        let slowest = job.computing.random::<f64>().powf(1.0 / workers as f64);
+        let at = job.began + compute.seconds * (1.0 + compute.spread * slowest);
+        self.schedule(at, Event::Computed(place));
+    }
+
+    fn synchronise(&mut self, place: usize) {
+        let now = self.now;
+        let job = &mut self.jobs[place];
+        job.computed = now;
+        let streams = match &job.means {
+            Means::Tree(tree) => vec![tree.stream(&self.network)],
+            Means::Hosts(connections) => connections.streams(),
+        };
+        job.streams = streams.len();
+        for (which, stream) in streams.into_iter().enumerate() {
+            self.start(Owner::Job(place, which), stream);
+        }
+    }
+
+    fn synchronised(&mut self, place: usize) {
+        let (now, is_done) = (self.now, self.is_done(&self.jobs[place]));
+        let job = &mut self.jobs[place];
+        if !is_done {
+            let (compute, synchronisation) = (job.computed - job.began, now - job.computed);
+            job.iterations.push(Iteration { compute, synchronisation });
+        }
+        job.began = now;
+        self.compute(place);
+    }
+
+    fn start(&mut self, owner: Owner, stream: Stream) {
+        self.is_stale = true;
+        self.transfers.push(Transfer { owner, left: stream.bytes, stream, rate: 0.0, moved: 0.0 });
+    }
+
+    fn reroute(&mut self) {
+        for place in 0..self.jobs.len() {
+            let job = &mut self.jobs[place];
+            if let Means::Hosts(connections) = &mut job.means
+                && connections.reroute(&self.network, &mut job.ways)
+            {
+                let streams = connections.streams();
+                self.lead(place, &streams);
+            }
+        }
+        let mut routes = Routes::new(self.network.topology, &self.network.dead);
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            if !source.reroute(&self.network, &mut routes) {
+                continue;
+            }
+            let of_it = self.transfers.iter_mut().filter(|transfer| transfer.owner == Owner::Source(place));
+            for transfer in of_it {
+                replace(transfer, &source.stream(), &mut self.carried);
+            }
+            self.is_stale = true;
+        }
+    }
+
+    fn replan(&mut self) {
+        for place in 0..self.jobs.len() {
+            if let Means::Tree(tree) = &mut self.jobs[place].means
+                && self.fabric.mend(tree, &self.network)
+            {
+                let stream = tree.stream(&self.network);
+                self.lead(place, &[stream]);
+            }
+        }
+    }
+
+    /// Leads a job's streams over other links: what has moved has moved.
+    fn lead(&mut self, place: usize, streams: &[Stream]) {
+        self.is_stale = true;
+        for transfer in &mut self.transfers {
+            if let Owner::Job(job, which) = transfer.owner
+                && job == place
+                && let Some(stream) = streams.get(which)
+            {
+                replace(transfer, stream, &mut self.carried);
+            }
+        }
+    }
+
+    fn outcome(mut self) -> Outcome {
+        for transfer in &mut self.transfers {
+            count(transfer, &mut self.carried);
+        }
+        let jobs = self.jobs.into_iter().map(|job| {
+            let (aggregating, passing) = match &job.means {
+                Means::Tree(tree) => tree.switches(),
+                Means::Hosts(_) => (0, 0),
+            };
+            let Running { iterations, is_window_bound, .. } = job;
+            JobOutcome { iterations, aggregating, passing, is_window_bound }
+        });
+        Outcome {
+            jobs: jobs.collect(),
+            seconds: self.now,
+            carried: self.carried,
+            capacity: self.network.capacity,
+        }
+    }
+}
+
+/// Counts on its links what a stream has moved.
+fn count(transfer: &mut Transfer, carried: &mut [f64]) {
+    let moved = std::mem::take(&mut transfer.moved);
+    for &(at, weight) in &transfer.stream.uses {
+        carried[at] += weight * moved;
+    }
+}
+
+/// Lets a transfer go on over other links. The same bytes are left, since one gradient always is as many frames.
+fn replace(transfer: &mut Transfer, stream: &Stream, carried: &mut [f64]) {
+    count(transfer, carried);
+    transfer.stream.uses.clone_from(&stream.uses);
+    transfer.stream.limit = stream.limit;
+}

@@ -1,0 +1,158 @@
+//! Synchronisations in the fabric: the planner's trees, their slots, and what their links carry.
+
+use petgraph::visit::EdgeRef;
+use tributary_planner::{
+    Aggregation, Downlink, FabricState, JobRequest, Member, Plan, plan, replan, widest_slices,
+};
+use tributary_topology::{LinkKey, NodeKey};
+use tributary_wire::frame::ENCAPSULATION_BYTES;
+use tributary_wire::message::message_len;
+
+use super::error::FlowError;
+use super::job::{Job, Method};
+use super::network::{Network, direction, index};
+use super::share::Stream;
+
+/// Round trips of an all-reduce besides its bytes: one for the exponents, without which no value is sent, and one for the
+/// values.
+const ROUND_TRIPS: f64 = 2.0;
+
+/// What the planner knows of the fabric: which slots jobs have taken, and what links carry in the long run.
+#[derive(Debug)]
+pub(super) struct Fabric {
+    state: FabricState,
+}
+
+/// A job's place in the fabric.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    request: JobRequest,
+    pub(super) plan: Plan,
+    /// Iterations a second that the planner counts on.
+    pace: f64,
+}
+
+impl Fabric {
+    /// `background`: bytes/s that each link direction carries in the long run, by its place.
+    pub(super) fn new(network: &Network<'_>, background: &[f64]) -> Self {
+        let mut state = FabricState::of(network.topology, network.assumptions.slots);
+        let load = background.iter().enumerate().map(|(at, bytes)| (direction(at), (bytes * 8.0) as u64));
+        state.load = load.filter(|(_, load)| *load > 0).collect();
+        Self { state }
+    }
+
+    /// Plans a job, beside those that are there already, and gives it its slots.
+    pub(super) fn admit(
+        &mut self,
+        place: usize,
+        job: &Job,
+        network: &Network<'_>,
+    ) -> Result<Tree, FlowError> {
+        let (aggregation, window) = match job.method {
+            Method::Leaf { window } => (Aggregation::Leaf, window),
+            Method::Fabric { window } => (Aggregation::Tree, window),
+            Method::ParameterServer { .. } | Method::Ring | Method::DoubleTree => {
+                return Err(FlowError::Job { job: place });
+            }
+        };
+        let request = JobRequest {
+            workers: Member::ranked(job.workers.iter().copied()),
+            server: *job.servers.first().ok_or(FlowError::Job { job: place })?,
+            aggregation,
+            downlink: Downlink::Multicast,
+            width: widest_slices(network.topology),
+            window,
+            gradient_bytes: job.gradient_bytes,
+        };
+        let refused = |reason| FlowError::Plan { job: place, reason };
+        let plan = plan(network.topology, &self.state, &request).map_err(refused)?;
+        let pace = 1.0 / (job.compute.seconds + plan.comparison.tree_seconds);
+        let tree = Tree { request, plan, pace };
+        self.account(&tree, true);
+        Ok(tree)
+    }
+
+    /// Plans a job again around what is dead, if its tree has lost something. Whether it has another tree now: it keeps its
+    /// own where there is no other way.
+    pub(super) fn mend(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
+        if !tree.is_hit(network) {
+            return false;
+        }
+        self.state.dead_nodes.clone_from(&network.dead.nodes);
+        self.state.dead_links.clone_from(&network.dead.links);
+        self.account(tree, false);
+        let mended = replan(network.topology, &self.state, &tree.request, &tree.plan);
+        let has_changed = mended.is_ok();
+        if let Ok(plan) = mended {
+            tree.plan = plan;
+        }
+        self.account(tree, true);
+        has_changed
+    }
+
+    /// Takes the job's slots and its load, or gives them back.
+    fn account(&mut self, tree: &Tree, takes: bool) {
+        for role in tree.plan.switches.iter().filter(|role| role.aggregate) {
+            if let Some(free) = self.state.free_slots.get_mut(&role.key) {
+                let window = tree.request.window;
+                *free = if takes { free.saturating_sub(window) } else { free.saturating_add(window) };
+            }
+        }
+        for link in &tree.plan.traffic.links {
+            let load = (link.bytes as f64 * 8.0 * tree.pace) as u64;
+            let known = self.state.load.entry(link.direction).or_default();
+            *known = if takes { known.saturating_add(load) } else { known.saturating_sub(load) };
+        }
+    }
+}
+
+impl Tree {
+    /// A RESULT by multicast, which has no hop stack: all frames are at least so long.
+    fn frame_bytes(&self) -> usize {
+        ENCAPSULATION_BYTES + message_len(0, self.request.width.bytes())
+    }
+
+    fn is_hit(&self, network: &Network<'_>) -> bool {
+        let mut links = self.plan.traffic.links.iter().map(|link| link.direction.link);
+        links.any(|link| network.dead.is_link_dead(network.topology, link))
+    }
+
+    /// Switches that aggregate, and those at which streams meet and go on one by one.
+    pub(super) fn switches(&self) -> (usize, usize) {
+        let aggregating = self.plan.switches.iter().filter(|role| role.aggregate).count();
+        let meeting = self.plan.switches.iter().filter(|role| role.down.len() > 1).count();
+        (aggregating, meeting.saturating_sub(aggregating))
+    }
+
+    /// One synchronisation: all links of the tree move together, since a worker sends a slice only when it has the result of
+    /// the one that had the slot before. So S slices a round trip is the most.
+    pub(super) fn stream(&self, network: &Network<'_>) -> Stream {
+        let plan = &self.plan;
+        let frames = plan.traffic.links.iter().map(|link| link.frames).min().unwrap_or(0);
+        let bytes = frames as f64 * self.frame_bytes() as f64;
+        let uses = plan.traffic.links.iter().map(|link| (index(link.direction), link.bytes as f64 / bytes));
+        let window = f64::from(plan.window) * self.frame_bytes() as f64;
+        Stream { bytes, limit: window / self.round_trip(network), uses: uses.collect() }
+    }
+
+    /// What one synchronisation takes besides its bytes, in seconds. The last slices arrive half a round trip after they were
+    /// sent, and the last results as long after that.
+    pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
+        ROUND_TRIPS * self.round_trip(network)
+    }
+
+    /// From the worker that is farthest from the server, and back to it, in seconds.
+    fn round_trip(&self, network: &Network<'_>) -> f64 {
+        let ups = |node: NodeKey| {
+            let role = self.plan.switches.binary_search_by_key(&node, |role| role.key).ok();
+            role.and_then(|at| self.plan.switches.get(at)).map(|role| role.up.link)
+        };
+        let first = |node: NodeKey| network.topology.graph().edges(node).next().map(|edge| edge.id());
+        let ways = self.plan.workers.iter().map(|worker| {
+            let links: Vec<LinkKey> =
+                first(worker.key).into_iter().chain(worker.path.iter().copied().filter_map(ups)).collect();
+            network.latency(links.into_iter(), self.frame_bytes())
+        });
+        2.0 * ways.fold(0.0, f64::max)
+    }
+}

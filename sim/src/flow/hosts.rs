@@ -1,0 +1,194 @@
+//! Synchronisations that need no programmable switch: parameter server, ring, double binary tree.
+
+use rand_chacha::ChaCha8Rng;
+use tributary_topology::NodeKey;
+
+use super::error::FlowError;
+use super::job::{Job, Method};
+use super::network::{Network, direction};
+use super::route::Routes;
+use super::share::Stream;
+
+/// Frames of TCP over Ethernet with an MTU of 1,500: headers of Ethernet (14), IPv4 (20) and TCP (20) with timestamps (12),
+/// without preamble and FCS, as the planner counts ours.
+const FRAME_BYTES: usize = 1_514;
+const PAYLOAD_BYTES: usize = 1_448;
+const OVERHEAD: f64 = FRAME_BYTES as f64 / PAYLOAD_BYTES as f64;
+
+/// Connections that move at one rate.
+#[derive(Debug, Clone)]
+struct Bundle {
+    /// Of each connection, headers included.
+    bytes: f64,
+    connections: Vec<Connection>,
+}
+
+/// Data from one host to another.
+#[derive(Debug, Clone)]
+struct Connection {
+    from: NodeKey,
+    to: NodeKey,
+    /// Link directions; empty where no way is left.
+    way: Vec<usize>,
+}
+
+/// A job's connections. Each keeps its way as long as that lives.
+#[derive(Debug, Clone)]
+pub(super) struct Connections {
+    bundles: Vec<Bundle>,
+    /// How many times the mean way's latency one synchronisation takes besides its bytes.
+    turns: f64,
+}
+
+/// From one worker to another, by rank.
+type Edge = (usize, usize);
+/// From one host to another.
+type Pair = (NodeKey, NodeKey);
+
+impl Connections {
+    /// Those of a job, with ways drawn from `rng`.
+    ///
+    /// # Errors
+    /// [`FlowError::Apart`].
+    pub(super) fn of(job: &Job, network: &Network<'_>, rng: &mut ChaCha8Rng) -> Result<Self, FlowError> {
+        let gradient = job.gradient_bytes as f64 * OVERHEAD;
+        let count = job.workers.len();
+        let between = |edges: Vec<Edge>| {
+            let pairs =
+                edges.into_iter().filter_map(|(a, b)| Some((*job.workers.get(a)?, *job.workers.get(b)?)));
+            pairs.collect::<Vec<_>>()
+        };
+        let (bundles, turns): (Vec<(f64, Vec<Pair>)>, f64) = match job.method {
+            Method::Ring => {
+                // Each step sends 1 / N of the gradient to the next, and waits for what comes.
+                let steps = 2 * (count - 1);
+                let share = steps as f64 / count as f64;
+                (vec![(share * gradient, between(ring(count)))], steps as f64)
+            }
+            Method::DoubleTree => {
+                let trees = [double_tree(count, false), double_tree(count, true)];
+                let depth = trees.iter().map(|tree| depth(tree)).max().unwrap_or(0);
+                let both_ways = |tree: &Vec<Edge>| tree.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+                let bundles = trees.iter().map(|tree| (gradient / 2.0, between(both_ways(tree))));
+                (bundles.collect(), 2.0 * depth as f64)
+            }
+            Method::ParameterServer { .. } | Method::Fabric { .. } | Method::Leaf { .. } => {
+                let servers = &job.servers[..job.method.servers().min(job.servers.len())];
+                let part = gradient / servers.len().max(1) as f64;
+                let pairs = job.workers.iter().flat_map(|&worker| {
+                    servers.iter().flat_map(move |&server| [(worker, server), (server, worker)])
+                });
+                (pairs.map(|pair| (part, vec![pair])).collect(), 2.0)
+            }
+        };
+        let mut routes = Routes::new(network.topology, &network.dead);
+        let mut connect = |(from, to): Pair| {
+            let way = routes.way(from, to, rng).ok_or_else(|| apart(network, from, to))?;
+            Ok(Connection { from, to, way })
+        };
+        let bundles = bundles.into_iter().map(|(bytes, pairs)| {
+            let connections = pairs.into_iter().map(&mut connect).collect::<Result<_, _>>()?;
+            Ok(Bundle { bytes, connections })
+        });
+        Ok(Self { bundles: bundles.collect::<Result<_, _>>()?, turns })
+    }
+
+    /// One synchronisation.
+    pub(super) fn streams(&self) -> Vec<Stream> {
+        self.bundles.iter().map(Bundle::stream).collect()
+    }
+
+    /// What one synchronisation takes besides its bytes, in seconds.
+    pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
+        let ways =
+            || self.bundles.iter().flat_map(|bundle| &bundle.connections).map(|connection| &connection.way);
+        let all: f64 =
+            ways().map(|way| network.latency(way.iter().map(|&at| direction(at).link), FRAME_BYTES)).sum();
+        self.turns * all / ways().count().max(1) as f64
+    }
+
+    /// Leads connections round what is dead, as far as there are ways. Whether that changed anything.
+    pub(super) fn reroute(&mut self, network: &Network<'_>, rng: &mut ChaCha8Rng) -> bool {
+        let mut routes = Routes::new(network.topology, &network.dead);
+        let mut has_changed = false;
+        let is_dead = |at: &usize| network.dead.is_link_dead(network.topology, direction(*at).link);
+        for connection in self.bundles.iter_mut().flat_map(|bundle| &mut bundle.connections) {
+            if connection.way.iter().any(is_dead)
+                && let Some(way) = routes.way(connection.from, connection.to, rng)
+            {
+                connection.way = way;
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+}
+
+impl Bundle {
+    fn stream(&self) -> Stream {
+        let mut links: Vec<usize> =
+            self.connections.iter().flat_map(|connection| &connection.way).copied().collect();
+        links.sort_unstable();
+        let uses = links.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as f64));
+        Stream { bytes: self.bytes, limit: f64::INFINITY, uses: uses.collect() }
+    }
+}
+
+pub(super) fn apart(network: &Network<'_>, from: NodeKey, to: NodeKey) -> FlowError {
+    let name = |node: NodeKey| network.topology[node].name.clone();
+    FlowError::Apart { from: name(from), to: name(to) }
+}
+
+/// Each to the next.
+fn ring(count: usize) -> Vec<Edge> {
+    (0..count).map(|rank| (rank, (rank + 1) % count)).collect()
+}
+
+/// One of the two trees, from each to the one above it. Whoever is a leaf of the one is inside the other: that is the same
+/// tree the other way round, or, of an odd number, moved on by one.
+fn double_tree(count: usize, second: bool) -> Vec<Edge> {
+    let placed = |rank: usize| match (second, count.is_multiple_of(2)) {
+        (false, _) => rank,
+        (true, true) => count - 1 - rank,
+        (true, false) => (rank + 1) % count,
+    };
+    (1..count).map(|rank| (placed(rank), placed(parent(rank, count)))).collect()
+}
+
+/// What is above a rank in a binary tree in which every rank is between those below it; rank 0 is above all.
+fn parent(rank: usize, count: usize) -> usize {
+    let bit = rank & rank.wrapping_neg();
+    let above = (rank ^ bit) | (bit << 1);
+    if above < count { above } else { rank ^ bit }
+}
+
+/// How many steps the farthest is from the root.
+fn depth(tree: &[Edge]) -> usize {
+    let above: std::collections::HashMap<usize, usize> = tree.iter().copied().collect();
+    let steps = |&(rank, _): &Edge| std::iter::successors(above.get(&rank), |up| above.get(*up)).count();
+    tree.iter().map(steps).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn both_trees_reach_everyone_and_nobody_sends_more_than_the_gradient_twice() {
+        for count in 2..70 {
+            let mut sent: BTreeMap<usize, f64> = BTreeMap::new();
+            for tree in [double_tree(count, false), double_tree(count, true)] {
+                assert_eq!(tree.len(), count - 1);
+                // Everyone comes to the root within so many steps, so there is no cycle.
+                assert!(depth(&tree) <= 1 + count.ilog2() as usize, "{count}: {}", depth(&tree));
+                for (below, above) in tree {
+                    *sent.entry(below).or_default() += 0.5;
+                    *sent.entry(above).or_default() += 0.5;
+                }
+            }
+            assert!(sent.values().all(|&share| share <= 2.0), "{count}: {sent:?}");
+        }
+    }
+}

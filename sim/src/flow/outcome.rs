@@ -1,0 +1,80 @@
+//! What came of a simulation.
+
+use serde::Serialize;
+use tributary_topology::LinkDirection;
+
+use super::network::index;
+
+/// What came of a simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Of each job.
+    pub jobs: Vec<JobOutcome>,
+    /// Until the last job was done, in seconds.
+    pub seconds: f64,
+    /// By link direction, at twice the link's number plus the sender's.
+    pub(super) carried: Vec<f64>,
+    pub(super) capacity: Vec<f64>,
+}
+
+/// What came of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobOutcome {
+    /// The iterations that count, in their order.
+    pub iterations: Vec<Iteration>,
+    /// Switches that aggregated for it in the end.
+    pub aggregating: usize,
+    /// Switches at which its streams met and went on one by one, in the end.
+    pub passing: usize,
+    /// Whether its own window kept it from what the links would have carried, in its first synchronisation.
+    pub is_window_bound: bool,
+}
+
+/// One iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Iteration {
+    /// Until the slowest worker had computed, in seconds.
+    pub compute: f64,
+    /// From then until all had the sum, in seconds.
+    pub synchronisation: f64,
+}
+
+impl JobOutcome {
+    /// Mean time of an iteration, in seconds.
+    pub fn mean_iteration(&self) -> f64 {
+        self.mean(|iteration| iteration.compute + iteration.synchronisation)
+    }
+
+    /// Mean time of a synchronisation, in seconds.
+    pub fn mean_synchronisation(&self) -> f64 {
+        self.mean(|iteration| iteration.synchronisation)
+    }
+
+    /// All iterations together, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.mean_iteration() * self.iterations.len() as f64
+    }
+
+    fn mean(&self, of: fn(&Iteration) -> f64) -> f64 {
+        self.iterations.iter().map(of).sum::<f64>() / self.iterations.len().max(1) as f64
+    }
+}
+
+impl Outcome {
+    /// Bytes that a link direction carried, headers included.
+    pub fn carried(&self, direction: LinkDirection) -> f64 {
+        self.carried.get(index(direction)).copied().unwrap_or(0.0)
+    }
+
+    /// How busy the busiest link direction was, of its capacity in the end: from 0 to 1.
+    pub fn busiest(&self) -> f64 {
+        let used = self.carried.iter().zip(&self.capacity).filter(|(_, capacity)| **capacity > 0.0);
+        used.map(|(bytes, capacity)| bytes / (capacity * self.seconds)).fold(0.0, f64::max)
+    }
+
+    /// Mean of the jobs' mean times of an iteration, in seconds.
+    pub fn mean_iteration(&self) -> f64 {
+        let all: f64 = self.jobs.iter().map(JobOutcome::mean_iteration).sum();
+        all / self.jobs.len().max(1) as f64
+    }
+}

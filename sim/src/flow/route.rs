@@ -1,0 +1,89 @@
+//! The ways that hosts' traffic takes: equal-cost multi-path routing (ECMP) over shortest paths.
+//!
+//! Every connection has one of the shortest ways, drawn evenly at each switch, as switches do by a hash of its addresses and
+//! ports. So two connections may meet on one link while another one is idle.
+
+use std::collections::{HashMap, VecDeque};
+
+use petgraph::visit::EdgeRef;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use tributary_topology::{LinkKey, NodeKey, Topology};
+
+use super::network::{Dead, index};
+
+const FAR: u32 = u32::MAX;
+
+/// Shortest ways around what is dead.
+pub(super) struct Routes<'a> {
+    topology: &'a Topology,
+    dead: &'a Dead,
+    /// How far each node is from a switch; made when somebody asks.
+    distances: HashMap<NodeKey, Vec<u32>>,
+}
+
+impl<'a> Routes<'a> {
+    pub(super) fn new(topology: &'a Topology, dead: &'a Dead) -> Self {
+        Self { topology, dead, distances: HashMap::new() }
+    }
+
+    /// The link directions of a way from one host to another; `None` where there is none.
+    pub(super) fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
+        let (first_link, first) = self.steps(from).next()?;
+        let (last_link, last) = self.steps(to).next()?;
+        if !self.distances.contains_key(&last) {
+            let distances = self.distances_from(last);
+            self.distances.insert(last, distances);
+        }
+        let distances = self.distances.get(&last)?;
+        let far = |node: NodeKey| distances.get(node.index()).copied().unwrap_or(FAR);
+        let mut way = vec![self.directed(first_link, from)?];
+        let (mut at, mut left) = (first, far(first));
+        if left == FAR {
+            return None;
+        }
+        while left > 0 {
+            let nearer: Vec<_> = self.steps(at).filter(|(_, node)| far(*node) == left - 1).collect();
+            let &(link, next) = nearer.get(rng.random_range(0..nearer.len().max(1)))?;
+            way.extend(self.directed(link, at));
+            (at, left) = (next, left - 1);
+        }
+        way.extend(self.directed(last_link, last));
+        Some(way)
+    }
+
+    fn directed(&self, link: LinkKey, sender: NodeKey) -> Option<usize> {
+        self.topology.direction(link, sender).map(index)
+    }
+
+    fn is_switch(&self, node: NodeKey) -> bool {
+        self.topology[node].switch().is_some()
+    }
+
+    /// The live links of a live node, and where they lead.
+    fn steps(&self, node: NodeKey) -> impl Iterator<Item = (LinkKey, NodeKey)> + use<'_, 'a> {
+        let edges = self.topology.graph().edges(node);
+        let steps = edges.map(move |edge| {
+            let there = if edge.source() == node { edge.target() } else { edge.source() };
+            (edge.id(), there)
+        });
+        steps.filter(|(link, _)| !self.dead.is_link_dead(self.topology, *link))
+    }
+
+    /// By node, over switches only: hosts forward nothing.
+    fn distances_from(&self, root: NodeKey) -> Vec<u32> {
+        let mut distances = vec![FAR; self.topology.graph().node_count()];
+        distances[root.index()] = 0;
+        let mut queue = VecDeque::from([root]);
+        while let Some(node) = queue.pop_front() {
+            let next = distances[node.index()] + 1;
+            for (_, there) in self.steps(node).filter(|(_, there)| self.is_switch(*there)) {
+                if distances[there.index()] == FAR {
+                    distances[there.index()] = next;
+                    queue.push_back(there);
+                }
+            }
+        }
+        distances
+    }
+}
