@@ -77,6 +77,12 @@ impl FatTree {
 
     /// The topology file, with that rate for all links, such as `"100 Gbit/s"`.
     pub fn to_toml(&self, rate: &str) -> String {
+        self.to_toml_with(rate, rate)
+    }
+
+    /// The same with another rate for the links between switches: in large networks it is often less than what the hosts
+    /// below could send together.
+    pub fn to_toml_with(&self, rate: &str, between_switches: &str) -> String {
         let Self { half, workers } = *self;
         let (ports, pods) = (2 * half, 2 * half);
         let mut text = format!(
@@ -87,7 +93,7 @@ impl FatTree {
             self.hosts(),
         );
         self.write_nodes(&mut text);
-        self.write_links(&mut text);
+        self.write_links(&mut text, (between_switches != rate).then_some(between_switches));
         text
     }
 
@@ -108,19 +114,20 @@ impl FatTree {
         text.push_str("]\n");
     }
 
-    fn write_links(&self, text: &mut String) {
+    fn write_links(&self, text: &mut String, between_switches: Option<&str>) {
         let half = self.half;
+        let slow = between_switches.map_or_else(String::new, |rate| format!(", rate = \"{rate}\""));
         let mut links = Vec::new();
         for pod in 0..2 * half {
             for (a, b) in (0..half).flat_map(|a| (0..half).map(move |b| (a, b))) {
-                links.push((core(a * half + b), aggregation(pod, a)));
-                links.push((aggregation(pod, a), edge(pod, b)));
+                links.push((core(a * half + b), aggregation(pod, a), slow.as_str()));
+                links.push((aggregation(pod, a), edge(pod, b), &slow));
                 let host = (pod * half + a) * half + b;
-                links.push((edge(pod, a), self.host(host)));
+                links.push((edge(pod, a), self.host(host), ""));
             }
         }
         text.push_str("link = [\n");
-        put(text, links.into_iter().map(|(a, b)| format!("{{ ends = [\"{a}\", \"{b}\"] }}")));
+        put(text, links.into_iter().map(|(a, b, rate)| format!("{{ ends = [\"{a}\", \"{b}\"]{rate} }}")));
         text.push_str("]\n");
     }
 

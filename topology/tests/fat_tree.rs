@@ -51,6 +51,16 @@ fn workers_are_spread_over_the_hosts_beside_the_server() {
 }
 
 #[test]
+fn links_between_switches_can_have_another_rate() {
+    let text = FatTree::new(4, 3).unwrap().to_toml_with("10 Gbit/s", "2.5 Gbit/s");
+    let topology = Topology::parse(&text, "fat-tree.toml").unwrap();
+    for (_, link) in topology.links() {
+        let is_hosts = link.ends.iter().any(|end| topology[end.node].host().is_some());
+        assert_eq!(link.rate, if is_hosts { 10_000_000_000 } else { 2_500_000_000 });
+    }
+}
+
+#[test]
 fn what_is_no_fat_tree_is_refused() {
     for ports in [0, 1, 3, 64] {
         assert_eq!(FatTree::new(ports, 1), Err(FatTreeError::Ports(ports)));
