@@ -11,6 +11,7 @@ mod link;
 mod matrix;
 mod outcome;
 mod packet;
+mod parallel;
 mod run;
 mod scenario;
 mod sweep;

@@ -1,12 +1,10 @@
 //! Many simulations, and the table of what came of them.
 
-use std::sync::Mutex;
-use std::thread;
-
 use serde::Serialize;
 use tributary_protocol::Downlink;
 
 use crate::outcome::Outcome;
+use crate::parallel::on_all_cores;
 use crate::run::{SimError, run};
 use crate::scenario::Scenario;
 
@@ -88,7 +86,7 @@ pub fn sweep(sweep: &Sweep) -> Result<Vec<Row>, SimError> {
             (0..sweep.seeds).map(|seed| Scenario { seed: sweep.base.seed + seed, ..case.clone() })
         })
         .collect();
-    let outcomes: Vec<Outcome> = run_all(&scenarios).into_iter().collect::<Result<_, _>>()?;
+    let outcomes: Vec<Outcome> = on_all_cores(&scenarios, run).into_iter().collect::<Result<_, _>>()?;
     let outcomes: Vec<&[Outcome]> = outcomes.chunks(sweep.seeds.max(1) as usize).collect();
     let rows = cases.iter().zip(&outcomes).map(|(case, of_case)| {
         let undisturbed = cases.iter().position(|other| {
@@ -118,28 +116,6 @@ fn combinations(sweep: &Sweep) -> Vec<Scenario> {
         }
     }
     cases
-}
-
-/// Runs scenarios on as many threads as there are cores.
-fn run_all(scenarios: &[Scenario]) -> Vec<Result<Outcome, SimError>> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let next = Mutex::new(scenarios.iter().enumerate());
-    let done = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..threads.min(scenarios.len()) {
-            scope.spawn(|| {
-                while let Some((at, scenario)) = next.lock().ok().and_then(|mut next| next.next()) {
-                    let outcome = run(scenario);
-                    if let Ok(mut done) = done.lock() {
-                        done.push((at, outcome));
-                    }
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|&(at, _)| at);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 fn row(case: &Scenario, outcomes: &[Outcome], undisturbed: Option<&[Outcome]>) -> Row {

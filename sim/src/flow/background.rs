@@ -6,9 +6,8 @@ use serde::Serialize;
 use tributary_topology::NodeKey;
 
 use super::error::FlowError;
-use super::hosts::apart;
-use super::network::{Network, direction};
-use super::route::Routes;
+use super::network::Network;
+use super::route::{Routes, Way};
 use super::share::Stream;
 
 /// Background traffic. Every host sends to one other host, under another switch where there is one, and everyone gets from
@@ -25,9 +24,7 @@ pub struct Background {
 /// A pair of hosts.
 #[derive(Debug)]
 pub(super) struct Source {
-    from: NodeKey,
-    to: NodeKey,
-    way: Vec<usize>,
+    way: Way,
     /// Mean time between two volumes, seconds.
     mean_pause: f64,
     mean_bytes: f64,
@@ -47,16 +44,16 @@ impl Background {
         }
         let mut routes = Routes::new(network.topology, &network.dead);
         let mut sources = Vec::new();
-        for (from, to) in pairs(network, rng) {
-            let way = routes.way(from, to, rng).ok_or_else(|| apart(network, from, to))?;
-            let rate = network.slowest(&way);
-            for &at in &way {
+        for pair in pairs(network, rng) {
+            let way = Way::draw(pair, &mut routes, rng)?;
+            let rate = network.slowest(way.links());
+            for &at in way.links() {
                 mean[at] += self.load * rate;
             }
             let mean_pause = self.mean_bytes / rate * (1.0 / self.load - 1.0).max(0.0);
             let seed = rng.next_u64();
             let rng = rand::SeedableRng::seed_from_u64(seed);
-            sources.push(Source { from, to, way, mean_pause, mean_bytes: self.mean_bytes, rng });
+            sources.push(Source { way, mean_pause, mean_bytes: self.mean_bytes, rng });
         }
         for (at, mean) in mean.iter_mut().enumerate() {
             // Not even all of them together get more than the link carries.
@@ -96,7 +93,7 @@ impl Source {
 
     /// Its connection, without bytes.
     pub(super) fn stream(&self) -> Stream {
-        let uses = self.way.iter().map(|&at| (at, 1.0)).collect();
+        let uses = self.way.links().iter().map(|&at| (at, 1.0)).collect();
         Stream { bytes: 0.0, limit: f64::INFINITY, uses }
     }
 
@@ -105,14 +102,9 @@ impl Source {
         self.mean_pause * exponential(&mut self.rng)
     }
 
-    /// Takes another way, if its own is dead and there is one.
+    /// As [`Way::reroute`].
     pub(super) fn reroute(&mut self, network: &Network<'_>, routes: &mut Routes<'_>) -> bool {
-        let is_dead = |at: &usize| network.dead.is_link_dead(network.topology, direction(*at).link);
-        let way =
-            self.way.iter().any(is_dead).then(|| routes.way(self.from, self.to, &mut self.rng)).flatten();
-        let has_changed = way.is_some();
-        self.way = way.unwrap_or_else(|| std::mem::take(&mut self.way));
-        has_changed
+        self.way.reroute(network, routes, &mut self.rng)
     }
 }
 

@@ -6,7 +6,7 @@ use tributary_topology::NodeKey;
 use super::error::FlowError;
 use super::job::{Job, Method};
 use super::network::{Network, direction};
-use super::route::Routes;
+use super::route::{Routes, Way};
 use super::share::Stream;
 
 /// Frames of TCP over Ethernet with an MTU of 1,500: headers of Ethernet (14), IPv4 (20) and TCP (20) with timestamps (12),
@@ -20,19 +20,10 @@ const OVERHEAD: f64 = FRAME_BYTES as f64 / PAYLOAD_BYTES as f64;
 struct Bundle {
     /// Of each connection, headers included.
     bytes: f64,
-    connections: Vec<Connection>,
+    connections: Vec<Way>,
 }
 
-/// Data from one host to another.
-#[derive(Debug, Clone)]
-struct Connection {
-    from: NodeKey,
-    to: NodeKey,
-    /// Link directions; empty where no way is left.
-    way: Vec<usize>,
-}
-
-/// A job's connections. Each keeps its way as long as that lives.
+/// A job's connections. Each has its own way whenever that lives, and another one while it does not.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     bundles: Vec<Bundle>,
@@ -82,10 +73,7 @@ impl Connections {
             }
         };
         let mut routes = Routes::new(network.topology, &network.dead);
-        let mut connect = |(from, to): Pair| {
-            let way = routes.way(from, to, rng).ok_or_else(|| apart(network, from, to))?;
-            Ok(Connection { from, to, way })
-        };
+        let mut connect = |pair: Pair| Way::draw(pair, &mut routes, rng);
         let bundles = bundles.into_iter().map(|(bytes, pairs)| {
             let connections = pairs.into_iter().map(&mut connect).collect::<Result<_, _>>()?;
             Ok(Bundle { bytes, connections })
@@ -100,25 +88,19 @@ impl Connections {
 
     /// What one synchronisation takes besides its bytes, in seconds.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
-        let ways =
-            || self.bundles.iter().flat_map(|bundle| &bundle.connections).map(|connection| &connection.way);
+        let ways = || self.bundles.iter().flat_map(|bundle| &bundle.connections).map(Way::links);
         let all: f64 =
             ways().map(|way| network.latency(way.iter().map(|&at| direction(at).link), FRAME_BYTES)).sum();
         self.turns * all / ways().count().max(1) as f64
     }
 
-    /// Leads connections round what is dead, as far as there are ways. Whether that changed anything.
+    /// Leads connections round what is dead, as far as there are ways, and back where it is alive again. Whether that changed
+    /// anything.
     pub(super) fn reroute(&mut self, network: &Network<'_>, rng: &mut ChaCha8Rng) -> bool {
         let mut routes = Routes::new(network.topology, &network.dead);
         let mut has_changed = false;
-        let is_dead = |at: &usize| network.dead.is_link_dead(network.topology, direction(*at).link);
-        for connection in self.bundles.iter_mut().flat_map(|bundle| &mut bundle.connections) {
-            if connection.way.iter().any(is_dead)
-                && let Some(way) = routes.way(connection.from, connection.to, rng)
-            {
-                connection.way = way;
-                has_changed = true;
-            }
+        for way in self.bundles.iter_mut().flat_map(|bundle| &mut bundle.connections) {
+            has_changed |= way.reroute(network, &mut routes, rng);
         }
         has_changed
     }
@@ -126,17 +108,11 @@ impl Connections {
 
 impl Bundle {
     fn stream(&self) -> Stream {
-        let mut links: Vec<usize> =
-            self.connections.iter().flat_map(|connection| &connection.way).copied().collect();
+        let mut links: Vec<usize> = self.connections.iter().flat_map(Way::links).copied().collect();
         links.sort_unstable();
         let uses = links.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as f64));
         Stream { bytes: self.bytes, limit: f64::INFINITY, uses: uses.collect() }
     }
-}
-
-pub(super) fn apart(network: &Network<'_>, from: NodeKey, to: NodeKey) -> FlowError {
-    let name = |node: NodeKey| network.topology[node].name.clone();
-    FlowError::Apart { from: name(from), to: name(to) }
 }
 
 /// Each to the next.

@@ -20,6 +20,7 @@ mod outcome;
 mod route;
 mod setup;
 mod share;
+pub mod study;
 
 pub use background::Background;
 pub use engine::simulate;

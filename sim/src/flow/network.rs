@@ -76,6 +76,11 @@ impl<'a> Network<'a> {
         rates.flat_map(|rate| [rate, rate]).collect()
     }
 
+    /// Whether nothing of a way is down.
+    pub(super) fn is_alive(&self, way: &[usize]) -> bool {
+        !way.iter().any(|&at| self.dead.is_link_dead(self.topology, direction(at).link))
+    }
+
     /// What the slowest link direction of a way carries, in bytes/s.
     pub(super) fn slowest(&self, way: &[usize]) -> f64 {
         way.iter().filter_map(|&at| self.capacity.get(at)).copied().fold(f64::INFINITY, f64::min)

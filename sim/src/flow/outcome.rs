@@ -1,7 +1,8 @@
 //! What came of a simulation.
 
+use petgraph::visit::EdgeRef;
 use serde::Serialize;
-use tributary_topology::LinkDirection;
+use tributary_topology::{LinkDirection, NodeKey, Topology};
 
 use super::network::index;
 
@@ -64,6 +65,12 @@ impl Outcome {
     /// Bytes that a link direction carried, headers included.
     pub fn carried(&self, direction: LinkDirection) -> f64 {
         self.carried.get(index(direction)).copied().unwrap_or(0.0)
+    }
+
+    /// Bytes that went into and out of a node, headers included. `topology` is the one that was simulated.
+    pub fn through(&self, topology: &Topology, node: NodeKey) -> f64 {
+        let links = topology.graph().edges(node).map(|edge| edge.id());
+        links.flat_map(|link| [0, 1].map(|sender| self.carried(LinkDirection { link, sender }))).sum()
     }
 
     /// How busy the busiest link direction was, of its capacity in the end: from 0 to 1.

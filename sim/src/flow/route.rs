@@ -10,9 +10,62 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
-use super::network::{Dead, index};
+use super::error::FlowError;
+use super::network::{Dead, Network, index};
 
 const FAR: u32 = u32::MAX;
+
+/// A connection's way from one host to another.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    from: NodeKey,
+    to: NodeKey,
+    /// The link directions that it takes while all of them are alive: switches have drawn them by a hash, which stays.
+    own: Vec<usize>,
+    /// Those that it takes now.
+    links: Vec<usize>,
+}
+
+impl Way {
+    /// Draws one.
+    ///
+    /// # Errors
+    /// [`FlowError::Apart`].
+    pub(super) fn draw(
+        (from, to): (NodeKey, NodeKey),
+        routes: &mut Routes<'_>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Self, FlowError> {
+        let name = |node: NodeKey| routes.topology[node].name.clone();
+        let apart = FlowError::Apart { from: name(from), to: name(to) };
+        let own = routes.way(from, to, rng).ok_or(apart)?;
+        Ok(Self { from, to, links: own.clone(), own })
+    }
+
+    pub(super) fn links(&self) -> &[usize] {
+        &self.links
+    }
+
+    /// Leads it round what is dead, if there is a way, and back when its own is alive again. Whether that changed anything.
+    pub(super) fn reroute(
+        &mut self,
+        network: &Network<'_>,
+        routes: &mut Routes<'_>,
+        rng: &mut ChaCha8Rng,
+    ) -> bool {
+        let way = if network.is_alive(&self.own) {
+            self.own.clone()
+        } else if network.is_alive(&self.links) {
+            return false;
+        } else {
+            let Some(way) = routes.way(self.from, self.to, rng) else { return false };
+            way
+        };
+        let has_changed = way != self.links;
+        self.links = way;
+        has_changed
+    }
+}
 
 /// Shortest ways around what is dead.
 pub(super) struct Routes<'a> {
@@ -28,7 +81,7 @@ impl<'a> Routes<'a> {
     }
 
     /// The link directions of a way from one host to another; `None` where there is none.
-    pub(super) fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
+    fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
         let (first_link, first) = self.steps(from).next()?;
         let (last_link, last) = self.steps(to).next()?;
         if !self.distances.contains_key(&last) {

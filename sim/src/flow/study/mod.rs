@@ -1,0 +1,251 @@
+//! Studies: methods beside each other, while one thing of a cluster changes.
+//!
+//! A [`Study`] has places on its axis ([`Study::places`]); each of them is measured on its own ([`Settings::measure`]), so
+//! that whoever asks can say how far it is.
+
+mod congestion;
+mod failures;
+mod jobs;
+mod scaling;
+mod slots;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tributary_topology::{FatTree, NodeKey, Topology, format_rate};
+
+use super::engine::simulate;
+use super::error::FlowError;
+use super::job::{Compute, Job, Method};
+use super::outcome::{JobOutcome, Outcome};
+use super::setup::{Assumptions, Setup};
+use crate::parallel::on_all_cores;
+
+/// What can be studied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Study {
+    /// One job alone, with more and more workers on fat trees that just hold them, all of whose links have one rate. What
+    /// counts is the time of a synchronisation.
+    Scaling,
+    /// More and more jobs on random hosts of one fat tree. What counts is the mean time of an iteration.
+    Jobs,
+    /// As many jobs as [`Study::Jobs`] has in the end, while switches have slots for more and more of them. What counts is
+    /// the mean time of an iteration.
+    Slots,
+    /// One job beside more and more background traffic. What counts is the mean time of an iteration.
+    Congestion,
+    /// One job while a switch dies for some seconds: of each tier the one that most of the method's bytes go through. What
+    /// counts is by how much the job ends later.
+    Failures,
+}
+
+/// What all studies have in common.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    /// Of the hosts' links, bit/s.
+    pub rate: u64,
+    /// How many times the rate of the links between switches that of the hosts' links is, but for [`Study::Scaling`].
+    pub oversubscription: u32,
+    /// Bytes of one worker's gradient.
+    pub gradient_bytes: u64,
+    /// The computing between two synchronisations, but for [`Study::Scaling`].
+    pub compute: Compute,
+    /// Windows that the fabric is tried with, in slices.
+    pub windows: Vec<u32>,
+    /// Hosts among which a parameter server is spread, besides one that is not.
+    pub servers: usize,
+    /// Workers of a job, but for [`Study::Scaling`].
+    pub workers: usize,
+    /// Iterations of a job.
+    pub iterations: u32,
+    /// Seeds; all that is random is drawn anew with each, and results are means.
+    pub seeds: u64,
+    /// What is taken for granted of machines and protocols.
+    pub assumptions: Assumptions,
+}
+
+/// One place on a study's axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// What the place is called.
+    pub place: String,
+    /// Each method's result, in the order of [`Settings::methods`].
+    pub results: Vec<Measured>,
+}
+
+/// One method's result at one place: means over the seeds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// The method.
+    #[serde(flatten)]
+    pub method: Method,
+    /// What counts in the study, in seconds; `None` where the planner refuses the job.
+    pub seconds: Option<f64>,
+    /// Mean time of a synchronisation, in seconds.
+    pub synchronisation: Option<f64>,
+    /// How busy the busiest link direction was, from 0 to 1.
+    pub busiest: Option<f64>,
+    /// Switches that aggregated for a job.
+    pub aggregating: f64,
+    /// Switches at which a job's streams met and went on one by one.
+    pub passing: f64,
+    /// The share of jobs that their window kept from what the links would have carried.
+    pub window_bound: f64,
+    /// Why the planner refuses the job.
+    pub refused: Option<String>,
+}
+
+impl Study {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 5] = [Self::Scaling, Self::Jobs, Self::Slots, Self::Congestion, Self::Failures];
+
+    /// How many places its axis has.
+    pub fn places(self) -> usize {
+        match self {
+            Self::Scaling => scaling::WORKERS.len(),
+            Self::Jobs => jobs::JOBS.len(),
+            Self::Slots => slots::WINDOWS.len(),
+            Self::Congestion => congestion::PER_CENT.len(),
+            Self::Failures => failures::TIERS.len(),
+        }
+    }
+}
+
+impl Settings {
+    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last of them, a
+    /// parameter server on one host and on several, and both all-reduces of hosts.
+    pub fn methods(&self) -> Vec<Method> {
+        let fabric = self.windows.iter().map(|&window| Method::Fabric { window });
+        let leaf = self.windows.last().map(|&window| Method::Leaf { window });
+        let servers = [1, self.servers].map(|servers| Method::ParameterServer { servers });
+        let servers = servers.into_iter().take(if self.servers > 1 { 2 } else { 1 });
+        fabric.chain(leaf).chain(servers).chain([Method::Ring, Method::DoubleTree]).collect()
+    }
+
+    /// Measures all methods at one place of a study, on all cores.
+    ///
+    /// # Errors
+    /// [`FlowError`], but not that the planner refuses a job: that is a result.
+    pub fn measure(&self, study: Study, place: usize) -> Result<Point, FlowError> {
+        match study {
+            Study::Scaling => scaling::measure(self, place),
+            Study::Jobs => jobs::measure(self, place),
+            Study::Slots => slots::measure(self, place),
+            Study::Congestion => congestion::measure(self, place),
+            Study::Failures => failures::measure(self, place),
+        }
+    }
+
+    /// The fat tree with the fewest ports that has so many hosts; between its switches links are as many times slower.
+    fn network(&self, hosts: usize, oversubscription: u32, workers: usize) -> Result<Topology, FlowError> {
+        let network = |error: &dyn std::fmt::Display| FlowError::Network(error.to_string());
+        let mut ports = (2..).step_by(2).skip_while(|ports: &usize| ports.pow(3) / 4 < hosts);
+        let tree = FatTree::new(ports.next().unwrap_or(0), workers).map_err(|error| network(&error))?;
+        let slow = self.rate / u64::from(oversubscription.max(1));
+        let text = tree.to_toml_with(&format_rate(self.rate), &format_rate(slow));
+        Topology::parse(&text, "fat-tree.toml").map_err(|error| network(&error))
+    }
+
+    /// Runs each method with each seed, on all cores, and takes the means. `counts`: what counts of an outcome, in seconds.
+    fn compare<'a>(
+        &self,
+        place: String,
+        setup: impl Fn(Method, u64) -> Setup<'a> + Sync,
+        counts: impl Fn(&Setup<'a>, &Outcome) -> Result<f64, FlowError> + Sync,
+    ) -> Result<Point, FlowError> {
+        let methods = self.methods();
+        let seeds = self.seeds.max(1);
+        let runs: Vec<_> =
+            methods.iter().flat_map(|&method| (1..=seeds).map(move |seed| (method, seed))).collect();
+        let found = on_all_cores(&runs, |&(method, seed)| {
+            let setup = setup(method, seed);
+            let outcome = simulate(&setup)?;
+            Ok((counts(&setup, &outcome)?, outcome))
+        });
+        let of_method = found.chunks(runs.len() / methods.len().max(1));
+        let results = methods.iter().zip(of_method).map(|(&method, found)| Measured::of(method, found));
+        Ok(Point { place, results: results.collect::<Result<_, _>>()? })
+    }
+
+    /// Jobs on hosts that are drawn at random, in the topology's order, so that neighbours in a ring are near one another;
+    /// the servers are drawn, too. Each begins at a random time of its first computing.
+    fn jobs(&self, topology: &Topology, count: usize, method: Method, seed: u64) -> Vec<Job> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();
+        hosts.shuffle(&mut rng);
+        let of_job = hosts.chunks_exact(self.hosts_of_job()).take(count);
+        let jobs = of_job.map(|hosts| {
+            let (servers, workers) = hosts.split_at(self.servers.max(1));
+            let mut workers = workers.to_vec();
+            workers.sort_unstable();
+            Job {
+                workers,
+                servers: servers.to_vec(),
+                gradient_bytes: self.gradient_bytes,
+                compute: self.compute,
+                method,
+                begins: self.compute.seconds * rand::RngExt::random::<f64>(&mut rng),
+            }
+        });
+        jobs.collect()
+    }
+
+    fn hosts_of_job(&self) -> usize {
+        self.workers + self.servers.max(1)
+    }
+
+    fn setup<'a>(&self, topology: &'a Topology, jobs: Vec<Job>, seed: u64) -> Setup<'a> {
+        Setup {
+            topology,
+            assumptions: self.assumptions,
+            jobs,
+            iterations: self.iterations,
+            background: None,
+            outages: Vec::new(),
+            seed,
+        }
+    }
+}
+
+impl Measured {
+    fn of(method: Method, found: &[Result<(f64, Outcome), FlowError>]) -> Result<Self, FlowError> {
+        let outcomes: Result<Vec<_>, _> = found.iter().map(Result::as_ref).collect();
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(FlowError::Plan { reason, .. }) => return Ok(Self::refused(method, reason.to_string())),
+            Err(other) => return Err(other.clone()),
+        };
+        let mean = |of: &dyn Fn(&(f64, Outcome)) -> f64| {
+            outcomes.iter().map(|one| of(one)).sum::<f64>() / outcomes.len().max(1) as f64
+        };
+        let of_jobs = |of: fn(&JobOutcome) -> f64| {
+            mean(&|(_, outcome)| outcome.jobs.iter().map(of).sum::<f64>() / outcome.jobs.len().max(1) as f64)
+        };
+        Ok(Self {
+            method,
+            seconds: Some(mean(&|(seconds, _)| *seconds)),
+            synchronisation: Some(of_jobs(JobOutcome::mean_synchronisation)),
+            busiest: Some(mean(&|(_, outcome)| outcome.busiest())),
+            aggregating: of_jobs(|job| job.aggregating as f64),
+            passing: of_jobs(|job| job.passing as f64),
+            window_bound: of_jobs(|job| f64::from(u8::from(job.is_window_bound))),
+            refused: None,
+        })
+    }
+
+    fn refused(method: Method, reason: String) -> Self {
+        let none = None;
+        Self {
+            method,
+            seconds: none,
+            synchronisation: none,
+            busiest: none,
+            aggregating: 0.0,
+            passing: 0.0,
+            window_bound: 0.0,
+            refused: Some(reason),
+        }
+    }
+}

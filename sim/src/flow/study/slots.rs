@@ -1,0 +1,25 @@
+//! Many jobs, while switches have slots for more and more of them.
+
+use super::jobs::{MOST, network};
+use super::{Point, Settings};
+use crate::flow::error::FlowError;
+use crate::flow::job::Method;
+use crate::flow::setup::{Assumptions, Setup};
+
+/// Jobs whose windows fit into a switch.
+pub(super) const WINDOWS: [u32; 5] = [0, 1, 2, 4, 16];
+
+pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
+    let windows = WINDOWS.get(place).copied().unwrap_or(0);
+    let topology = network(settings)?;
+    let setup = |method, seed| {
+        let window = match method {
+            Method::Fabric { window } | Method::Leaf { window } => window,
+            Method::ParameterServer { .. } | Method::Ring | Method::DoubleTree => 0,
+        };
+        let assumptions = Assumptions { slots: windows.saturating_mul(window), ..settings.assumptions };
+        let jobs = settings.jobs(&topology, MOST, method, seed);
+        Setup { assumptions, ..settings.setup(&topology, jobs, seed) }
+    };
+    settings.compare(windows.to_string(), setup, |_, outcome| Ok(outcome.mean_iteration()))
+}
