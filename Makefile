@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-plan bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-plan bench-scale bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -75,6 +75,9 @@ bench: ## packets a second through the compiled P4 program, floats to fixed poin
 
 bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 --json")
 	$(CARGO) run --release --quiet -p tributary -- bench plan $(ARGS)
+
+bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS="--studies jobs --json")
+	$(CARGO) run --release --quiet -p tributary -- bench scale $(ARGS)
 
 bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)

@@ -39,8 +39,55 @@ fn a_lossless_fabric_is_as_fast_as_its_links() {
     assert!((1.07..1.3).contains(&to_ideal), "{to_ideal}");
 }
 
+/// Small enough for a build without optimisation.
+const SMALL: [&str; 10] = [
+    "bench",
+    "scale",
+    "--studies",
+    "congestion,failures",
+    "--seeds",
+    "1",
+    "--iterations",
+    "1",
+    "--size",
+    "10MB",
+];
+
+#[test]
+fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = ["--json", "--plots", folder.path().to_str().unwrap()];
+    let report = json(&[&SMALL[..], &plots].concat());
+    let points = report["studies"][0]["points"].as_array().unwrap();
+    assert_eq!(points[4]["place"], "80 %");
+    let methods: Vec<_> = points[4]["results"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
+    let expected =
+        ["fabric", "fabric", "leaf", "parameter-server", "parameter-server", "ring", "double-tree"];
+    assert_eq!(methods, expected);
+    assert!(points[4]["results"][0]["seconds"].as_f64() > points[0]["results"][0]["seconds"].as_f64());
+    assert_eq!(report["settings"]["assumptions"]["slots"], 4096);
+    assert_eq!(report, json(&[&SMALL[..], &["--json"]].concat()));
+    let drawn = fs::read_to_string(folder.path().join("failures.svg")).unwrap();
+    for word in ["<svg", "aggregation", "fabric 1024", "4 PS"] {
+        assert!(drawn.contains(word), "{word:?} is not in: {drawn}");
+    }
+}
+
+#[test]
+fn people_see_the_times_and_what_the_fabric_saves_in_80_columns() {
+    let output = tributary(&SMALL);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    for piece in ["10.0 MB", "25 Gbit/s", "lost time", "saved by", "fabric 256", "4 PS"] {
+        assert!(shown.contains(piece), "{piece:?} is not in: {shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
 #[test]
 fn impossible_options_are_refused() {
+    refused(&["bench", "scale", "--studies", "all"], 2, &["--studies", "scaling"]);
+    refused(&["bench", "scale", "--workers", "1"], 2, &["--workers"]);
+    refused(&["bench", "scale", "--plots", "none"], 1, &["no folder none"]);
     refused(&["bench", "simulate", "--loss", "2"], 2, &["--loss", "probability"]);
     refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }

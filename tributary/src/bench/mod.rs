@@ -7,6 +7,7 @@ mod machine;
 mod networks;
 mod plan;
 mod ranks;
+mod scale;
 mod schedule;
 mod simulate;
 mod switch;
@@ -35,6 +36,7 @@ enum What {
     Endurance(endurance::EnduranceArgs),
     Overlap(allreduce::overlap::OverlapArgs),
     Plan(plan::PlanArgs),
+    Scale(scale::ScaleArgs),
     Schedule(schedule::ScheduleArgs),
     Simulate(simulate::SimulateArgs),
     Switch(switch::SwitchArgs),
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         What::Endurance(args) => endurance::run(args),
         What::Overlap(args) => allreduce::overlap::run(args),
         What::Plan(args) => plan::run(args),
+        What::Scale(args) => scale::run(args),
         What::Schedule(args) => schedule::run(args),
         What::Simulate(args) => simulate::run(args),
         What::Switch(args) => switch::run(args),

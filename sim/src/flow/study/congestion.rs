@@ -21,5 +21,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
         background: Some(background),
         ..settings.setup(&topology, settings.jobs(&topology, 1, method, seed), seed)
     };
-    settings.compare(format!("{per_cent} %"), setup, |_, outcome| Ok(outcome.mean_iteration()))
+    settings.compare(format!("{per_cent} %"), &settings.methods(), setup, |_, outcome| {
+        Ok(outcome.mean_iteration())
+    })
 }

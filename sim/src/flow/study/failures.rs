@@ -33,7 +33,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
         let all = |outcome: &Outcome| outcome.jobs.iter().map(JobOutcome::seconds).sum::<f64>();
         Ok(all(&hit) - all(outcome))
     };
-    settings.compare(tier.to_owned(), setup, counts)
+    settings.compare(tier.to_owned(), &settings.methods(), setup, counts)
 }
 
 /// The switch of a tier that most bytes went through.

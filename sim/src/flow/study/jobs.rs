@@ -12,7 +12,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     let jobs = JOBS.get(place).copied().unwrap_or(MOST);
     let topology = network(settings)?;
     let setup = |method, seed| settings.setup(&topology, settings.jobs(&topology, jobs, method, seed), seed);
-    settings.compare(jobs.to_string(), setup, |_, outcome| Ok(outcome.mean_iteration()))
+    settings.compare(jobs.to_string(), &settings.methods(), setup, |_, outcome| Ok(outcome.mean_iteration()))
 }
 
 /// One that holds all jobs.

@@ -32,7 +32,7 @@ pub enum Study {
     /// More and more jobs on random hosts of one fat tree. What counts is the mean time of an iteration.
     Jobs,
     /// As many jobs as [`Study::Jobs`] has in the end, while switches have slots for more and more of them. What counts is
-    /// the mean time of an iteration.
+    /// the mean time of an iteration, of the methods that take slots.
     Slots,
     /// One job beside more and more background traffic. What counts is the mean time of an iteration.
     Congestion,
@@ -71,7 +71,7 @@ pub struct Settings {
 pub struct Point {
     /// What the place is called.
     pub place: String,
-    /// Each method's result, in the order of [`Settings::methods`].
+    /// Each method's result, in the order of [`Settings::methods`]; of [`Study::Slots`] only those that take slots.
     pub results: Vec<Measured>,
 }
 
@@ -152,10 +152,10 @@ impl Settings {
     fn compare<'a>(
         &self,
         place: String,
+        methods: &[Method],
         setup: impl Fn(Method, u64) -> Setup<'a> + Sync,
         counts: impl Fn(&Setup<'a>, &Outcome) -> Result<f64, FlowError> + Sync,
     ) -> Result<Point, FlowError> {
-        let methods = self.methods();
         let seeds = self.seeds.max(1);
         let runs: Vec<_> =
             methods.iter().flat_map(|&method| (1..=seeds).map(move |seed| (method, seed))).collect();

@@ -34,5 +34,5 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     let counts = |_: &Setup<'_>, outcome: &Outcome| {
         Ok(outcome.jobs.iter().map(|job| job.mean_synchronisation()).sum())
     };
-    settings.compare(workers.to_string(), setup, counts)
+    settings.compare(workers.to_string(), &settings.methods(), setup, counts)
 }

@@ -21,5 +21,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
         let jobs = settings.jobs(&topology, MOST, method, seed);
         Setup { assumptions, ..settings.setup(&topology, jobs, seed) }
     };
-    settings.compare(windows.to_string(), setup, |_, outcome| Ok(outcome.mean_iteration()))
+    let mut methods = settings.methods();
+    methods.retain(|method| method.is_in_network());
+    settings.compare(windows.to_string(), &methods, setup, |_, outcome| Ok(outcome.mean_iteration()))
 }

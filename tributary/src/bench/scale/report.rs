@@ -1,0 +1,182 @@
+//! What `tributary bench scale` prints.
+
+use std::fmt;
+
+use bytesize::ByteSize;
+use serde::Serialize;
+use tributary_cli::output::number_table;
+use tributary_sim::flow::Method;
+use tributary_sim::flow::study::{Measured, Point, Settings, Study};
+use tributary_topology::format_rate;
+
+/// What was studied.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) settings: Settings,
+    pub(super) studies: Vec<Studied>,
+}
+
+/// One study.
+#[derive(Debug, Serialize)]
+pub(super) struct Studied {
+    pub(super) study: Study,
+    pub(super) points: Vec<Point>,
+}
+
+impl Studied {
+    /// The study's name.
+    pub(super) fn name(&self) -> &'static str {
+        match self.study {
+            Study::Scaling => "scaling",
+            Study::Jobs => "jobs",
+            Study::Slots => "slots",
+            Study::Congestion => "congestion",
+            Study::Failures => "failures",
+        }
+    }
+
+    /// What is on its axis.
+    pub(super) fn axis(&self) -> &'static str {
+        match self.study {
+            Study::Scaling => "workers",
+            Study::Jobs => "jobs",
+            Study::Slots => "room for",
+            Study::Congestion => "load",
+            Study::Failures => "dies",
+        }
+    }
+
+    /// What was measured, in words.
+    pub(super) fn title(&self, settings: &Settings) -> String {
+        let workers = settings.workers;
+        match self.study {
+            Study::Scaling => "One job alone: time of a synchronisation, ms".to_owned(),
+            Study::Jobs => format!("Jobs of {workers} workers on random hosts: time of an iteration, ms"),
+            Study::Slots => {
+                "16 such jobs, on switches with slots for so many: time of an iteration, ms".to_owned()
+            }
+            Study::Congestion => {
+                "One such job beside background traffic: time of an iteration, ms".to_owned()
+            }
+            Study::Failures => "One such job, and a switch that dies for 3 s: lost time, ms".to_owned(),
+        }
+    }
+
+    /// The methods, in the order of the results.
+    pub(super) fn methods(&self) -> Vec<Method> {
+        self.points
+            .first()
+            .map(|point| point.results.iter().map(|one| one.method).collect())
+            .unwrap_or_default()
+    }
+
+    /// Whether it makes sense to say what share of others' time the fabric saves.
+    fn has_gains(&self) -> bool {
+        !matches!(self.study, Study::Failures | Study::Slots)
+    }
+
+    fn times(&self) -> String {
+        let labels: Vec<String> = self.methods().into_iter().map(label).collect();
+        let header: Vec<&str> = [self.axis()].into_iter().chain(labels.iter().map(String::as_str)).collect();
+        let mut table = number_table(&header);
+        for Point { place, results } in &self.points {
+            let times = results.iter().map(|one| one.seconds.map_or_else(|| "-".to_owned(), milliseconds));
+            table.add_row([place.clone()].into_iter().chain(times));
+        }
+        table.to_string()
+    }
+
+    /// What share of the others' time each window of the fabric saves.
+    fn gains(&self) -> String {
+        let others: Vec<Method> =
+            self.methods().into_iter().filter(|method| !method.is_in_network()).collect();
+        let labels: Vec<String> = others.iter().copied().map(label).collect();
+        let header: Vec<&str> =
+            [self.axis(), "saved by"].into_iter().chain(labels.iter().map(String::as_str)).collect();
+        let mut table = number_table(&header);
+        for Point { place, results } in &self.points {
+            // Windows that make no difference to the next one need no rows of their own.
+            let mut fabric: Vec<&Measured> =
+                results.iter().filter(|one| matches!(one.method, Method::Fabric { .. })).collect();
+            fabric.dedup_by_key(|one| one.seconds.map(milliseconds));
+            for ours in fabric {
+                let theirs = results.iter().filter(|one| others.contains(&one.method));
+                let gains = theirs.map(|other| saved(ours, other).map_or_else(|| "-".to_owned(), per_cent));
+                table.add_row([place.clone(), label(ours.method)].into_iter().chain(gains));
+            }
+        }
+        table.to_string()
+    }
+
+    /// Why there are no figures where there are none.
+    fn refusals(&self) -> Vec<String> {
+        let refused = |one: &Measured| Some(format!("{}: {}", label(one.method), one.refused.as_ref()?));
+        let mut all: Vec<_> =
+            self.points.iter().flat_map(|point| &point.results).filter_map(refused).collect();
+        all.truncate(1);
+        all
+    }
+
+    /// Which windows kept the fabric from what its links carry.
+    fn window_bound(&self) -> Vec<String> {
+        let results = || self.points.iter().flat_map(|point| &point.results);
+        let is_bound = |method| results().any(|one| one.method == method && one.window_bound > 0.5);
+        let bound = self.methods().into_iter().filter(|method| is_bound(*method)).map(label);
+        bound.map(|label| format!("{label}: its window, not a link, is the limit")).collect()
+    }
+}
+
+/// The share of another's time that is saved.
+fn saved(ours: &Measured, other: &Measured) -> Option<f64> {
+    Some(1.0 - ours.seconds? / other.seconds?)
+}
+
+fn milliseconds(seconds: f64) -> String {
+    let time = seconds * 1e3;
+    if time.abs() < 99.95 { format!("{time:.1}") } else { format!("{time:.0}") }
+}
+
+fn per_cent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A method in one or two words; PS is a parameter server.
+pub(super) fn label(method: Method) -> String {
+    match method {
+        Method::Fabric { window } => format!("fabric {window}"),
+        Method::Leaf { .. } => "leaves".to_owned(),
+        Method::ParameterServer { servers: 1 } => "PS".to_owned(),
+        Method::ParameterServer { servers } => format!("{servers} PS"),
+        Method::Ring => "ring".to_owned(),
+        Method::DoubleTree => "tree".to_owned(),
+    }
+}
+
+/// What all studies have in common, in two lines.
+pub(super) fn setting(settings: &Settings) -> String {
+    let slow = settings.rate / u64::from(settings.oversubscription.max(1));
+    format!(
+        "Gradients of {}, hosts' links of {}.\n\
+         But for scaling: links between switches of {}, {:.0} ms of computing.",
+        ByteSize(settings.gradient_bytes).display().si(),
+        format_rate(settings.rate),
+        format_rate(slow),
+        settings.compute.seconds * 1e3,
+    )
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", setting(&self.settings))?;
+        for studied in &self.studies {
+            write!(f, "\n\n{}\n{}", studied.title(&self.settings), studied.times())?;
+            for note in studied.window_bound().into_iter().chain(studied.refusals()) {
+                write!(f, "\n{note}")?;
+            }
+            if studied.has_gains() {
+                write!(f, "\n{}", studied.gains())?;
+            }
+        }
+        Ok(())
+    }
+}
