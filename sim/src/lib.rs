@@ -6,6 +6,7 @@
 //!
 //! For clusters that are too large for that, [`flow`] is a model of rates instead of packets.
 
+mod agenda;
 pub mod flow;
 mod link;
 mod matrix;

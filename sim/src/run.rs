@@ -1,7 +1,5 @@
 //! The simulation itself: events on a virtual clock.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use tributary_protocol::{
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
+use crate::agenda::Agenda;
 use crate::link::Line;
 use crate::outcome::Outcome;
 use crate::packet::{Packet, encode, view};
@@ -80,30 +79,6 @@ enum Event {
     Reboot(usize),
 }
 
-struct Scheduled {
-    at: Time,
-    /// Events at the same instant happen in the order in which they were scheduled.
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 struct SimWorker {
     worker: Worker,
     stack: Rc<[Hop]>,
@@ -128,8 +103,7 @@ struct Simulation<'a> {
     scenario: &'a Scenario,
     rng: ChaCha8Rng,
     now: Time,
-    events: BinaryHeap<Reverse<Scheduled>>,
-    scheduled: u64,
+    events: Agenda<Time, Event>,
     workers: Vec<SimWorker>,
     switches: Vec<SimSwitch>,
     server: Server,
@@ -200,8 +174,7 @@ impl<'a> Simulation<'a> {
             scenario,
             rng: ChaCha8Rng::seed_from_u64(scenario.seed),
             now: Time::ZERO,
-            events: BinaryHeap::new(),
-            scheduled: 0,
+            events: Agenda::new(),
             server: Server::new(server).map_err(SimError::Config)?,
             workers: members.iter().map(worker).collect::<Result<_, SimError>>()?,
             switches: (0..tree.switches()).map(switch).collect(),
@@ -219,12 +192,12 @@ impl<'a> Simulation<'a> {
         for &(switch, at) in &self.scenario.faults.reboots {
             self.schedule(Time::ZERO + at, Event::Reboot(switch));
         }
-        while let Some(Reverse(next)) = self.events.pop() {
-            self.now = next.at;
+        while let Some((at, event)) = self.events.pop() {
+            self.now = at;
             if self.now - Time::ZERO > TOO_LONG {
                 break;
             }
-            match next.event {
+            match event {
                 Event::Packet(Node::Worker(at), packet) => self.at_worker(at, &packet)?,
                 Event::Packet(Node::Switch(at), packet) => self.at_switch(at, packet),
                 Event::Packet(Node::Server, packet) => self.at_server(&packet),
@@ -243,8 +216,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
-        self.scheduled += 1;
-        self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
+        self.events.schedule(at, event);
     }
 
     /// Sends a packet over one direction of the link to or from the node `below`.

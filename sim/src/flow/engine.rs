@@ -1,8 +1,5 @@
 //! The simulation itself: what happens next, until every job is done.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -12,10 +9,12 @@ use super::fabric::{Fabric, Tree};
 use super::hosts::Connections;
 use super::job::Job;
 use super::network::Network;
+use super::ordered::Ordered;
 use super::outcome::{Iteration, JobOutcome, Outcome};
 use super::route::Routes;
 use super::setup::{Outage, Setup};
 use super::share::{Sharing, Stream};
+use crate::agenda::Agenda;
 
 /// What is left of a stream when it counts as done, in bytes: less than time's rounding errors come to.
 const DONE: f64 = 1e-3;
@@ -45,31 +44,6 @@ enum Event {
     /// Hosts' traffic takes ways around what is dead, or trees do.
     Reroute,
     Replan,
-}
-
-#[derive(Debug)]
-struct Scheduled {
-    at: f64,
-    /// Events at the same instant happen in the order in which they were scheduled.
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.total_cmp(&other.at).then(self.order.cmp(&other.order))
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +97,7 @@ struct Simulation<'a> {
     sharing: Sharing,
     /// Whether streams have come or gone since rates were worked out.
     is_stale: bool,
-    events: BinaryHeap<Reverse<Scheduled>>,
-    scheduled: u64,
+    events: Agenda<Ordered, Event>,
     now: f64,
     carried: Vec<f64>,
 }
@@ -188,8 +161,7 @@ impl<'a> Simulation<'a> {
             transfers: Vec::new(),
             sharing: Sharing::default(),
             is_stale: true,
-            events: BinaryHeap::new(),
-            scheduled: 0,
+            events: Agenda::new(),
             now: 0.0,
             carried: vec![0.0; network.capacity.len()],
             network,
@@ -232,8 +204,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn schedule(&mut self, at: f64, event: Event) {
-        self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
-        self.scheduled += 1;
+        self.events.schedule(Ordered(at), event);
     }
 
     fn run(&mut self) -> Result<(), FlowError> {
@@ -247,16 +218,16 @@ impl<'a> Simulation<'a> {
             }
             let ends = self.transfers.iter().filter(|one| one.rate > 0.0).map(|one| one.left / one.rate);
             let end = self.now + ends.fold(f64::INFINITY, f64::min);
-            let event = self.events.peek().map_or(f64::INFINITY, |Reverse(next)| next.at);
+            let event = self.events.next_at().map_or(f64::INFINITY, |at| at.0);
             let next = end.min(event);
             if !next.is_finite() {
                 return Err(FlowError::Stuck { unfinished, seconds: self.now as u64 });
             }
             self.advance(next);
             self.finish();
-            while self.events.peek().is_some_and(|Reverse(next)| next.at <= self.now) {
-                if let Some(Reverse(next)) = self.events.pop() {
-                    self.happen(next.event);
+            while self.events.next_at().is_some_and(|at| at.0 <= self.now) {
+                if let Some((_, event)) = self.events.pop() {
+                    self.happen(event);
                 }
             }
         }

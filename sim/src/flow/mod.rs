@@ -16,6 +16,7 @@ mod fabric;
 mod hosts;
 mod job;
 mod network;
+mod ordered;
 mod outcome;
 mod route;
 mod setup;

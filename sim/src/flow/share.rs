@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::ordered::Ordered;
+
 /// A transfer that uses link directions at one rate, as long as it lasts.
 ///
 /// What has to move together is one stream: the gradients of a tree, all of which wait for the slowest; the connections of a
@@ -30,24 +32,6 @@ pub fn max_min(capacity: &[f64], streams: &[&Stream]) -> Vec<f64> {
     sharing.rates
 }
 
-/// A level at which something is full. It is no NaN, since capacities and weights are not.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Level(f64);
-
-impl Eq for Level {}
-
-impl PartialOrd for Level {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Level {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
 /// What keeps streams from growing on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bound {
@@ -69,8 +53,8 @@ struct Filling {
 }
 
 impl Filling {
-    fn full_at(&self) -> Level {
-        Level(self.left.max(0.0) / self.weight)
+    fn full_at(&self) -> Ordered {
+        Ordered(self.left.max(0.0) / self.weight)
     }
 }
 
@@ -79,7 +63,7 @@ impl Filling {
 pub(super) struct Sharing {
     links: Vec<Filling>,
     touched: Vec<usize>,
-    bounds: BinaryHeap<Reverse<(Level, Bound)>>,
+    bounds: BinaryHeap<Reverse<(Ordered, Bound)>>,
     is_fixed: Vec<bool>,
     /// By stream, in bytes/s.
     pub(super) rates: Vec<f64>,
@@ -110,7 +94,7 @@ impl Sharing {
         self.bounds.clear();
         for (place, stream) in streams.iter().enumerate() {
             if stream.limit.is_finite() {
-                self.bounds.push(Reverse((Level(stream.limit.max(0.0)), Bound::Stream(place))));
+                self.bounds.push(Reverse((Ordered(stream.limit.max(0.0)), Bound::Stream(place))));
             }
             for &(at, weight) in &stream.uses {
                 let link = &mut self.links[at];
@@ -133,7 +117,7 @@ impl Sharing {
     }
 
     /// A link direction is full, unless streams that use it have been fixed since that was worked out: then it is full later.
-    fn fill(&mut self, at: usize, level: Level, streams: &[&Stream]) {
+    fn fill(&mut self, at: usize, level: Ordered, streams: &[&Stream]) {
         if self.links[at].growing == 0 {
             return;
         }
@@ -149,7 +133,7 @@ impl Sharing {
         self.links[at].users = users;
     }
 
-    fn fix(&mut self, stream: usize, level: Level, streams: &[&Stream]) {
+    fn fix(&mut self, stream: usize, level: Ordered, streams: &[&Stream]) {
         if std::mem::replace(&mut self.is_fixed[stream], true) {
             return;
         }
