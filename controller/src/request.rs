@@ -75,15 +75,16 @@ pub(crate) fn job(
         name => host(topology, name)?,
     };
     let bytes = request.gradient_bytes;
-    Ok(JobRequest {
+    let job = JobRequest {
         workers: Member::ranked(if named.is_empty() { topology.workers() } else { named }),
         server,
         aggregation: aggregation(request.aggregation)?,
         downlink: downlink(request.downlink)?,
-        width: tributary_planner::widest_slices(topology).min(widest),
+        width: widest,
         window,
         gradient_bytes: if bytes == 0 { DEFAULT_GRADIENT_BYTES } else { bytes },
-    })
+    };
+    Ok(job.with_widest_slices(topology, widest))
 }
 
 /// What its creator wants of the job's life.

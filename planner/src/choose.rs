@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tributary_topology::{NodeKey, Role, Topology};
+use tributary_wire::SliceWidth;
 
 use crate::candidates::Terrain;
 use crate::error::PlanError;
@@ -20,13 +21,18 @@ pub struct Chosen {
     pub left_out: Vec<Member>,
 }
 
-/// The hosts that can send to `server` and get results back, over what is alive.
+/// The hosts that can send slices of this width to `server` and get results back, over what is alive.
 ///
 /// A plain switch takes a host's frames only along the way that it forwards them. The server's own host is
 /// among the hosts if it could be a worker, too, which takes a switch that runs our program. Where `server`
 /// is no host or dead, nobody can reach it. Nothing is said about the length of hop stacks.
-pub fn reachable(topology: &Topology, state: &FabricState, server: NodeKey) -> BTreeSet<NodeKey> {
-    let fabric = Fabric::new(topology, state);
+pub fn reachable(
+    topology: &Topology,
+    state: &FabricState,
+    server: NodeKey,
+    width: SliceWidth,
+) -> BTreeSet<NodeKey> {
+    let fabric = Fabric::new(topology, state, width);
     let reach = Reach::new(&fabric);
     let hosts = topology.hosts().map(|(host, ..)| host);
     hosts.filter(|&host| reach.has_way(host, server)).collect()
@@ -49,7 +55,7 @@ pub fn choose(
     servers: &[NodeKey],
 ) -> Result<Chosen, PlanError> {
     check_workers(topology, job)?;
-    let fabric = Fabric::new(topology, state);
+    let fabric = Fabric::new(topology, state, job.width);
     let (reach, terrain) = (Reach::new(&fabric), Terrain::new(&fabric, job));
     let mut best: Option<(NodeKey, Vec<Member>)> = None;
     for server in by_preference(topology, job, servers) {

@@ -1,6 +1,7 @@
 //! Why there is no plan.
 
 use thiserror::Error;
+use tributary_wire::SliceWidth;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 /// Why a job cannot be planned.
@@ -53,6 +54,28 @@ pub enum PlanError {
         worker: String,
         /// The server.
         server: String,
+    },
+    /// Every way that is alive leads over a link that does not carry packets as long as the job's are.
+    #[error(
+        "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
+         packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; mend what is down, or \
+         create the job again, with slices that all links carry",
+        values = width.values(),
+        needed = width.mtu(),
+        first = ends[0],
+        second = ends[1]
+    )]
+    TooNarrow {
+        /// The worker.
+        worker: String,
+        /// The server.
+        server: String,
+        /// What the link connects.
+        ends: [String; 2],
+        /// The longest packet that it carries, in bytes.
+        mtu: u16,
+        /// The width of the job's slices.
+        width: SliceWidth,
     },
     /// No worker reaches a host that could serve.
     #[error(

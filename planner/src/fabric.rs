@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbour, Node, NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 /// Where counters say that a link is full, TCP shares it and the counters lag: so much of its rate is
 /// still counted on.
@@ -83,7 +84,8 @@ struct Ability {
 }
 
 impl<'a> Fabric<'a> {
-    pub(crate) fn new(topology: &'a Topology, state: &'a FabricState) -> Self {
+    /// `width`: of the slices that are to be carried; links that do not carry their packets are as good as down.
+    pub(crate) fn new(topology: &'a Topology, state: &'a FabricState, width: SliceWidth) -> Self {
         let live: Vec<_> = topology.nodes().map(|(key, _)| !state.dead_nodes.contains(&key)).collect();
         let ability = |(key, node): (NodeKey, &Node)| {
             let free_slots = state.free_slots.get(&key).copied().unwrap_or(0);
@@ -100,9 +102,16 @@ impl<'a> Fabric<'a> {
             forwarding: OnceCell::new(),
             switches: topology.nodes().map(ability).collect(),
             loads,
-            links: Adjacency::new(topology, &live, &state.dead_links),
+            links: Adjacency::new(topology, &live, |key, link| {
+                carries(link, width) && (state.dead_links.is_empty() || !state.dead_links.contains(&key))
+            }),
             live,
         }
+    }
+
+    /// The same for slices of another width.
+    pub(crate) fn of_width(&self, width: SliceWidth) -> Self {
+        Self::new(self.topology, self.state, width)
     }
 
     /// How plain switches forward.
@@ -148,7 +157,7 @@ impl<'a> Fabric<'a> {
         self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// What `node` is linked to and alive, by port; nothing if it is dead itself.
+    /// What `node` is linked to and alive, by links that carry the packets, by port; nothing if it is dead itself.
     pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.links.of(node)
     }
@@ -164,7 +173,12 @@ impl<'a> Fabric<'a> {
     }
 }
 
-/// What every node sees through its ports, of what is alive.
+/// Whether a link carries the packets of slices of this width.
+pub(crate) fn carries(link: &Link, width: SliceWidth) -> bool {
+    usize::from(link.mtu) >= width.mtu()
+}
+
+/// What every node sees through its ports, of what is alive and carries the packets.
 struct Adjacency {
     /// By node: where its neighbours begin in `all`; one entry more than there are nodes.
     starts: Vec<usize>,
@@ -172,11 +186,10 @@ struct Adjacency {
 }
 
 impl Adjacency {
-    fn new(topology: &Topology, live: &[bool], dead_links: &HashSet<LinkKey>) -> Self {
+    fn new(topology: &Topology, live: &[bool], is_usable: impl Fn(LinkKey, &Link) -> bool) -> Self {
         let is_live = |end: &End| live.get(end.node.index()).copied().unwrap_or(false);
-        let links = topology.links().filter(|(key, link)| {
-            link.ends.iter().all(is_live) && (dead_links.is_empty() || !dead_links.contains(key))
-        });
+        let links =
+            topology.links().filter(|(key, link)| link.ends.iter().all(is_live) && is_usable(*key, link));
         let views = links.flat_map(|(link, &Link { ends: [a, b], .. })| {
             [(a, b), (b, a)].map(|(here, there)| {
                 let seen = Neighbour { port: here.port, link, node: there.node, remote_port: there.port };

@@ -35,7 +35,7 @@ pub fn replan(
     old: &Plan,
 ) -> Result<Plan, PlanError> {
     validate(topology, job)?;
-    let fabric = Fabric::new(topology, state);
+    let fabric = Fabric::new(topology, state, job.width);
     let terrain = Terrain::new(&fabric, job);
     mended(&terrain, job, old)?.into_plan(&fabric, job)
 }

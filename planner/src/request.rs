@@ -4,6 +4,13 @@ use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
+use crate::fabric::FabricState;
+use crate::search::plan;
+
+/// A tree of links that carry wider slices may take so many times the time of one over any links. The bytes are about the same,
+/// but an eighth of the frames is an eighth of the work for hosts and switches.
+const WORTH_IT: f64 = 1.25;
+
 /// Which switches may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -63,18 +70,40 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// The job that the topology file describes: all its workers and its first server, aggregation on
-    /// the whole tree, results by multicast, slices as wide as all links let them be. `None` only for a topology without a server, which no file
-    /// can give.
+    /// the whole tree, results by multicast, slices as wide as links let them be. `None` only for a topology without a server,
+    /// which no file can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
-        Some(Self {
+        let job = Self {
             workers: Member::ranked(topology.workers()),
             server: *topology.servers().first()?,
             aggregation: Aggregation::Tree,
             downlink: Downlink::Multicast,
-            width: widest_slices(topology),
+            width: SliceWidth::NARROWEST,
             window,
             gradient_bytes,
-        })
+        };
+        Some(job.with_widest_slices(topology, SliceWidth::WIDEST))
+    }
+
+    /// The same job with slices as wide as they can be, up to `most`: as links of some tree carry them where everything is
+    /// alive. Wider ones than all links carry are not worth a tree that is more than 1.25 times as slow.
+    #[must_use]
+    pub fn with_widest_slices(self, topology: &Topology, most: SliceWidth) -> Self {
+        let of_width = |width| Self { width, ..self.clone() };
+        let all_carry = SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST);
+        let most = most.min(widest_slices(topology));
+        let narrow = of_width(most.min(all_carry));
+        let state = FabricState::of(topology, u32::MAX);
+        let seconds = |job: &Self| plan(topology, &state, job).map(|plan| plan.comparison.tree_seconds);
+        // Mostly all links carry the same, and there is nothing to plan for.
+        let wider = SliceWidth::all().rev().filter(|width| *width > all_carry && *width <= most);
+        let mut wider = wider.map(of_width).peekable();
+        if wider.peek().is_none() {
+            return narrow;
+        }
+        let Ok(least) = seconds(&narrow) else { return narrow };
+        let is_worth_it = |job: &Self| seconds(job).is_ok_and(|seconds| seconds <= least * WORTH_IT);
+        wider.find(is_worth_it).unwrap_or(narrow)
     }
 
     /// The workers' hosts, by rank.
@@ -83,8 +112,9 @@ impl JobRequest {
     }
 }
 
-/// The widest slices that all links of a topology carry.
+/// The widest slices that any link of a topology carries.
 pub fn widest_slices(topology: &Topology) -> SliceWidth {
+    let widest = topology.links().map(|(_, link)| usize::from(link.mtu)).max();
     // Every link carries the narrowest.
-    SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST)
+    widest.and_then(SliceWidth::widest_within).unwrap_or(SliceWidth::NARROWEST)
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::iter::once_with;
 
 use tributary_topology::{LinkKey, NodeKey, Topology};
+use tributary_wire::SliceWidth;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
 use crate::assemble::Parts;
@@ -11,7 +12,7 @@ use crate::candidates::Terrain;
 use crate::check;
 use crate::compare::{Comparison, PlainServer};
 use crate::error::PlanError;
-use crate::fabric::{Fabric, FabricState};
+use crate::fabric::{Fabric, FabricState, carries};
 use crate::grow::{Links, Members};
 use crate::notes;
 use crate::plain;
@@ -44,7 +45,7 @@ pub(crate) struct Choice {
 /// can hold.
 pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Result<Plan, PlanError> {
     validate(topology, job)?;
-    let fabric = Fabric::new(topology, state);
+    let fabric = Fabric::new(topology, state, job.width);
     search(&Terrain::new(&fabric, job), job)?.into_plan(&fabric, job)
 }
 
@@ -265,13 +266,26 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
     }
 }
 
-/// Names a worker that cannot reach the server: there are no candidates because of at least one.
+/// Names a worker that cannot reach the server: there are no candidates because of at least one. Where it is a link that
+/// is too narrow for the job's slices, names that.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
-    let has_way = |host| plain::way(fabric, host, job.server, &HashMap::new()).is_some();
-    let worker = job.workers.iter().find(|worker| !has_way(worker.host)).or(job.workers.first());
-    PlanError::Unreachable {
-        worker: worker.map(|worker| fabric.name(worker.host)).unwrap_or_default(),
-        server: fabric.name(job.server),
+    let way = |fabric: &Fabric<'_>, host| plain::way(fabric, host, job.server, &HashMap::new());
+    let cut_off = job.workers.iter().find(|worker| way(fabric, worker.host).is_none());
+    let Some(worker) = cut_off.or(job.workers.first()).map(|worker| worker.host) else {
+        return PlanError::NoWorkers;
+    };
+    let narrowest = fabric.of_width(SliceWidth::NARROWEST);
+    let steps = way(&narrowest, worker).into_iter().flatten().map(|(_, via)| &fabric.topology[via.link]);
+    let (worker, server) = (fabric.name(worker), fabric.name(job.server));
+    match steps.into_iter().find(|link| !carries(link, job.width)) {
+        Some(link) => PlanError::TooNarrow {
+            worker,
+            server,
+            ends: link.ends.map(|end| fabric.name(end.node)),
+            mtu: link.mtu,
+            width: job.width,
+        },
+        None => PlanError::Unreachable { worker, server },
     }
 }
 
@@ -311,8 +325,8 @@ mod tests {
     /// Whether the choice is as good as the best of all trees; `None` where those are too many.
     fn is_optimal(topology: &Topology, aggregation: Aggregation, worker_serves: bool) -> Option<bool> {
         let state = FabricState::of(topology, 4096);
-        let fabric = Fabric::new(topology, &state);
         let mut job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
+        let fabric = Fabric::new(topology, &state, job.width);
         if worker_serves {
             job.server = job.workers.first()?.host;
         }
@@ -373,8 +387,8 @@ mod tests {
         let mut runner = TestRunner::deterministic();
         for _ in 0..60 {
             let (topology, state) = busy_fat_tree().new_tree(&mut runner).unwrap().current();
-            let fabric = Fabric::new(&topology, &state);
             let job = JobRequest::of(&topology, 64, 1 << 20).unwrap();
+            let fabric = Fabric::new(&topology, &state, job.width);
             let seconds = |first| {
                 let terrain = Terrain::with(&fabric, &job, [first, usize::MAX]);
                 search(&terrain, &job).map(|found| found.choice.cost.busiest).ok()

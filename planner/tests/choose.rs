@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{Chosen, FabricState, JobRequest, Member, PlanError, choose, plan, reachable};
 use tributary_topology::{LinkKey, NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 struct Fabric {
     topology: Topology,
@@ -65,7 +66,7 @@ impl Fabric {
     }
 
     fn reached(&self, server: &str) -> Vec<&str> {
-        let hosts = reachable(&self.topology, &self.state, self.key(server));
+        let hosts = reachable(&self.topology, &self.state, self.key(server), SliceWidth::NARROWEST);
         hosts.into_iter().map(|host| self.topology[host].name.as_str()).collect()
     }
 }
@@ -244,7 +245,7 @@ proptest! {
         fabric.state.dead_links.extend(dead_links.iter().map(|one| *one.get(&links)));
         let hosts: Vec<_> = fabric.topology.hosts().map(|(key, ..)| key).collect();
         let reached = |server: &NodeKey| -> BTreeSet<u16> {
-            let hosts = reachable(&fabric.topology, &fabric.state, *server);
+            let hosts = reachable(&fabric.topology, &fabric.state, *server, SliceWidth::NARROWEST);
             let near = fabric.job.workers.iter().filter(|worker| hosts.contains(&worker.host));
             near.map(|worker| worker.rank).collect()
         };
@@ -270,7 +271,7 @@ proptest! {
         let links: Vec<_> = fabric.topology.links().map(|(key, _)| key).collect();
         fabric.state.dead_links.extend(dead.iter().map(|one| *one.get(&links)));
         for server in [fabric.key("ps"), fabric.key("w0")] {
-            let reached = reachable(&fabric.topology, &fabric.state, server);
+            let reached = reachable(&fabric.topology, &fabric.state, server, SliceWidth::NARROWEST);
             for worker in &fabric.job.workers {
                 let job = JobRequest { workers: vec![*worker], server, ..fabric.job.clone() };
                 match plan(&fabric.topology, &fabric.state, &job) {

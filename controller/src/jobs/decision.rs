@@ -114,7 +114,7 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
     }
     let members = job.record.request.workers.clone();
     let server = plan.server.key;
-    match planner::reachable(around.topology, around.fabric, server) {
+    match planner::reachable(around.topology, around.fabric, server, plan.width) {
         hosts if members.iter().all(|member| hosts.contains(&member.host)) => Step::Change(Target {
             members,
             joined: Vec::new(),

@@ -28,7 +28,7 @@ impl StoredPlan {
         validate(topology, &job).map_err(StoredPlanError::Job)?;
         let (tree, load) = self.tree(topology, &job)?;
         let state = FabricState { load, ..FabricState::default() };
-        let fabric = Fabric::new(topology, &state);
+        let fabric = Fabric::new(topology, &state, job.width);
         let stacks = self.stacks(&fabric, &job, &tree)?;
         let adding: BTreeSet<_> =
             stacks.iter().flatten().filter(|hop| hop.aggregate).map(|hop| hop.node).collect();

@@ -1,10 +1,9 @@
 //! Synchronisations in the fabric: the planner's trees, their slots, and what their links carry.
 
 use petgraph::visit::EdgeRef;
-use tributary_planner::{
-    Aggregation, Downlink, FabricState, JobRequest, Member, Plan, plan, replan, widest_slices,
-};
+use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Member, Plan, plan, replan};
 use tributary_topology::{LinkKey, NodeKey};
+use tributary_wire::SliceWidth;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 
@@ -60,10 +59,11 @@ impl Fabric {
             server: *job.servers.first().ok_or(FlowError::Job { job: place })?,
             aggregation,
             downlink: Downlink::Multicast,
-            width: widest_slices(network.topology),
+            width: SliceWidth::WIDEST,
             window,
             gradient_bytes: job.gradient_bytes,
-        };
+        }
+        .with_widest_slices(network.topology, SliceWidth::WIDEST);
         let refused = |reason| FlowError::Plan { job: place, reason };
         let plan = plan(network.topology, &self.state, &request).map_err(refused)?;
         let pace = 1.0 / (job.compute.seconds + plan.comparison.tree_seconds);
