@@ -296,6 +296,20 @@ fn a_lab_for_one_command_meets_losses_and_goes() {
     name.is_gone();
 }
 
+/// Its frames would be lost at the interface, and the job would stand still.
+#[test]
+fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
+    let Some(name) = Name::new("narrow") else { return };
+    name.up(TWO_WORKERS, &["--no-rates", "--mtu", "9000"]);
+    let script = "ip link set $GLOO_SOCKET_IFNAME mtu 1500 && exec tributary allreduce --size 4KiB";
+    let refused = name.run(&["sh", "-c", script]);
+    assert_eq!(refused.status.code(), Some(1));
+    let why = "interface carries packets of 1500 bytes, and the job's have up to 8296: raise its MTU";
+    assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    name.down();
+    name.is_gone();
+}
+
 #[test]
 fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     let Some(name) = Name::new("fails") else { return };

@@ -56,6 +56,17 @@ pub enum AgentError {
     /// The host's interface cannot be opened.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The job's frames would be lost at this host's own interface.
+    #[error(
+        "this host's interface carries packets of {carried} bytes, and the job's have up to {needed}: raise its MTU (`ip link set \
+         INTERFACE mtu {needed}`), and that at the other end of its cable, or say in the topology what its link carries"
+    )]
+    Mtu {
+        /// The longest packet of the job, in bytes.
+        needed: usize,
+        /// The longest that the interface carries.
+        carried: usize,
+    },
     /// The all-reduce has failed, on every member alike unless the error says otherwise.
     #[error(transparent)]
     Collective(#[from] CollectiveError),

@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Poll, Token, Waker};
 use tokio::sync::SetOnce;
-use tributary_link::FramePort;
+use tributary_link::{FramePort, MIN_FRAME_BYTES};
+use tributary_wire::SliceWidth;
 
 use crate::AgentStats;
 use crate::driver::{Command, Driver, Role};
@@ -37,13 +38,18 @@ enum End {
 
 impl<R: Role> Handle<R> {
     /// Starts a thread, which owns `port` and `role` from now on. It is called `what`, which holds nothing
-    /// from outside; `job` may hold anything and appears in errors only.
+    /// from outside; `job` may hold anything and appears in errors only. `width` is
+    /// that of its slices, which the port has to carry.
     pub(crate) fn start(
         what: &str,
-        job: &str,
+        (job, width): (&str, SliceWidth),
         role: R,
         port: Box<dyn FramePort>,
     ) -> Result<Self, AgentError> {
+        let (needed, carried) = (width.mtu(), port.longest_frame().saturating_sub(MIN_FRAME_BYTES));
+        if needed > carried {
+            return Err(AgentError::Mtu { needed, carried });
+        }
         let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), COMMANDS).map_err(AgentError::system("create a waker"))?;
         let mut link = FrameLink::new(port);
@@ -209,7 +215,13 @@ mod tests {
     async fn a_panic_releases_whoever_waits_and_says_what_happened() {
         let (port, _peer, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 1 }).unwrap();
         let (reply, replies) = bounded::<()>(1);
-        let agent = Handle::start("fragile", "glass", Fragile { _reply: reply }, Box::new(port)).unwrap();
+        let agent = Handle::start(
+            "fragile",
+            ("glass", SliceWidth::NARROWEST),
+            Fragile { _reply: reply },
+            Box::new(port),
+        )
+        .unwrap();
         agent.submit(()).unwrap();
         let error = agent.wait_for(&replies).unwrap_err().to_string();
         assert!(error.contains("glass") && error.contains("panicked"), "{error}");

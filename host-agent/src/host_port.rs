@@ -60,6 +60,10 @@ impl FramePort for HostPort {
         self.interface.receive()
     }
 
+    fn longest_frame(&self) -> usize {
+        self.interface.longest_frame()
+    }
+
     fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
         self.interface.register(registry, token)
     }

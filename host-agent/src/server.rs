@@ -30,7 +30,7 @@ impl ServerAgent {
     /// # Errors
     /// As [`WorkerAgent::start`](crate::WorkerAgent::start).
     pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Handle::start("server", &config.name, ServerRole::new(config, false)?, port).map(Self)
+        Handle::start("server", (&config.name, config.width), ServerRole::new(config, false)?, port).map(Self)
     }
 
     /// Starts a server that reads the [`sums`](Self::sums), too: it must be told each operation.
@@ -38,7 +38,7 @@ impl ServerAgent {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_reading(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Handle::start("server", &config.name, ServerRole::new(config, true)?, port).map(Self)
+        Handle::start("server", (&config.name, config.width), ServerRole::new(config, true)?, port).map(Self)
     }
 
     /// Changes over to another generation of the job. In one that it has, there is nothing to do.

@@ -53,6 +53,11 @@ pub trait FramePort: Send {
     /// The port cannot be used any more.
     fn receive(&mut self) -> io::Result<Option<&[u8]>>;
 
+    /// The longest frame that the link carries, in bytes, as it was when the port was opened. Longer ones that are sent are lost.
+    fn longest_frame(&self) -> usize {
+        MAX_FRAME_BYTES
+    }
+
     /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are
     /// *edges*: one is certain only for frames that come after `receive` has returned `None`, so whoever
     /// stops reading earlier must come back without being told. One report may come for nothing.

@@ -1028,6 +1028,9 @@ pub struct Host {
     /// What is wrong with its cable, as it shows at this end.
     #[prost(message, repeated, tag = "6")]
     pub cable_faults: ::prost::alloc::vec::Vec<CableFault>,
+    /// The longest packet that the link to its switch carries, as the topology says, in bytes.
+    #[prost(uint32, tag = "7")]
+    pub link_mtu_bytes: u32,
 }
 /// A daemon that attends.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -14,6 +14,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let (book, now) = (manager.book(), Instant::now());
     let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
         let turned_away = book.hosts.turned_away(&node.name);
+        let link = manager.topology().neighbours(key).first().map(|via| via.link);
         v1::Host {
             name: node.name.clone(),
             node: node.id.get().into(),
@@ -29,6 +30,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
                 milliseconds_ago: milliseconds(at.elapsed()),
             }),
             cable_faults: faults.at(key),
+            link_mtu_bytes: link.map_or(0, |link| manager.topology()[link].mtu.into()),
         }
     };
     manager.topology().hosts().map(of_host).collect()

@@ -170,10 +170,10 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::OtherRole`] for a server's configuration, [`AgentError::Config`] and
     /// [`AgentError::Frame`] for one that makes no sense, [`AgentError::System`] when the port cannot be
-    /// registered or no thread be started.
+    /// registered or no thread be started, [`AgentError::Mtu`] when it does not carry the job's frames.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
         let role = WorkerRole::new(config, timers)?;
-        Handle::start(&format!("worker {}", role.rank()), &config.name, role, port).map(Self)
+        Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
     }
 
     /// Reduces over all members of the job and blocks until the result is there. Every member must start

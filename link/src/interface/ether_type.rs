@@ -75,6 +75,10 @@ impl FramePort for EtherTypePort {
         }
     }
 
+    fn longest_frame(&self) -> usize {
+        MOST_BYTES
+    }
+
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(&mut SourceFd(&self.socket.as_raw_fd()), token, Interest::READABLE)
     }

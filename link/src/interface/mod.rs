@@ -30,7 +30,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
-use crate::{FramePort, check_length};
+use crate::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES, check_length};
 pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
 use ring::Ring;
@@ -44,6 +44,7 @@ pub struct InterfacePort {
     incoming: Ring,
     outgoing: Outgoing,
     meter: InterfaceMeter,
+    mtu: usize,
 }
 
 impl InterfacePort {
@@ -55,9 +56,9 @@ impl InterfacePort {
     /// that failed.
     pub fn open(name: &str) -> Result<Self, LinkError> {
         let meter = InterfaceMeter::default();
-        let (socket, incoming) = socket::open(name, &meter.received)?;
+        let (socket, incoming, mtu) = socket::open(name, &meter.received)?;
         let outgoing = Outgoing::new(meter.sent.clone());
-        Ok(Self { name: name.into(), socket, incoming, outgoing, meter })
+        Ok(Self { name: name.into(), socket, incoming, outgoing, meter, mtu })
     }
 
     /// Counters of what this port has sent and received. A clone of them lives on after the port.
@@ -83,6 +84,10 @@ impl FramePort for InterfacePort {
 
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         Ok(self.incoming.next(&self.socket))
+    }
+
+    fn longest_frame(&self) -> usize {
+        (MIN_FRAME_BYTES + self.mtu).min(MAX_FRAME_BYTES)
     }
 
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {

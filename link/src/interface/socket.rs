@@ -15,11 +15,11 @@ use crate::meter::DirectionMeter;
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 
 /// A socket that receives every frame that comes in at the interface `name`, and none that leaves by it, with
-/// the ring that it receives them in. `meter` counts them.
+/// the ring that it receives them in, and the interface's MTU in bytes. `meter` counts them.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
-pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring), LinkError> {
+pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring, usize), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let (socket, index) = create(name)?;
     let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
@@ -27,7 +27,7 @@ pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring)
     enlarge_send_buffer(&socket);
     let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
     bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
-    Ok((socket, ring))
+    Ok((socket, ring, mtu))
 }
 
 /// A socket that receives the frames of one EtherType that come in at the interface `name`, those to the multicast

@@ -90,7 +90,10 @@ fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> 
 
 fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
     let v1::InterfaceCondition { name, mtu_bytes, .. } = interface;
-    let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap_or(u32::MAX);
+    // Jobs count on what the topology says of the link, as far as slices fill it.
+    let widest = SliceWidth::widest_within(host.link_mtu_bytes as usize).unwrap_or(SliceWidth::NARROWEST);
+    let needed = u32::try_from(widest.mtu()).unwrap_or(u32::MAX);
+    let link = host.link_mtu_bytes.max(needed);
     (*mtu_bytes < needed).then(|| {
         Finding::problem(
             Code::MtuTooSmall,
@@ -99,7 +102,7 @@ fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
                 "the MTU of {name} is {mtu_bytes} bytes, and gradients may need {needed}: such frames are lost"
             ),
             format!(
-                "`ip link set {name} mtu 1500` there, and at the other end of its cable; then restart its daemons"
+                "`ip link set {name} mtu {link}` there, and at the other end of its cable; then restart its daemons"
             ),
         )
     })
@@ -181,9 +184,17 @@ mod tests {
 
     #[test]
     fn an_mtu_is_too_small_below_the_longest_packet() {
-        let with = |mtu| codes(&found(|host| interface(host).mtu_bytes = mtu));
-        let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap();
-        assert_eq!((with(needed), with(needed - 1)), (vec![], vec![Code::MtuTooSmall]));
+        for (link, width) in [(1500, SliceWidth::ETHERNET), (9000, SliceWidth::WIDEST)] {
+            let with = |mtu| {
+                let change = |host: &mut v1::Host| {
+                    host.link_mtu_bytes = link;
+                    interface(host).mtu_bytes = mtu;
+                };
+                codes(&found(change))
+            };
+            let needed = u32::try_from(width.mtu()).unwrap();
+            assert_eq!((with(needed), with(needed - 1)), (vec![], vec![Code::MtuTooSmall]));
+        }
     }
 
     #[test]

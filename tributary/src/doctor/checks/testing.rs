@@ -67,6 +67,7 @@ fn host(name: &str) -> v1::Host {
         name: name.into(),
         role: v1::MemberRole::Worker.into(),
         daemons: vec![daemon],
+        link_mtu_bytes: 1500,
         ..v1::Host::default()
     }
 }
