@@ -1,12 +1,12 @@
-//! A study as a picture: a line for each method.
+//! A study as a picture: a line for each method, or bars where nothing is between one place and the next.
 
 use svg::node::element::{Circle, Group, Line, Polyline};
 use svg::{Document, Node};
 use tributary_sim::flow::Method;
 use tributary_sim::flow::study::{Settings, Study};
 
-use super::report::{Studied, label, setting};
-use crate::picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, text};
+use super::report::{Studied, label, of_hosts, of_switches};
+use crate::picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
@@ -19,6 +19,9 @@ const LABEL_STEP: f64 = 15.0;
 const SHORTEST: f64 = 1.0;
 /// Where times differ by a larger factor, the axis is by powers of ten.
 const MOST_EVEN: f64 = 20.0;
+/// Of bars.
+const BAR: f64 = 13.0;
+const BAR_STEP: f64 = 17.0;
 /// The most lines of an even axis.
 const TICKS: f64 = 7.0;
 
@@ -28,13 +31,13 @@ pub(super) fn picture(studied: &Studied, settings: &Settings) -> Document {
     let subtitle = if studied.study == Study::Scaling {
         "Fat trees that just hold the job; all links have one rate".to_owned()
     } else {
-        setting(settings).replace('\n', " ")
+        format!("{}; {}", of_hosts(settings), of_switches(settings))
     };
     page(WIDTH, HEIGHT, 12)
         .add(text(24.0, 32.0, studied.title(settings), INK).set("font-size", 16).set("font-weight", 600))
         .add(text(24.0, 54.0, subtitle, FAINT).set("font-size", 11))
         .add(chart.axes())
-        .add(chart.lines())
+        .add(if studied.study == Study::Failures { chart.bars() } else { chart.lines() })
 }
 
 /// The axis of times, all in milliseconds.
@@ -93,6 +96,11 @@ impl Chart<'_> {
         LEFT + 20.0 + (RIGHT - LEFT - 40.0) * place as f64 / steps as f64
     }
 
+    /// Between the bars of a place.
+    fn bar_middle(&self, place: usize) -> f64 {
+        LEFT + (RIGHT - LEFT) * (place as f64 + 0.5) / self.studied.points.len().max(1) as f64
+    }
+
     fn y(&self, milliseconds: f64) -> f64 {
         let y = BOTTOM - (BOTTOM - TOP) * self.scale.height(milliseconds);
         (y * 10.0).round() / 10.0
@@ -104,15 +112,38 @@ impl Chart<'_> {
             let y = self.y(milliseconds);
             let line = Line::new().set("x1", LEFT).set("x2", RIGHT).set("y1", y).set("y2", y);
             group.append(line.set("stroke", RULE));
-            let label = text(LEFT - 8.0, y + 4.0, format!("{milliseconds:.0} ms"), FAINT);
+            let label = text(LEFT - 8.0, y + 4.0, spoken(milliseconds), FAINT);
             group.append(label.set("text-anchor", "end"));
         }
         for (place, point) in self.studied.points.iter().enumerate() {
-            let label = text(self.x(place), BOTTOM + 20.0, point.place.clone(), FAINT);
+            let has_bars = self.studied.study == Study::Failures;
+            let x = if has_bars { self.bar_middle(place) } else { self.x(place) };
+            let label = text(x, BOTTOM + 20.0, point.place.clone(), FAINT);
             group.append(label.set("text-anchor", "middle"));
         }
         let middle = (LEFT + RIGHT) / 2.0;
         group.add(text(middle, BOTTOM + 40.0, self.studied.axis(), INK).set("text-anchor", "middle"))
+    }
+
+    /// A bar for each method at each place, in the order of their names at the right.
+    fn bars(&self) -> Group {
+        let mut group = Group::new();
+        let methods = self.studied.methods();
+        let first = -0.5 * BAR_STEP * methods.len() as f64;
+        for (which, method) in methods.into_iter().enumerate() {
+            let (color, dashes) = look(method);
+            // Two of one kind differ in how their lines are drawn, so here the second one is paler.
+            let opacity = if dashes == "none" { 1.0 } else { 0.5 };
+            for (place, point) in self.studied.points.iter().enumerate() {
+                let Some(time) = point.results.get(which).and_then(|result| result.seconds) else { continue };
+                let (x, y) = (self.bar_middle(place) + first + which as f64 * BAR_STEP, self.y(time * 1e3));
+                group.append(rectangle(x, y, BAR, BOTTOM - y, color).set("fill-opacity", opacity));
+            }
+            let y = TOP + LABEL_STEP * (which as f64 + 1.0);
+            let name = text(RIGHT + 10.0, y, label(method), color).set("font-weight", 600);
+            group.append(name.set("fill-opacity", opacity));
+        }
+        group
     }
 
     fn lines(&self) -> Group {
@@ -125,12 +156,9 @@ impl Chart<'_> {
                 times.map(|(place, time)| (self.x(place), self.y(time * 1e3))).collect();
             let Some(&(_, end)) = points.last() else { continue };
             let (color, dashes) = look(method);
-            // Nothing is between one switch and another.
-            if self.studied.study != Study::Failures {
-                let all = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
-                let line = Polyline::new().set("points", all).set("fill", "none").set("stroke", color);
-                group.append(line.set("stroke-width", 2).set("stroke-dasharray", dashes));
-            }
+            let all = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
+            let line = Polyline::new().set("points", all).set("fill", "none").set("stroke", color);
+            group.append(line.set("stroke-width", 2).set("stroke-dasharray", dashes));
             for (x, y) in points {
                 group.append(
                     Circle::new().set("cx", format!("{x:.1}")).set("cy", y).set("r", 3).set("fill", color),
@@ -148,6 +176,11 @@ impl Chart<'_> {
         }
         group
     }
+}
+
+/// A time on the axis.
+fn spoken(milliseconds: f64) -> String {
+    if milliseconds < 1000.0 { format!("{milliseconds} ms") } else { format!("{} s", milliseconds / 1e3) }
 }
 
 /// A method's colour, and its dashes.

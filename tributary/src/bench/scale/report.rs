@@ -152,22 +152,22 @@ pub(super) fn label(method: Method) -> String {
     }
 }
 
-/// What all studies have in common, in two lines.
-pub(super) fn setting(settings: &Settings) -> String {
+/// What all studies have in common.
+pub(super) fn of_hosts(settings: &Settings) -> String {
+    let bytes = ByteSize(settings.gradient_bytes).display().si();
+    format!("Gradients of {bytes}, hosts' links of {}", format_rate(settings.rate))
+}
+
+/// What all studies but scaling have in common besides.
+pub(super) fn of_switches(settings: &Settings) -> String {
     let slow = settings.rate / u64::from(settings.oversubscription.max(1));
-    format!(
-        "Gradients of {}, hosts' links of {}.\n\
-         But for scaling: links between switches of {}, {:.0} ms of computing.",
-        ByteSize(settings.gradient_bytes).display().si(),
-        format_rate(settings.rate),
-        format_rate(slow),
-        settings.compute.seconds * 1e3,
-    )
+    let compute = settings.compute.seconds * 1e3;
+    format!("links between switches of {}, {compute:.0} ms of computing", format_rate(slow))
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", setting(&self.settings))?;
+        write!(f, "{}.\nBut for scaling: {}.", of_hosts(&self.settings), of_switches(&self.settings))?;
         for studied in &self.studies {
             write!(f, "\n\n{}\n{}", studied.title(&self.settings), studied.times())?;
             for note in studied.window_bound().into_iter().chain(studied.refusals()) {
