@@ -59,7 +59,7 @@ pub enum PlanError {
     #[error(
         "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
          packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; mend what is down, or \
-         create the job again, with slices that all links carry",
+         restart the controller with --mtu {mtu} and create the job again",
         values = width.values(),
         needed = width.mtu(),
         first = ends[0],

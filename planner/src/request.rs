@@ -93,14 +93,14 @@ impl JobRequest {
         let all_carry = SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST);
         let most = most.min(widest_slices(topology));
         let narrow = of_width(most.min(all_carry));
-        let state = FabricState::of(topology, u32::MAX);
-        let seconds = |job: &Self| plan(topology, &state, job).map(|plan| plan.comparison.tree_seconds);
         // Mostly all links carry the same, and there is nothing to plan for.
         let wider = SliceWidth::all().rev().filter(|width| *width > all_carry && *width <= most);
         let mut wider = wider.map(of_width).peekable();
         if wider.peek().is_none() {
             return narrow;
         }
+        let state = FabricState::of(topology, u32::MAX);
+        let seconds = |job: &Self| plan(topology, &state, job).map(|plan| plan.comparison.tree_seconds);
         let Ok(least) = seconds(&narrow) else { return narrow };
         let is_worth_it = |job: &Self| seconds(job).is_ok_and(|seconds| seconds <= least * WORTH_IT);
         wider.find(is_worth_it).unwrap_or(narrow)
