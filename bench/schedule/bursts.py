@@ -113,11 +113,11 @@ def main() -> None:
         if passes == turns.PROFILE:
             stall[0] = 0.0
 
-    profiles = turns.settle(points, step)
+    settled = turns.settle(points, step)
     # DistributedDataParallel arranges its buckets anew after the first pass.
     for training in trainings.values():
         training.steps(2)
-    turns.take({name: way.steps for name, way in trainings.items()}, points, profiles, options.rounds, options.steps)
+    turns.take({name: way.steps for name, way in trainings.items()}, points, settled, options.rounds, options.steps)
     dist.destroy_process_group()
 
 

@@ -103,12 +103,12 @@ def measure(
     points, models = turns.ways(model, options.buckets)
     trainings = {name: Turn(way, learn, chosen.batch, rate) for name, way in models.items()}
     by_points = trainings[turns.POINTS]
-    profiles = turns.settle(points, lambda: by_points.steps(1))
+    settled = turns.settle(points, lambda: by_points.steps(1))
     # All have made the same steps, and DistributedDataParallel has arranged its buckets anew.
     count = len(by_points.losses) + 2
     for training in trainings.values():
         training.steps(count - len(training.losses))
-    turns.take({name: way.steps for name, way in trainings.items()}, points, profiles, options.rounds, options.steps)
+    turns.take({name: way.steps for name, way in trainings.items()}, points, settled, options.rounds, options.steps)
     for name, training in trainings.items():
         pairs = zip(training.losses, by_points.losses, strict=True)
         apart = max(abs(a - b) for a, b in pairs) / max(training.losses)

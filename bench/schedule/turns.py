@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -28,19 +29,29 @@ def ways(model: Callable[[], nn.Module], buckets: str) -> tuple[TimePoints, dict
     return points, {POINTS: points, **others}
 
 
-def settle(points: TimePoints, step: Callable[[], object]) -> int:
-    """Trains until time points have had their profiles, so many as are returned, and their trial."""
+class Settled(NamedTuple):
+    """How time points came by their schedule."""
+
+    profiles: int
+    """Profiles until there was one."""
+    profiled_sets: int
+    """Its sets, before the trial."""
+
+
+def settle(points: TimePoints, step: Callable[[], object]) -> Settled:
+    """Trains until time points have had their profiles and their trial."""
     profiles = 0
     while points.schedule.version == 0:
         for _ in range(PROFILE):
             step()
         profiles += 1
+    settled = Settled(profiles, len(points.schedule.sets))
     while not points.is_settled:
         step()
-    return profiles
+    return settled
 
 
-def take(turns: dict[str, Turn], points: TimePoints, profiles: int, rounds: int, steps: int) -> None:
+def take(turns: dict[str, Turn], points: TimePoints, settled: Settled, rounds: int, steps: int) -> None:
     """Prints a JSON object for each round, the seconds of each way, and one about the schedule in the end."""
     tally = backend_of(None).tally
     other_messages = 0
@@ -53,7 +64,7 @@ def take(turns: dict[str, Turn], points: TimePoints, profiles: int, rounds: int,
                 other_messages += tally.calls["gloo"] - before
         print(json.dumps(times), flush=True)
     said = {
-        "profiles": profiles,
+        **settled._asdict(),
         "sets": len(points.schedule.sets),
         "late_sets": points.late_sets,
         "other_messages": other_messages,

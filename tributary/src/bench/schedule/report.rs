@@ -62,7 +62,9 @@ pub(super) struct Limit {
 pub(super) struct Scheduled {
     /// Profiles until there was a schedule.
     pub(super) profiles: u32,
-    /// Sets of the schedule.
+    /// Sets of the schedule that followed from the last of them, before its trial.
+    pub(super) profiled_sets: u32,
+    /// Sets after the trial: one where time points have lost it.
     pub(super) sets: u32,
     /// Of this rank's last sets.
     pub(super) late_sets: u32,
@@ -97,7 +99,10 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
             format!("{} profiles until there was a schedule, at least {profiles}", scheduled.profiles),
             scheduled.profiles >= profiles,
         ),
-        limit(format!("{} sets for {bursts} bursts", scheduled.sets), scheduled.sets == *bursts),
+        limit(
+            format!("{} sets in the profile for {bursts} bursts", scheduled.profiled_sets),
+            scheduled.profiled_sets == *bursts,
+        ),
     ]);
     limits
 }
