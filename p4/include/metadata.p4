@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels with a packet inside the pipeline. Both targets zero it for each packet.
+// What the numbers in a packet's metadata mean. Which metadata there is, is each target's own affair.
 #ifndef TRIBUTARY_METADATA_P4
 #define TRIBUTARY_METADATA_P4
 
@@ -8,7 +8,8 @@
 // (options, fragments, VLAN tags) is OPAQUE: admission must not be walked around.
 const bit<2> FRAME_PLAIN = 0;
 const bit<2> FRAME_OPAQUE = 1;
-const bit<2> FRAME_INA = 2;
+// With OPAQUE's bit, because Tofino's parser ors what it writes to a field: it is OPAQUE first.
+const bit<2> FRAME_INA = 3;
 
 // What is to be done with the values of the slice.
 const bit<2> VALUES_KEEP = 0;
@@ -20,20 +21,5 @@ const bit<2> VALUES_LOAD = 3;
 const bit<2> OUTCOME_FORWARD = 0;
 const bit<2> OUTCOME_CONSUME = 1;
 const bit<2> OUTCOME_PROBE = 2;
-
-struct metadata_t {
-    bit<2> frame;
-    bit<8> hops_left;
-    bit<16> node;
-    bit<1> admitted;
-    bit<1> release;
-    bit<1> prune_ingress_port;
-    bit<2> values;
-    bit<2> outcome;
-    bit<16> job_index;
-    bit<32> slot;
-    bit<32> slot_mask;
-    bit<64> child_bit;
-}
 
 #endif

@@ -8,7 +8,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta) {
+parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ether_type) {
@@ -53,7 +53,7 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
 
     // OPAQUE until the last header is there: a frame that ends early stays so.
     state parse_whole_datagram {
-        meta.frame = FRAME_OPAQUE;
+        frame = FRAME_OPAQUE;
         transition select(hdr.ipv4.flags) {
             1 &&& 1: accept;
             default: parse_ina;
@@ -71,22 +71,34 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
 
     state parse_hop {
         packet.extract(hdr.hop);
-        meta.hops_left = hdr.ina.hop_count - 1;
         transition select(hdr.ina.kind, hdr.ina.hop_count) {
             (KIND_GRADIENT, 1): parse_gradient;
-            (KIND_GRADIENT, _): parse_later_hop;
+            (KIND_GRADIENT, _): parse_hop_2;
             (KIND_RESULT, _): well_formed;
             default: accept;
         }
     }
 
-    state parse_later_hop {
+    // A state for each entry, because Tofino's parser can't count down a field.
+#define PARSE_LATER_HOP(place, after) \
+    state parse_hop_##place { \
+        packet.extract(hdr.later_hops.next); \
+        transition select(hdr.ina.hop_count) { \
+            place: parse_gradient; \
+            default: parse_hop_##after; \
+        } \
+    }
+    PARSE_LATER_HOP(2, 3)
+    PARSE_LATER_HOP(3, 4)
+    PARSE_LATER_HOP(4, 5)
+    PARSE_LATER_HOP(5, 6)
+    PARSE_LATER_HOP(6, 7)
+    PARSE_LATER_HOP(7, 8)
+
+    // The eighth of MAX_HOPS.
+    state parse_hop_8 {
         packet.extract(hdr.later_hops.next);
-        meta.hops_left = meta.hops_left - 1;
-        transition select(meta.hops_left) {
-            0: parse_gradient;
-            default: parse_later_hop;
-        }
+        transition parse_gradient;
     }
 
     // A wrong `blocks` is refused later, where the job it is counted for is known.
@@ -113,12 +125,12 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout metadata_t meta
     }
 
     state well_formed {
-        meta.frame = FRAME_INA;
+        frame = FRAME_INA;
         transition accept;
     }
 
     state opaque {
-        meta.frame = FRAME_OPAQUE;
+        frame = FRAME_OPAQUE;
         transition accept;
     }
 }

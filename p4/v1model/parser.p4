@@ -22,7 +22,7 @@ parser SwitchParser(
     }
 
     state parse_fabric {
-        fabric.apply(packet, hdr, meta);
+        fabric.apply(packet, hdr, meta.frame);
         transition accept;
     }
 }

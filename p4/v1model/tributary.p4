@@ -12,6 +12,7 @@
 #include "../include/metadata.p4"
 #include "../include/parser.p4"
 
+#include "metadata.p4"
 #include "counters.p4"
 #include "registers.p4"
 
