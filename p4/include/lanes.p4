@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slice's values lie in lanes of 32 bits, 64 in a field of 2,048 bits, which is the widest that p4c
-// allows: a software switch then spends a handful of primitives on a slice. Only the first two blocks
-// have fields of their own.
+// A slice's values lie in lanes of 32 bits. For v1model there are 64 in a field of 2,048 bits, which is the
+// widest that p4c allows: a software switch then spends a handful of primitives on a slice. Only the first
+// two blocks have fields of their own. Tofino adds up 32 bits at a time: with LANE_A_FIELD, from the
+// command line, each lane is a field.
 //
 // A slice has a block of 32 values, or 2, 4, 8 ... of them. So its values are a series of headers, each
 // as long as all before it together, and called after the first lane in it: what is written here for each
@@ -16,8 +17,21 @@
 #endif
 
 // The fields of the header that begins with that lane: F(header, first lane, bits).
+#ifdef LANE_A_FIELD
+#define FIELDS_0(F) \
+    F(0, 0, 32) F(0, 1, 32) F(0, 2, 32) F(0, 3, 32) F(0, 4, 32) F(0, 5, 32) F(0, 6, 32) F(0, 7, 32) \
+    F(0, 8, 32) F(0, 9, 32) F(0, 10, 32) F(0, 11, 32) F(0, 12, 32) F(0, 13, 32) F(0, 14, 32) F(0, 15, 32) \
+    F(0, 16, 32) F(0, 17, 32) F(0, 18, 32) F(0, 19, 32) F(0, 20, 32) F(0, 21, 32) F(0, 22, 32) F(0, 23, 32) \
+    F(0, 24, 32) F(0, 25, 32) F(0, 26, 32) F(0, 27, 32) F(0, 28, 32) F(0, 29, 32) F(0, 30, 32) F(0, 31, 32)
+#define FIELDS_32(F) \
+    F(32, 32, 32) F(32, 33, 32) F(32, 34, 32) F(32, 35, 32) F(32, 36, 32) F(32, 37, 32) F(32, 38, 32) F(32, 39, 32) \
+    F(32, 40, 32) F(32, 41, 32) F(32, 42, 32) F(32, 43, 32) F(32, 44, 32) F(32, 45, 32) F(32, 46, 32) F(32, 47, 32) \
+    F(32, 48, 32) F(32, 49, 32) F(32, 50, 32) F(32, 51, 32) F(32, 52, 32) F(32, 53, 32) F(32, 54, 32) F(32, 55, 32) \
+    F(32, 56, 32) F(32, 57, 32) F(32, 58, 32) F(32, 59, 32) F(32, 60, 32) F(32, 61, 32) F(32, 62, 32) F(32, 63, 32)
+#else
 #define FIELDS_0(F) F(0, 0, 1024)
 #define FIELDS_32(F) F(32, 32, 1024)
+#endif
 #define FIELDS_64(F) F(64, 64, 2048)
 #define FIELDS_128(F) F(128, 128, 2048) F(128, 192, 2048)
 #define FIELDS_256(F) F(256, 256, 2048) F(256, 320, 2048) F(256, 384, 2048) F(256, 448, 2048)

@@ -8,7 +8,16 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame) {
+// A target whose parser verifies checksums defines these before.
+#ifndef CHECK_IPV4
+#define PARSER_CHECKSUM_PARAMETER
+#define PARSER_CHECKSUM
+#define CHECK_IPV4
+#endif
+
+parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PARSER_CHECKSUM_PARAMETER) {
+    PARSER_CHECKSUM
+
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ether_type) {
@@ -27,6 +36,7 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame) {
 
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
+        CHECK_IPV4
         transition select(hdr.ipv4.protocol, hdr.ipv4.version, hdr.ipv4.ihl) {
             (IP_PROTOCOL_UDP, 4, 5): parse_first_fragment;
             (IP_PROTOCOL_UDP, _, _): opaque;

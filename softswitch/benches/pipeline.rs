@@ -7,6 +7,8 @@
     reason = "a benchmark that cannot go on has failed"
 )]
 
+#[path = "../tests/suite/program.rs"]
+mod program;
 #[path = "../tests/suite/support.rs"]
 mod support;
 

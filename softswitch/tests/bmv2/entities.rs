@@ -6,7 +6,7 @@ use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replic
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, Update, field_match, table_action, update};
 
-use crate::pair::{DEVICE, INFO};
+use crate::pair::{DEVICE, ETHERNET};
 use crate::requests::Subject;
 use crate::steps::{delete, forward, guard, identity, insert, modify, query};
 
@@ -50,7 +50,7 @@ const SENSELESS: [(&str, Change); 18] = [
     ("entry, no action", |entry| entry.action = None),
     ("entry, unknown action", |entry| set_action(entry, |action| action.action_id = 0x0100_0000)),
     ("entry, action of another table", |entry| {
-        set_action(entry, |action| action.action_id = INFO.action("allow").unwrap().name.id);
+        set_action(entry, |action| action.action_id = ETHERNET.info.action("allow").unwrap().name.id);
     }),
     ("entry, missing parameter", |entry| set_action(entry, |action| action.params.clear())),
     ("entry, unknown parameter", |entry| set_action(entry, |action| action.params[0].param_id = 9)),
@@ -114,7 +114,7 @@ pub(crate) async fn entries(on: &mut Subject) {
     let keyless = TableEntry::new("identity").action(ActionCall::new("set_identity").with("node", 1u8));
     on.write("entry without a key", vec![insert(keyless)]).await;
     on.read("defaults", query(&Query::AllDefaults)).await;
-    let size = INFO.table("egress_guard").unwrap().size.unwrap() as u16;
+    let size = ETHERNET.info.table("egress_guard").unwrap().size.unwrap() as u16;
     for first in (0..size).step_by(1000) {
         let some = (first..size.min(first + 1000)).map(|job| insert(guard(job, 1)));
         on.prepare(some.collect()).await;
@@ -137,7 +137,7 @@ pub(crate) async fn counters(on: &mut Subject) {
         message::Entity { entity: Some(entity) }
     };
     let update = |entity| vec![Update { r#type: update::Type::Modify.into(), entity: Some(entity) }];
-    let counter = INFO.counter("job_received").unwrap();
+    let counter = ETHERNET.info.counter("job_received").unwrap();
     let (id, size) = (counter.name.id, counter.size as i64);
     on.write("counter, modify", vec![modify(cell(4))]).await;
     on.write("counter, insert", vec![insert(cell(4))]).await;

@@ -4,20 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
-use tributary_p4runtime::Session;
 use tributary_p4runtime::entry::{ControllerPacket, CounterCell, Entity, Query};
 use tributary_p4runtime::session::Notification;
+use tributary_p4runtime::{P4Info, Session};
 use tributary_softswitch::{Outputs, Switch};
 
 use crate::packet_stream::PacketStream;
-use crate::pair::{INFO, PATIENCE, Pair};
+use crate::pair::{ETHERNET, PATIENCE, Pair, Program, TOFINO};
 use crate::simple_switch;
 use crate::tables::{self, PORTS, mac};
 use crate::traffic::Traffic;
 
 const PACKETS: usize = 6000;
-/// Packets that are under way at once: fewer than a BMv2 queue holds, which drops the rest without a word.
-const BURST: usize = 32;
 /// A port that is no job's and gets no broadcasts.
 const FENCE_PORT: u16 = 6;
 const CPU_PORT: u16 = 510;
@@ -27,7 +25,8 @@ const NO_ID: u64 = 0;
 type Left = Vec<(u16, Vec<u8>)>;
 
 /// BMv2 with its packets.
-struct Bmv2 {
+struct Bmv2<'a> {
+    program: &'a Program,
     stream: PacketStream,
     notifications: Receiver<Notification>,
     /// By the id of the packet that came in.
@@ -35,7 +34,7 @@ struct Bmv2 {
     to_controller: Vec<Vec<u8>>,
 }
 
-impl Bmv2 {
+impl Bmv2<'_> {
     /// Sends packets, and waits until all that leaves has left.
     async fn process(&mut self, first_id: u64, packets: &[(u16, Vec<u8>)]) {
         for (id, (port, frame)) in (first_id..).zip(packets) {
@@ -65,7 +64,9 @@ impl Bmv2 {
 
     async fn packet_in(&mut self) -> ControllerPacket {
         match timeout(PATIENCE, self.notifications.recv()).await.unwrap().unwrap() {
-            Notification::PacketIn(packet) => ControllerPacket::from_packet_in(&INFO, packet).unwrap(),
+            Notification::PacketIn(packet) => {
+                ControllerPacket::from_packet_in(&self.program.info, packet).unwrap()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -87,9 +88,9 @@ fn on_the_wire(packet: &ControllerPacket) -> Vec<u8> {
 
 /// Every cell of every counter. BMv2 counts bytes at egress as long as the packet came in, so they are left
 /// out there.
-async fn counters(session: &Session) -> BTreeMap<(String, u64), (u64, u64)> {
-    let cells = session.read(vec![Query::AllCounters.to_proto(&INFO).unwrap()]).await.unwrap();
-    let cell = |message| match Entity::from_proto(&INFO, message).unwrap() {
+async fn counters(session: &Session, info: &P4Info) -> BTreeMap<(String, u64), (u64, u64)> {
+    let cells = session.read(vec![Query::AllCounters.to_proto(info).unwrap()]).await.unwrap();
+    let cell = |message| match Entity::from_proto(info, message).unwrap() {
         Entity::Counter(CounterCell { counter, index, packets, bytes }) => {
             let bytes = if counter == "port_egress" { 0 } else { bytes };
             ((counter, index), (packets, bytes))
@@ -100,16 +101,20 @@ async fn counters(session: &Session) -> BTreeMap<(String, u64), (u64, u64)> {
 }
 
 /// What the embedded switch does with the same packets and fences.
-fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> (BTreeMap<u64, Left>, Vec<Vec<u8>>) {
+fn process(
+    switch: &mut Switch,
+    packets: &[(u16, Vec<u8>)],
+    burst: usize,
+) -> (BTreeMap<u64, Left>, Vec<Vec<u8>>) {
     let (mut left, mut to_controller) = (BTreeMap::<u64, Left>::new(), Vec::new());
     let fences = [mac::EVERYONE, mac::CONTROLLER].map(|destination| (FENCE_PORT, fence(destination)));
     let mut outputs = Outputs::new();
     let mut ids = 1..;
-    for burst in packets.chunks(BURST) {
+    for some in packets.chunks(burst) {
         for (port, frame) in &fences {
             switch.process(*port, frame, &mut outputs);
         }
-        for ((port, frame), id) in burst.iter().zip(&mut ids) {
+        for ((port, frame), id) in some.iter().zip(&mut ids) {
             outputs.clear();
             switch.process(*port, frame, &mut outputs);
             for (port, frame) in outputs.iter() {
@@ -126,25 +131,37 @@ fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> (BTreeMap<u64, Le
 
 #[tokio::test]
 async fn both_do_the_same_with_random_packets() {
-    if !simple_switch::is_installed() {
-        return;
+    if simple_switch::is_installed() {
+        both_do_the_same(&ETHERNET).await;
     }
+}
+
+#[tokio::test]
+async fn both_do_the_same_with_tofinos_controls() {
+    if simple_switch::is_installed() {
+        both_do_the_same(&TOFINO).await;
+    }
+}
+
+async fn both_do_the_same(program: &Program) {
+    let (info, burst) = (&program.info, program.burst);
     let pair = Pair::start().await;
-    let [controller, own_controller] = pair.controllers(&tables::updates()).await;
+    let [controller, own_controller] = pair.controllers(program, &tables::updates(info)).await;
     let mut bmv2 = Bmv2 {
+        program,
         stream: PacketStream::open(pair.packets, pair.bmv2.device_id()).await,
         notifications: controller.notifications(),
         left: BTreeMap::new(),
         to_controller: Vec::new(),
     };
-    let traffic: Vec<_> = Traffic::new(1).take(PACKETS).collect();
+    let traffic: Vec<_> = Traffic::new(1, program.width).take(PACKETS).collect();
     let mut next_id = 1;
-    for burst in traffic.chunks(BURST) {
-        bmv2.process(next_id, burst).await;
-        next_id += burst.len() as u64;
+    for some in traffic.chunks(burst) {
+        bmv2.process(next_id, some).await;
+        next_id += some.len() as u64;
     }
     let same = traffic.clone();
-    let run = pair.embedded.control().run(move |switch| process(switch, &same));
+    let run = pair.embedded.control().run(move |switch| process(switch, &same, burst));
     let (mut own, own_to_controller) = run.await.unwrap();
 
     for ((port, frame), id) in traffic.iter().zip(1..) {
@@ -157,11 +174,11 @@ async fn both_do_the_same_with_random_packets() {
     assert!(bmv2.left.is_empty() && own.is_empty());
     assert!(!own_to_controller.is_empty());
     assert_eq!(own_to_controller, bmv2.to_controller);
-    let (ours, theirs) = (counters(&own_controller).await, counters(&controller).await);
+    let (ours, theirs) = (counters(&own_controller, info).await, counters(&controller, info).await);
     let unlike: Vec<_> = ours.iter().filter(|(cell, count)| theirs.get(cell) != Some(count)).collect();
     assert!(unlike.is_empty() && ours.len() == theirs.len(), "{unlike:?}");
     // Every kind of thing has happened.
     let reasons: BTreeSet<_> =
         ours.iter().filter(|(_, count)| count.0 > 0).map(|((name, _), _)| name).collect();
-    assert_eq!(reasons.len(), INFO.counters().count(), "{reasons:?}");
+    assert_eq!(reasons.len(), info.counters().count(), "{reasons:?}");
 }

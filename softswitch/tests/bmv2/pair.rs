@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tributary_p4runtime::p4::v1::Update;
 use tributary_p4runtime::{P4Info, Session, Target};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_wire::SliceWidth;
 
 use crate::simple_switch::SimpleSwitch;
 
@@ -16,14 +17,31 @@ use crate::simple_switch::SimpleSwitch;
 pub(crate) const DEVICE: u64 = 3;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// p4c's JSON of the real program.
-pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
-/// And its P4Info.
-pub(crate) static INFO: LazyLock<P4Info> =
-    LazyLock::new(|| P4Info::parse(&p4_build("tributary.p4info.txtpb")).unwrap());
+/// A program that p4c made.
+pub(crate) struct Program {
+    pub(crate) json: String,
+    pub(crate) info: P4Info,
+    /// Its slices.
+    pub(crate) width: SliceWidth,
+    /// Packets that may be under way at once, so that BMv2 treats them in the order that they came in.
+    pub(crate) burst: usize,
+}
 
-fn p4_build(file: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build/256").join(file)).unwrap()
+/// The program for Ethernet. Fewer packets are under way than a queue of BMv2 holds, which drops the rest without a word.
+pub(crate) static ETHERNET: LazyLock<Program> =
+    LazyLock::new(|| Program::read("256", SliceWidth::ETHERNET, 32));
+/// Tofino's controls behind the shim. Slots are in egress, where BMv2 has a thread for every fourth port: a result and a
+/// gradient of the same slice can overtake each other, as on a network, and as the protocol stands it.
+pub(crate) static TOFINO: LazyLock<Program> =
+    LazyLock::new(|| Program::read("tna-32", SliceWidth::NARROWEST, 1));
+
+impl Program {
+    fn read(folder: &str, width: SliceWidth, burst: usize) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(folder);
+        let [json, info] = ["tributary.json", "tributary.p4info.txtpb"]
+            .map(|file| std::fs::read_to_string(folder.join(file)).unwrap());
+        Self { json, info: P4Info::parse(&info).unwrap(), width, burst }
+    }
 }
 
 /// BMv2 and where its packets go, and the embedded switch without ports.
@@ -46,13 +64,13 @@ impl Pair {
         [("bmv2", self.bmv2.address()), ("embedded", self.embedded.p4runtime_addr())]
     }
 
-    /// Primary controllers of both, with the real program running.
-    pub(crate) async fn controllers(&self, updates: &[Update]) -> [Session; 2] {
+    /// Primary controllers of both, with a program running.
+    pub(crate) async fn controllers(&self, program: &Program, updates: &[Update]) -> [Session; 2] {
         let mut sessions = Vec::new();
         for (name, address) in self.addresses() {
             let target = Target { name: name.to_owned(), address: address.to_string(), device_id: DEVICE };
             let session = Session::connect(target, 1, Instant::now() + PATIENCE).await.unwrap();
-            session.set_pipeline(JSON.as_bytes(), &INFO, 1).await.unwrap();
+            session.set_pipeline(program.json.as_bytes(), &program.info, 1).await.unwrap();
             session.write(updates.to_vec()).await.unwrap();
             sessions.push(session);
         }

@@ -7,7 +7,7 @@ use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 
 use crate::packet_stream::PacketStream;
-use crate::pair::{INFO, JSON, Pair};
+use crate::pair::{ETHERNET, Pair};
 use crate::simple_switch;
 use crate::tables::mac;
 
@@ -24,7 +24,7 @@ async fn broadcast_to(bmv2: &Session, ports: &[u32]) {
         forward(mac::EVERYONE, ActionCall::new("broadcast").with("group", GROUP)),
     ];
     entities.extend(PORTS.map(|port| forward(port.into(), ActionCall::new("forward").with("port", port))));
-    bmv2.write(entities.iter().map(|entity| entity.insert(&INFO).unwrap()).collect()).await.unwrap();
+    bmv2.write(entities.iter().map(|entity| entity.insert(&ETHERNET.info).unwrap()).collect()).await.unwrap();
 }
 
 /// Where a broadcast leaves.
@@ -52,11 +52,11 @@ async fn no_packet_goes_where_groups_of_the_program_before_sent_it() {
         return;
     }
     let pair = Pair::start().await;
-    let [bmv2, _] = pair.controllers(&[]).await;
+    let [bmv2, _] = pair.controllers(&ETHERNET, &[]).await;
     let mut stream = PacketStream::open(pair.packets, pair.bmv2.device_id()).await;
     broadcast_to(&bmv2, &[1, 2]).await;
     assert_eq!(ports_of_a_broadcast(&mut stream).await, [1, 2]);
-    bmv2.set_pipeline(JSON.as_bytes(), &INFO, 2).await.unwrap();
+    bmv2.set_pipeline(ETHERNET.json.as_bytes(), &ETHERNET.info, 2).await.unwrap();
     broadcast_to(&bmv2, &[2, 3]).await;
     assert_eq!(ports_of_a_broadcast(&mut stream).await, [2, 3]);
 }
@@ -67,16 +67,16 @@ async fn a_program_that_was_installed_by_half_does_not_keep_the_next_one_out() {
         return;
     }
     let pair = Pair::start().await;
-    let [bmv2, _] = pair.controllers(&[]).await;
+    let [bmv2, _] = pair.controllers(&ETHERNET, &[]).await;
     let saved = ForwardingPipelineConfig {
-        p4info: Some(INFO.message().clone()),
-        p4_device_config: JSON.as_bytes().to_vec(),
+        p4info: Some(ETHERNET.info.message().clone()),
+        p4_device_config: ETHERNET.json.as_bytes().to_vec(),
         cookie: Some(Cookie { cookie: 2 }),
     };
     bmv2.configure(Action::VerifyAndSave, Some(saved.clone())).await.unwrap();
     let refused = bmv2.configure(Action::VerifyAndCommit, Some(saved)).await;
     assert!(refused.is_err(), "BMv2 has learnt it, and needs no help any more");
-    bmv2.set_pipeline(JSON.as_bytes(), &INFO, 3).await.unwrap();
+    bmv2.set_pipeline(ETHERNET.json.as_bytes(), &ETHERNET.info, 3).await.unwrap();
     assert_eq!(bmv2.pipeline_cookie().await, Ok(Some(3)));
     broadcast_to(&bmv2, &[1]).await;
 }

@@ -6,19 +6,19 @@ use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
 use tributary_p4runtime::p4::v1::{self as message, ForwardingPipelineConfig, Update};
 
-use crate::pair::{DEVICE, INFO, JSON};
+use crate::pair::{DEVICE, ETHERNET};
 use crate::requests::{Stream, Subject};
 
 pub(crate) fn insert(entity: impl Into<Entity>) -> Update {
-    entity.into().insert(&INFO).unwrap()
+    entity.into().insert(&ETHERNET.info).unwrap()
 }
 
 pub(crate) fn modify(entity: impl Into<Entity>) -> Update {
-    entity.into().modify(&INFO).unwrap()
+    entity.into().modify(&ETHERNET.info).unwrap()
 }
 
 pub(crate) fn delete(entity: impl Into<Entity>) -> Update {
-    entity.into().delete(&INFO).unwrap()
+    entity.into().delete(&ETHERNET.info).unwrap()
 }
 
 pub(crate) fn guard(job: u16, port: u16) -> TableEntry {
@@ -35,13 +35,13 @@ pub(crate) fn identity(node: u16) -> TableEntry {
 }
 
 pub(crate) fn query(query: &Query) -> message::Entity {
-    query.to_proto(&INFO).unwrap()
+    query.to_proto(&ETHERNET.info).unwrap()
 }
 
 fn config(cookie: u64) -> ForwardingPipelineConfig {
     ForwardingPipelineConfig {
-        p4info: Some(INFO.message().clone()),
-        p4_device_config: JSON.as_bytes().to_vec(),
+        p4info: Some(ETHERNET.info.message().clone()),
+        p4_device_config: ETHERNET.json.as_bytes().to_vec(),
         cookie: Some(Cookie { cookie }),
     }
 }

@@ -1,10 +1,9 @@
 //! What both switches are told: jobs of several kinds, and ordinary forwarding.
 
+use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
 use tributary_wire::constants::RANK_ALL;
-
-use crate::pair::INFO;
 
 /// The switch.
 pub(crate) const NODE: u16 = 7;
@@ -92,7 +91,7 @@ pub(crate) const JOBS: [Job; 5] = [
         aggregate: true,
         fan_in: 2,
         by_sender: false,
-        children: &[(1, &[0, 63])],
+        children: &[(1, &[0, 31])],
         egress: &[UP],
         results: Some((1, true)),
     },
@@ -121,10 +120,10 @@ pub(crate) mod mac {
     pub(crate) const ALL: [u64; 6] = [HOST, SERVER, EVERYONE, CONTROLLER, DROPPED, UNKNOWN];
 }
 
-/// Everything that is written.
-pub(crate) fn updates() -> Vec<Update> {
+/// Everything that is written, in the numbers of a program.
+pub(crate) fn updates(info: &P4Info) -> Vec<Update> {
     let identity = ActionCall::new("set_identity").with("node", NODE);
-    let identity = Entity::from(TableEntry::default_of("identity").action(identity)).modify(&INFO).unwrap();
+    let identity = Entity::from(TableEntry::default_of("identity").action(identity)).modify(info).unwrap();
     let mut entities: Vec<Entity> = vec![
         MulticastGroup::to_ports(1, [1, 2, 3]).into(),
         MulticastGroup::to_ports(EVERYONE.into(), PORTS.map(u32::from)).into(),
@@ -141,7 +140,7 @@ pub(crate) fn updates() -> Vec<Update> {
     ] {
         entities.push(TableEntry::new("mac_forward").exact("dst", dst).action(action).into());
     }
-    let inserts = entities.iter().map(|entity| entity.insert(&INFO).unwrap());
+    let inserts = entities.iter().map(|entity| entity.insert(info).unwrap());
     std::iter::once(identity).chain(inserts).collect()
 }
 

@@ -32,14 +32,15 @@ const CHILD: usize = INA + INA_HEADER_BYTES + 4;
 /// An endless stream of ports and frames, the same for the same seed.
 pub(crate) struct Traffic {
     random: ChaCha8Rng,
+    width: SliceWidth,
     /// The slice that each job is at.
     at: [u32; JOBS.len()],
 }
 
 impl Traffic {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, width: SliceWidth) -> Self {
         // Just before the sequence numbers wrap.
-        Self { random: ChaCha8Rng::seed_from_u64(seed), at: [u32::MAX - 5; JOBS.len()] }
+        Self { random: ChaCha8Rng::seed_from_u64(seed), width, at: [u32::MAX - 5; JOBS.len()] }
     }
 
     fn plain(&mut self) -> (u16, Vec<u8>) {
@@ -74,16 +75,9 @@ impl Traffic {
             fan_in: if random.random_bool(0.02) { 2 } else { job.fan_in },
         }];
         hops.extend(later_hops(random));
-        let values = (!random.random_bool(0.1)).then(|| values(random));
+        let values = (!random.random_bool(0.1)).then(|| values(random, self.width));
         let header = header(random, Kind::Gradient, job, seq);
-        (
-            port,
-            frame(
-                random,
-                sender::CHILD,
-                &Message { header, hops: &hops, values: values.as_ref().map(|values| &values[..]) },
-            ),
-        )
+        (port, frame(random, sender::CHILD, &Message { header, hops: &hops, values: values.as_deref() }))
     }
 
     fn result(&mut self) -> (u16, Vec<u8>) {
@@ -103,7 +97,7 @@ impl Traffic {
             });
             hops.extend(later_hops(random));
         }
-        let values = values(random);
+        let values = values(random, self.width);
         let header = header(random, Kind::Result, job, seq);
         (port, frame(random, sender::PARENT, &Message { header, hops: &hops, values: Some(&values) }))
     }
@@ -181,12 +175,10 @@ fn later_hops(random: &mut ChaCha8Rng) -> Vec<Hop> {
     (0..count).map(hop).collect()
 }
 
-fn values(random: &mut ChaCha8Rng) -> [i32; SliceWidth::ETHERNET.values()] {
-    if random.random_bool(0.7) {
-        std::array::from_fn(|_| random.random())
-    } else {
-        std::array::from_fn(|_| random.choose_from(&[0, 1, -1, i32::MAX, i32::MIN]))
-    }
+fn values(random: &mut ChaCha8Rng, width: SliceWidth) -> Vec<i32> {
+    let any = random.random_bool(0.7);
+    let one = |_| if any { random.random() } else { random.choose_from(&[0, 1, -1, i32::MAX, i32::MIN]) };
+    (0..width.values()).map(one).collect()
 }
 
 /// A frame from this sender, or with one or both of the addresses of another.
@@ -208,7 +200,7 @@ fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Ve
 
 /// Does one thing to a frame that no well-behaved sender would, or that a switch has to look out for.
 fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
-    match random.random_range(0..17) {
+    match random.random_range(0..18) {
         0 => frame[INA] = random.choose_from(&[0x01, 0x11, 0xf2, 0x20, 0x23, 0x2f]),
         1 => frame[FLAGS] ^= FLAG_PROBE,
         2 => frame[FLAGS] ^= 1 << random.random_range(0..8),
@@ -236,6 +228,11 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
         13 => frame.truncate(random.random_range(1..frame.len())),
         14 if frame.len() > CHILD => frame[CHILD] ^= 1 << random.random_range(0..8),
         14 | 15 => frame.truncate(random.random_range(1..140)),
+        // A question, whatever it was.
+        16 => {
+            frame[FLAGS] |= FLAG_PROBE;
+            frame[BLOCKS] = 0;
+        }
         _ => frame.extend((0..random.random_range(1..40)).map(|_| random.random::<u8>())),
     }
 }

@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
-use tributary_wire::{MacAddr, Rank, SliceWidth};
+use tributary_wire::{MacAddr, Rank};
 
+use crate::program::{CHILDREN, PROGRAM};
 use crate::support::{
     Address, Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, RESULT, Rig, Sent, UP, WINDOW, hop, values,
 };
@@ -249,7 +250,7 @@ fn a_wrong_number_of_blocks_is_rejected() {
 fn a_frame_that_ends_early_is_rejected_at_the_port_wherever_it_ends() {
     let mut rig = Rig::aggregating(2);
     let frame = good().frame();
-    assert_eq!(frame.len(), INA + INA_HEADER_BYTES + 2 * HOP_BYTES + SliceWidth::ETHERNET.bytes());
+    assert_eq!(frame.len(), INA + INA_HEADER_BYTES + 2 * HOP_BYTES + PROGRAM.1.bytes());
     for len in [INA, INA + 1, INA + INA_HEADER_BYTES, INA + INA_HEADER_BYTES + 7, frame.len() - 1] {
         is_rejected(&mut rig, 1, &frame[..len], false);
     }
@@ -354,7 +355,7 @@ fn entries_taken_away_are_gone_at_once() {
 }
 
 #[test]
-fn children_up_to_63_can_be_told_apart() {
+fn as_many_children_as_a_slot_has_room_for_can_be_told_apart() {
     let mut rig = Rig::new();
     let (base, window, job_index, kinds) = (BASE, WINDOW, JOB_INDEX, GRADIENT);
     rig.admit(Admit {
@@ -363,15 +364,20 @@ fn children_up_to_63_can_be_told_apart() {
         job_index,
         base,
         window,
-        children: u64::MAX,
+        children: u64::MAX >> (64 - CHILDREN),
         kinds,
         aggregate: true,
-        fan_in: 64,
+        fan_in: CHILDREN,
     });
     rig.allow(JOB, UP);
-    for child in 0..64 {
-        let mut sent = Sent::gradient(0, 64, SEQ, values(1));
-        sent.hops[0] = hop(NODE, UP, true, child, 64);
-        assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == 63));
-    }
+    for child in 0..CHILDREN {
+        let mut sent = Sent::gradient(0, CHILDREN, SEQ, values(1));
+        sent.hops[0] = hop(NODE, UP, true, child, CHILDREN);
+        assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == CHILDREN - 1));
+    } // The next one has no place in the bitmap, and is nobody, whatever the entry says.
+    let mut frame = Sent::gradient(0, CHILDREN, SEQ, values(1)).frame();
+    frame[INA + INA_HEADER_BYTES + 4] = 0x80 | CHILDREN;
+    let rejected = rig.job("job_rejected");
+    assert_eq!(rig.send(1, &frame), []);
+    assert_eq!(rig.job("job_rejected"), rejected + 1);
 }

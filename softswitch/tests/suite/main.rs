@@ -16,6 +16,7 @@ mod expressions;
 mod gradients;
 mod model;
 mod plain;
+mod program;
 mod refusal;
 mod results;
 mod robustness;

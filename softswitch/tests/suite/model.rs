@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tributary_wire::{JobId, Operator, Seq, Tag, Tally};
 
 use crate::support::{
-    Admit, BASE, GRADIENT, JOB, JOB_INDEX, RESULT, Rig, Sent, UP, Values, received, values,
+    Admit, BASE, GRADIENT, JOB, JOB_INDEX, RESULT, Rig, Sent, UP, VALUES, Values, received, values,
 };
 
 /// Children of the switch.
@@ -29,7 +29,7 @@ struct Slot {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { job: 0, cur: 0, bitmap: 0, count: 0, tally: Tally::default(), values: [0; 256] }
+        Self { job: 0, cur: 0, bitmap: 0, count: 0, tally: Tally::default(), values: [0; VALUES] }
     }
 }
 

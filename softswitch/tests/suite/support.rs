@@ -11,9 +11,9 @@ use tributary_softswitch::control::{
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 use tributary_wire::constants::RANK_ALL;
 use tributary_wire::frame::{FrameHeader, FrameView, MacAddr, emit, frame_len};
-use tributary_wire::{
-    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
-};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
+
+use crate::program::PROGRAM;
 
 /// The switch under test.
 pub(crate) const NODE: u16 = 7;
@@ -28,18 +28,19 @@ pub(crate) const BASE: u32 = 64;
 /// Slots of its window.
 pub(crate) const WINDOW: u32 = 16;
 
+/// How many values a slice has.
+pub(crate) const VALUES: usize = PROGRAM.1.values();
 /// A slice's values.
-pub(crate) type Values = [i32; SliceWidth::ETHERNET.values()];
+pub(crate) type Values = [i32; VALUES];
 
-/// A file that p4c wrote of the program for slices that Ethernet carries.
+/// A file that p4c wrote of the program under test.
 pub(crate) fn p4_build(file: &str) -> String {
-    p4_build_of(SliceWidth::ETHERNET, file)
+    p4_build_of(PROGRAM.0, file)
 }
 
-/// A file that p4c wrote of the program for slices of this width.
-pub(crate) fn p4_build_of(width: SliceWidth, file: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(width.values().to_string());
-    let path = folder.join(file);
+/// A file that p4c wrote of the program in this folder.
+pub(crate) fn p4_build_of(folder: &str, file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4/build").join(folder).join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -330,7 +331,7 @@ pub(crate) fn addresses() -> FrameHeader {
 /// What a frame carries. Its checksum, lengths and all fields have been checked.
 pub(crate) fn received(frame: &[u8]) -> Sent {
     let message = *FrameView::parse(frame).unwrap().message();
-    let mut values = [0; SliceWidth::ETHERNET.values()];
+    let mut values = [0; VALUES];
     let carried = message.values();
     if let Some(carried) = carried {
         for (to, from) in values.iter_mut().zip(carried.iter()) {

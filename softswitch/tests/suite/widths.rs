@@ -7,13 +7,14 @@ use rand_chacha::ChaCha8Rng;
 use tributary_softswitch::Pipeline;
 use tributary_wire::{FrameView, Operator, SliceWidth};
 
+use crate::program::PROGRAMS;
 use crate::support::{Rig, Sent, UP, WINDOW, p4_build_of, values};
 
-/// The widths that there is a program for.
-const PROGRAMS: [SliceWidth; 3] = [SliceWidth::NARROWEST, SliceWidth::ETHERNET, SliceWidth::WIDEST];
+/// The program for the widest slices.
+const WIDEST: (&str, SliceWidth) = PROGRAMS[PROGRAMS.len() - 1];
 
-fn rig(program: SliceWidth) -> Rig {
-    let [json, p4info] = ["tributary.json", "tributary.p4info.txtpb"].map(|file| p4_build_of(program, file));
+fn rig(folder: &str) -> Rig {
+    let [json, p4info] = ["tributary.json", "tributary.p4info.txtpb"].map(|file| p4_build_of(folder, file));
     Rig::running(Arc::new(Pipeline::load_text(&json, &p4info).unwrap())).aggregates(2)
 }
 
@@ -45,8 +46,8 @@ fn goes_up(rig: &mut Rig, port: u16, frame: &[u8]) -> Vec<i32> {
 #[test]
 fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
     let mut random = ChaCha8Rng::seed_from_u64(12);
-    for program in PROGRAMS {
-        let mut rig = rig(program);
+    for (folder, program) in PROGRAMS {
+        let mut rig = rig(folder);
         let mut seq = 0;
         for width in SliceWidth::all().filter(|width| *width <= program) {
             for operator in [Operator::Sum, Operator::Max] {
@@ -68,10 +69,8 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
 #[test]
 fn a_slot_that_was_wide_can_be_narrow() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
-    let mut rig = rig(SliceWidth::WIDEST);
-    for (seq, width) in
-        [SliceWidth::WIDEST, SliceWidth::NARROWEST, SliceWidth::WIDEST].into_iter().enumerate()
-    {
+    let mut rig = rig(WIDEST.0);
+    for (seq, width) in [WIDEST.1, SliceWidth::NARROWEST, WIDEST.1].into_iter().enumerate() {
         // The same slot each time.
         let seq = (seq as u32 + 1) * WINDOW;
         let [a, b] = [(); 2].map(|()| random_values(&mut random, width));
@@ -83,8 +82,8 @@ fn a_slot_that_was_wide_can_be_narrow() {
 
 #[test]
 fn a_slice_that_is_wider_than_the_program_is_rejected() {
-    for program in PROGRAMS {
-        let mut rig = rig(program);
+    for (folder, program) in PROGRAMS {
+        let mut rig = rig(folder);
         for width in SliceWidth::all().filter(|width| *width > program) {
             let rejected = rig.job("job_rejected");
             assert_eq!(rig.send(1, &frame(0, 1, Operator::Sum, &vec![1; width.values()])), []);
@@ -95,11 +94,11 @@ fn a_slice_that_is_wider_than_the_program_is_rejected() {
 
 #[test]
 fn numbers_of_blocks_that_no_slice_has_are_rejected() {
-    let mut rig = rig(SliceWidth::WIDEST);
-    let whole = frame(0, 1, Operator::Sum, &vec![1; SliceWidth::WIDEST.values()]);
+    let mut rig = rig(WIDEST.0);
+    let whole = frame(0, 1, Operator::Sum, &vec![1; WIDEST.1.values()]);
     // The header's eighth byte, behind Ethernet, IPv4 and UDP.
     let blocks = 14 + 20 + 8 + 7;
-    assert_eq!(whole[blocks], 64);
+    assert_eq!(whole[blocks], WIDEST.1.blocks());
     for wrong in (0..=255).filter(|blocks| SliceWidth::from_blocks(*blocks).is_none()) {
         let mut frame = whole.clone();
         frame[blocks] = wrong;
@@ -111,8 +110,8 @@ fn numbers_of_blocks_that_no_slice_has_are_rejected() {
 
 #[test]
 fn a_question_has_no_values_however_wide_the_slice_was() {
-    for width in PROGRAMS {
-        let mut rig = rig(width);
+    for (folder, width) in PROGRAMS {
+        let mut rig = rig(folder);
         let sent = Sent::gradient(0, 2, 1, values(0)).retransmitted();
         let frame = sent.frame_carrying(&vec![9; width.values()]);
         let out = rig.send(1, &frame);

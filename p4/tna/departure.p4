@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An INA packet that goes on: the entry for this switch comes off, and lengths follow.
+
+control Departure(inout headers_t hdr, in egress_metadata_t meta) {
+    action count_probe() {
+        job_probe.count(meta.bridge.job_index);
+    }
+
+    // Tells the server that someone waits for this slice, and nothing else: it must carry nothing
+    // that could be added.
+    action turn_into_probe() {
+        hdr.ina.flags = hdr.ina.flags | FLAG_PROBE;
+        hdr.ina.contributors = 0;
+        hdr.ina.weight = 0;
+        hdr.ina.tag_high = 0;
+        hdr.ina.tag_low = 0;
+        hdr.ina.blocks = 0;
+#define LEAVE_OUT(first, upto, next) hdr.values_##first.setInvalid();
+        HEADERS(LEAVE_OUT)
+    }
+
+    // The length of a slice's values: Tofino can't multiply.
+#define SHORTEN(first, upto, next) \
+    action shorten_##first() { \
+        hdr.udp.length = hdr.udp.length - 128 * upto; \
+        hdr.ipv4.total_length = hdr.ipv4.total_length - 128 * upto; \
+    }
+    HEADERS(SHORTEN)
+
+    action take_hop() {
+        hdr.hop.setInvalid();
+        hdr.ina.hop_count = hdr.ina.hop_count - 1;
+        hdr.udp.length = hdr.udp.length - HOP_BYTES;
+        hdr.ipv4.total_length = hdr.ipv4.total_length - HOP_BYTES;
+    }
+
+    action take_time() {
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    apply {
+        if (meta.outcome == OUTCOME_PROBE
+            || (hdr.ina.kind == KIND_GRADIENT && (hdr.ina.flags & FLAG_PROBE) != 0))
+        {
+            count_probe();
+        }
+        if (meta.outcome == OUTCOME_PROBE) {
+#define SHORTEN_BY(first, upto, next) if (hdr.ina.blocks == upto) { shorten_##first(); }
+            HEADERS(SHORTEN_BY)
+            turn_into_probe();
+        }
+        // A multicast result has no entry: its group decides.
+        if (hdr.hop.isValid()) {
+            take_hop();
+        }
+        take_time();
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The slot's state except its values: DESIGN.md, section 3. A stateful ALU has two comparisons and one
+// result, so what v1model decides in one action takes three stages here: whose slot it is, which slice of
+// that job it holds, and whether this child is new to that slice.
+
+// The slice's number against the slot's: they wrap, and half way round counts as older.
+#define IS_NEWER(a, b) ((int<32>)(a - b) > 0)
+#define IS_OLDER(a, b) ((int<32>)(a - b) < 0)
+
+REGISTER(bit<16>, slot_job)
+PAIR_REGISTER(slot_slice)
+// The slice's number again, because each of its results takes a register of its own.
+REGISTER(bit<32>, slot_seq_newer)
+REGISTER(bit<32>, slot_seq_older)
+REGISTER(bit<8>, slot_count)
+
+control Slot(in headers_t hdr, inout egress_metadata_t meta) {
+    // 1. Whose is it? A GRADIENT that gets this far makes it its job's.
+    ON_REGISTER(bit<16>, slot_job, job_claim,
+        result = 0;
+        if (value != hdr.ina.job) {
+            result = 1;
+        }
+        value = hdr.ina.job;
+    )
+    ON_REGISTER(bit<16>, slot_job, job_look,
+        result = 0;
+        if (value != hdr.ina.job) {
+            result = 1;
+        }
+    )
+
+    action claim() {
+        EXECUTE(job_claim, meta.bridge.slot, meta.foreign);
+    }
+
+    action look() {
+        EXECUTE(job_look, meta.bridge.slot, meta.foreign);
+    }
+
+    @hidden
+    table owner {
+        key = {
+            hdr.ina.kind: exact;
+        }
+        actions = { claim; look; }
+        const default_action = look();
+        const entries = {
+            KIND_GRADIENT: claim();
+        }
+    }
+
+    // 2. Which slice does it hold? The old bitmap is read above the `if`: read inside of it, Tofino's
+    // compiler would return the new one.
+    ON_PAIR(slot_slice, slice_take,
+        result = 0;
+        value.seq = hdr.ina.seq;
+        value.children = meta.bridge.child_bit;
+    )
+    ON_PAIR(slot_slice, slice_meet,
+        result = value.children;
+        if (IS_NEWER(hdr.ina.seq, value.seq)) {
+            value.seq = hdr.ina.seq;
+            value.children = meta.bridge.child_bit;
+        } else if (hdr.ina.seq == value.seq) {
+            value.children = value.children | meta.bridge.child_bit;
+        }
+    )
+    ON_PAIR(slot_slice, slice_release,
+        result = 0;
+        if (value.seq == hdr.ina.seq) {
+            value.seq = meta.bridge.next_seq;
+            value.children = 0;
+        }
+    )
+    ON_REGISTER(bit<32>, slot_seq_newer, newer_take,
+        result = 0;
+        value = hdr.ina.seq;
+    )
+    ON_REGISTER(bit<32>, slot_seq_newer, newer_meet,
+        result = 0;
+        if (IS_NEWER(hdr.ina.seq, value)) {
+            value = hdr.ina.seq;
+            result = 1;
+        }
+    )
+    ON_REGISTER(bit<32>, slot_seq_newer, newer_release,
+        result = 0;
+        if (value == hdr.ina.seq) {
+            value = meta.bridge.next_seq;
+            result = 1;
+        }
+    )
+    ON_REGISTER(bit<32>, slot_seq_older, older_take,
+        result = 0;
+        value = hdr.ina.seq;
+    )
+    ON_REGISTER(bit<32>, slot_seq_older, older_meet,
+        result = 0;
+        if (IS_OLDER(hdr.ina.seq, value)) {
+            result = 1;
+        } else {
+            value = hdr.ina.seq;
+        }
+    )
+    ON_REGISTER(bit<32>, slot_seq_older, older_release,
+        result = 0;
+        if (value == hdr.ina.seq) {
+            value = meta.bridge.next_seq;
+        }
+    )
+
+    // The packet's view of the bitmap stays zero: nobody was there.
+    action take() {
+        EXECUTE_ONLY(slice_take, meta.bridge.slot);
+        EXECUTE_ONLY(newer_take, meta.bridge.slot);
+        EXECUTE_ONLY(older_take, meta.bridge.slot);
+    }
+
+    action meet() {
+        EXECUTE(slice_meet, meta.bridge.slot, meta.children);
+        EXECUTE(newer_meet, meta.bridge.slot, meta.newer);
+        EXECUTE(older_meet, meta.bridge.slot, meta.older);
+    }
+
+    // Emptying is conditional: with unicast results several copies pass, and the later ones must
+    // not touch a slot that is in use again. The job stays: its next slice finds its own slot.
+    action release() {
+        EXECUTE_ONLY(slice_release, meta.bridge.slot);
+        EXECUTE(newer_release, meta.bridge.slot, meta.released);
+        EXECUTE_ONLY(older_release, meta.bridge.slot);
+    }
+
+    action touch_nothing() {}
+
+    @hidden
+    table slice {
+        key = {
+            hdr.ina.kind: exact;
+            meta.foreign: exact;
+        }
+        actions = { take; meet; release; touch_nothing; }
+        const default_action = touch_nothing();
+        const entries = {
+            // Another job's slot counts as older than anything.
+            (KIND_GRADIENT, 1): take();
+            (KIND_GRADIENT, 0): meet();
+            (KIND_RESULT, 0): release();
+        }
+    }
+
+    // 3. Is this child new to it, and how many children has it now?
+    ON_REGISTER(bit<8>, slot_count, count_one,
+        value = 1;
+        result = value;
+    )
+    ON_REGISTER(bit<8>, slot_count, count_more,
+        value = value + 1;
+        result = value;
+    )
+    ON_REGISTER(bit<8>, slot_count, count_read,
+        result = value;
+    )
+
+    action first() {
+        meta.values = VALUES_STORE;
+        EXECUTE(count_one, meta.bridge.slot, meta.count);
+    }
+
+    action further() {
+        meta.values = VALUES_ADD;
+        EXECUTE(count_more, meta.bridge.slot, meta.count);
+    }
+
+    action again() {
+        meta.values = VALUES_LOAD;
+        EXECUTE(count_read, meta.bridge.slot, meta.count);
+    }
+
+    action stale() {
+        meta.values = VALUES_KEEP;
+    }
+
+    @hidden
+    table contribution {
+        key = {
+            meta.newer[0:0]: ternary @name("newer");
+            meta.older[0:0]: ternary @name("older");
+            meta.children: ternary @name("children");
+            hdr.hop.child: ternary @name("child");
+        }
+        actions = { first; further; again; stale; }
+        const default_action = further();
+#define SEEN(child) (_, _, 32w1 << child &&& 32w1 << child, child): again();
+        const entries = {
+            (1, _, _, _): first();
+            (_, 1, _, _): stale();
+            // Taken from another job, or released: no child's yet.
+            (_, _, 0, _): first();
+            CHILDREN(SEEN)
+        }
+    }
+
+    apply {
+        owner.apply();
+        slice.apply();
+        if (hdr.ina.kind == KIND_GRADIENT) {
+            contribution.apply();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tributary for Tofino: instances only.
+#include <core.p4>
+#if __TARGET_TOFINO__ == 2
+#include <t2na.p4>
+#else
+#include <tna.p4>
+#endif
+
+#include "externs.p4"
+#include "controls.p4"
+#include "parser.p4"
+#include "deparser.p4"
+
+Pipeline(
+    SwitchIngressParser(),
+    SwitchIngress(),
+    SwitchIngressDeparser(),
+    SwitchEgressParser(),
+    SwitchEgress(),
+    SwitchEgressDeparser()) pipe;
+
+Switch(pipe) main;

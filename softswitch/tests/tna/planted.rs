@@ -1,0 +1,116 @@
+//! Bugs that are planted into the program for Tofino, to see that the comparison with v1model's finds them.
+//!
+//! Takes minutes: `cargo test -p tributary-softswitch --test tna -- --ignored`, after a change of `p4/tna` or of the
+//! comparison. Needs `p4c-bm2-ss` and `make`; says so and passes where they are missing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::against_v1model::{FILES, packets, run};
+use crate::support::p4_build_of;
+
+const COMPILER: &str = "p4c-bm2-ss";
+/// Enough for the rarest of them.
+const PACKETS: usize = 20_000;
+
+/// A file of `p4/tna`, a text that is there once, and what it is replaced by.
+const BUGS: [(&str, &str, &str); 24] = [
+    // Whose slot, and which slice it holds.
+    (
+        "slot.p4",
+        "            result = 1;\n        }\n        value = hdr.ina.job;",
+        "            result = 1;\n        }",
+    ),
+    ("slot.p4", "((int<32>)(a - b) > 0)", "(a > b)"),
+    ("slot.p4", "((int<32>)(a - b) > 0)", "((int<32>)(a - b) >= 0)"),
+    ("slot.p4", "((int<32>)(a - b) < 0)", "((int<32>)(a - b) <= 0)"),
+    (
+        "slot.p4",
+        "value.children = value.children | meta.bridge.child_bit;",
+        "value.children = meta.bridge.child_bit;",
+    ),
+    // The release, in each of the three registers that have to stay in step.
+    ("slot.p4", "            value.seq = meta.bridge.next_seq;\n", ""),
+    (
+        "slot.p4",
+        "            value.seq = meta.bridge.next_seq;\n            value.children = 0;\n",
+        "            value.seq = meta.bridge.next_seq;\n",
+    ),
+    (
+        "slot.p4",
+        "            value = meta.bridge.next_seq;\n            result = 1;\n",
+        "            result = 1;\n",
+    ),
+    (
+        "slot.p4",
+        "            value = meta.bridge.next_seq;\n        }\n    )\n\n    //",
+        "        }\n    )\n\n    //",
+    ),
+    ("ingress.p4", "meta.seq_in_next_window + 1", "meta.seq_in_next_window"),
+    // The truth table's rows.
+    ("slot.p4", "            (KIND_RESULT, 0): release();\n", ""),
+    ("slot.p4", "            (1, _, _, _): first();\n", ""),
+    ("slot.p4", "            (_, 1, _, _): stale();\n", ""),
+    ("slot.p4", "            (_, _, 0, _): first();\n", ""),
+    ("slot.p4", "            CHILDREN(SEEN)\n", ""),
+    // Sums and maxima.
+    ("values.p4", "(VALUES_ADD, 1): maximum_##a()", "(VALUES_ADD, 1): add_##a()"),
+    ("values.p4", "[31:31] = 0", "[30:30] = 0"),
+    ("values.p4", "            VALUES_LOAD: load_tally();\n", ""),
+    // What becomes of it.
+    (
+        "outcome.p4",
+        "meta.values == VALUES_KEEP || (hdr.ina.flags & FLAG_RETRANSMIT) != 0",
+        "meta.values == VALUES_KEEP",
+    ),
+    ("departure.p4", "        hdr.ina.tag_low = 0;\n", ""),
+    (
+        "departure.p4",
+        "(hdr.ina.kind == KIND_GRADIENT && (hdr.ina.flags & FLAG_PROBE) != 0)",
+        "(hdr.ina.flags & FLAG_PROBE) != 0",
+    ),
+    (
+        "ingress.p4",
+        "(hdr.ina.kind == KIND_RESULT || (hdr.ina.flags & FLAG_PROBE) == 0)",
+        "(hdr.ina.flags & FLAG_PROBE) == 0",
+    ),
+    // Who may.
+    ("admission.p4", "meta.allowed_rank == RANK_ALL || meta.other_rank == 0", "true"),
+    ("admission.p4", "meta.allowed_aggregate == 0 || meta.other_fan_in == 0", "true"),
+];
+
+/// The program with a bug, compiled in a copy of `p4`.
+fn compiled(copy: &Path, (file, from, to): (&str, &str, &str)) -> [String; 2] {
+    let source = copy.join("tna").join(file);
+    let sound = fs::read_to_string(&source).unwrap();
+    assert_eq!(sound.matches(from).count(), 1, "{file} has not got once: {from}");
+    fs::write(&source, sound.replace(from, to)).unwrap();
+    let made = Command::new("make")
+        .arg("-C")
+        .arg(copy)
+        .args(["-B", "build/tna-32/tributary.json"])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    fs::write(&source, sound).unwrap();
+    FILES.map(|file| fs::read_to_string(copy.join("build/tna-32").join(file)).unwrap())
+}
+
+#[tokio::test]
+#[ignore = "compiles the program once for each bug, which takes minutes"]
+async fn each_bug_that_is_planted_is_noticed() {
+    if Command::new(COMPILER).arg("--version").output().is_err() {
+        println!("skipped: {COMPILER} is not on the PATH");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let p4 = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4");
+    assert!(Command::new("cp").arg("-r").arg(p4).arg(folder.path()).status().unwrap().success());
+    let packets = packets(PACKETS);
+    let expected = run(&FILES.map(|file| p4_build_of("32", file)), &packets).await;
+    for bug in BUGS {
+        let (left, counted) = run(&compiled(&folder.path().join("p4"), bug), &packets).await;
+        assert!(left != expected.0 || counted != expected.1, "nobody notices {bug:?}");
+    }
+}
