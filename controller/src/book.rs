@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_planner::{self as planner, FabricState, JobRequest, Plan, PlanError, WorkerRoute};
 use tributary_topology::{NodeKey, Topology};
+use tributary_wire::constants::MAX_CHILDREN;
 use tributary_wire::{JobId, SliceWidth};
 
 use crate::fallback;
@@ -110,6 +111,8 @@ pub(crate) struct Book {
     pub(crate) quotas: Quotas,
     /// The widest slice that the switches take.
     pub(crate) widest: SliceWidth,
+    /// How many children a switch tells apart.
+    pub(crate) children: usize,
     /// Switches whose slots are kept for jobs that wait.
     reserved: BTreeSet<NodeKey>,
     /// Something has come free that a job may wait for.
@@ -150,6 +153,7 @@ impl Book {
             pulse: Pulse::new(Instant::now()),
             quotas: Quotas::default(),
             widest: SliceWidth::WIDEST,
+            children: MAX_CHILDREN,
             reserved: BTreeSet::new(),
             queue_news: watch::Sender::new(()),
             hung_up: false,

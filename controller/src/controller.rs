@@ -124,6 +124,7 @@ impl Controller {
         let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
         book.quotas = config.quotas;
         book.widest = pipeline.width;
+        book.children = pipeline.children;
         let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
         let taken_up = take_up(&mut book, journal.load(&topology)?);
         let common = Common {

@@ -41,6 +41,7 @@ mod state;
 mod steward;
 mod switch;
 mod tables;
+mod target;
 #[cfg(test)]
 mod testing;
 mod token;

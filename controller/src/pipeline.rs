@@ -8,11 +8,11 @@ use thiserror::Error;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4info::{Counter, P4InfoError};
 use tributary_wire::SliceWidth;
+use tributary_wire::constants::MAX_CHILDREN;
 
 use crate::tables::{Table, multicast};
+use crate::target::Target;
 
-/// The compiled program's file for the switch.
-const JSON_FILE: &str = "tributary.json";
 /// The compiled program's file for its controllers.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
 /// The program's two files for slices of [256 values](SliceWidth::ETHERNET).
@@ -31,6 +31,9 @@ const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
 const SLOT_REGISTER: &str = "slot_values_0";
 /// What the register arrays are called that have a slot's values, before the number of their first lane.
 const VALUES_REGISTERS: &str = "slot_values_";
+/// The action, and its parameter with one bit a child, that says how many children a switch tells apart.
+const ADMIT: &str = "admit";
+const CHILDREN: &str = "children";
 /// The counter array with one cell a job that says how many jobs there can be.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
@@ -46,7 +49,8 @@ pub enum PipelineSource {
     /// The program that this version of Tributary was built with, for slices as wide as all links let them be.
     #[default]
     BuiltIn,
-    /// A directory with `tributary.json` and `tributary.p4info.txtpb`.
+    /// A directory with `tributary.p4info.txtpb` and the file for the switch: `tributary.json` for BMv2 and the embedded
+    /// switch, `tributary.pb.bin` for Tofino.
     Directory(PathBuf),
 }
 
@@ -114,12 +118,15 @@ pub enum PipelineError {
 /// A compiled program that has all that the controller works with.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) json: String,
+    /// The file for the switch.
+    pub(crate) device_config: Vec<u8>,
     pub(crate) info: P4Info,
     /// Identifies the two files: their hash's first 64 bits.
     pub(crate) cookie: u64,
     /// How many values the widest slice has that a switch takes.
     pub(crate) width: SliceWidth,
+    /// How many children a switch tells apart.
+    pub(crate) children: usize,
     /// Slots that a switch has.
     pub(crate) slots: u32,
     /// Jobs that a switch can count for.
@@ -143,26 +150,31 @@ impl Pipeline {
     /// Reads both files of the compiled program: of those built in, the one for the narrowest slices that are as wide as
     /// `widest`.
     pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
-        let (json, text, file) = match source {
+        let (device_config, text, file) = match source {
             PipelineSource::BuiltIn => {
                 let for_ethernet = widest <= SliceWidth::ETHERNET;
                 let [json, p4info] =
                     if for_ethernet { BUILT_IN_FOR_ETHERNET } else { BUILT_IN_FOR_JUMBO_FRAMES };
-                (json.to_owned(), p4info.to_owned(), PathBuf::from(BUILT_IN_NAME))
+                (json.as_bytes().to_owned(), p4info.to_owned(), PathBuf::from(BUILT_IN_NAME))
             }
             PipelineSource::Directory(directory) => {
                 let file = directory.join(P4INFO_FILE);
-                (read(directory.join(JSON_FILE))?, read(file.clone())?, file)
+                let device_config = directory.join(Target::of(directory).device_config());
+                (
+                    read(device_config, |file| fs::read(file))?,
+                    read(file.clone(), |file| fs::read_to_string(file))?,
+                    file,
+                )
             }
         };
-        let cookie = cookie(&json, &text);
+        let cookie = cookie(&device_config, &text);
         match P4Info::parse(&text) {
-            Ok(info) => Self::new(json, info, cookie, &file),
+            Ok(info) => Self::new(device_config, info, cookie, &file),
             Err(reason) => Err(PipelineError::P4Info { file, reason }),
         }
     }
 
-    fn new(json: String, info: P4Info, cookie: u64, file: &Path) -> Result<Self, PipelineError> {
+    fn new(device_config: Vec<u8>, info: P4Info, cookie: u64, file: &Path) -> Result<Self, PipelineError> {
         check_tables(&info, file)?;
         check_packets(&info, file)?;
         let missing = |kind, name| missing(file, kind, name);
@@ -170,12 +182,13 @@ impl Pipeline {
         let jobs = info.counter(JOB_COUNTER).ok_or_else(|| missing("counter", JOB_COUNTER))?.size;
         Ok(Self {
             width: width(&info, file)?,
+            children: children(&info, file)?,
             cookie,
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             job_indices: u16::try_from(jobs).unwrap_or(u16::MAX).min(multicast::MAX_JOB_GROUPS),
             job_counters: counters(&info, JOB_COUNTER_PREFIX),
             port_counters: counters(&info, PORT_COUNTER_PREFIX),
-            json,
+            device_config,
             info,
         })
     }
@@ -190,15 +203,24 @@ fn width(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
         .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
-fn read(file: PathBuf) -> Result<String, PipelineError> {
-    fs::read_to_string(&file).map_err(|reason| PipelineError::Unreadable { file, reason })
+/// As many as `admit` has bits for, or hop entries have names for.
+fn children(info: &P4Info, file: &Path) -> Result<usize, PipelineError> {
+    let parameter =
+        info.action(ADMIT).and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));
+    let parameter =
+        parameter.ok_or_else(|| missing(file, "parameter of action \"admit\" called", CHILDREN))?;
+    Ok(MAX_CHILDREN.min(parameter.width as usize))
+}
+
+fn read<T>(file: PathBuf, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, PipelineError> {
+    how(&file).map_err(|reason| PipelineError::Unreadable { file, reason })
 }
 
 /// The first 64 bits of a hash of both files, with their border.
-fn cookie(json: &str, p4info: &str) -> u64 {
+fn cookie(device_config: &[u8], p4info: &str) -> u64 {
     let mut hash = Sha256::new();
-    hash.update((json.len() as u64).to_be_bytes());
-    hash.update(json);
+    hash.update((device_config.len() as u64).to_be_bytes());
+    hash.update(device_config);
     hash.update(p4info);
     hash.finalize().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -286,7 +308,8 @@ mod tests {
         let p4info = fs::read_to_string(compiled().join(P4INFO_FILE)).unwrap();
         assert!(p4info.contains(from), "{from}");
         fs::write(directory.path().join(P4INFO_FILE), p4info.replace(from, to)).unwrap();
-        fs::copy(compiled().join(JSON_FILE), directory.path().join(JSON_FILE)).unwrap();
+        let json = Target::V1model.device_config();
+        fs::copy(compiled().join(json), directory.path().join(json)).unwrap();
         load(directory.path())
     }
 
@@ -314,8 +337,21 @@ mod tests {
             let pipeline = load(&compiled().join("..").join(values.to_string())).unwrap();
             assert_eq!(pipeline.width.values(), values);
         }
+        assert_eq!(load(&compiled()).unwrap().children, 64);
+        let tofino = load(&compiled().join("../tna-32")).unwrap();
+        assert_eq!((tofino.width.values(), tofino.children), (32, 32));
         let odd = refused("bitwidth: 2048", "bitwidth: 1024");
         assert!(odd.starts_with("a slot has 5120 bits for values"), "{odd}");
+    }
+
+    #[test]
+    fn a_program_for_tofino_is_no_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let p4info = compiled().join("../tna-32").join(P4INFO_FILE);
+        fs::copy(p4info, directory.path().join(P4INFO_FILE)).unwrap();
+        let packed = [0xff, 0, 0x80];
+        fs::write(directory.path().join(Target::Tofino.device_config()), packed).unwrap();
+        assert_eq!(load(directory.path()).unwrap().device_config, packed);
     }
 
     #[test]

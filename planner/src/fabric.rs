@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbour, Node, NodeKey, Topology};
 use tributary_wire::SliceWidth;
+use tributary_wire::constants::MAX_CHILDREN;
 
 /// Where counters say that a link is full, TCP shares it and the counters lag: so much of its rate is
 /// still counted on.
@@ -17,6 +18,8 @@ pub struct FabricState {
     pub load: HashMap<LinkDirection, u64>,
     /// How many slots one more job can get on each switch, in one aligned piece; without an entry: none.
     pub free_slots: HashMap<NodeKey, u32>,
+    /// How many children a switch tells apart; `None`: as many as a hop entry can name.
+    pub children: Option<usize>,
     /// Nodes that are down.
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
@@ -142,6 +145,11 @@ impl<'a> Fabric<'a> {
     /// Whether the node is a switch that forwards by MAC address only.
     pub(crate) fn is_plain(&self, node: NodeKey) -> bool {
         self.ability(node).is_some_and(|switch| !switch.programmable)
+    }
+
+    /// How many streams a switch can add up.
+    pub(crate) fn most_children(&self) -> usize {
+        self.state.children.unwrap_or(MAX_CHILDREN).min(MAX_CHILDREN)
     }
 
     pub(crate) fn free_slots(&self, switch: NodeKey) -> u32 {

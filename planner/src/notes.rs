@@ -1,7 +1,5 @@
 //! What a person should know about a plan, in words.
 
-use tributary_wire::constants::MAX_CHILDREN;
-
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
 use crate::request::{Aggregation, Downlink, JobRequest};
@@ -39,7 +37,8 @@ fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<Strin
                     job.window
                 ),
                 Refusal::Children(count) => format!(
-                    "{count} streams meet at {name}, which tells {MAX_CHILDREN} apart: they go on without being aggregated"
+                    "{count} streams meet at {name}, which tells {} apart: they go on without being aggregated",
+                    fabric.most_children()
                 ),
             }
         })

@@ -1,7 +1,5 @@
 //! Who aggregates on a tree: where streams of gradients meet.
 
-use tributary_wire::constants::MAX_CHILDREN;
-
 use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::tree::{Branch, Tree};
@@ -108,7 +106,7 @@ fn can_aggregate(
 ) -> Result<(), Refusal> {
     if !fabric.is_programmable(branch.switch) {
         Err(Refusal::Plain)
-    } else if streams > MAX_CHILDREN {
+    } else if streams > fabric.most_children() {
         Err(Refusal::Children(streams))
     } else if !fabric.has_slots(branch.switch, job.window) {
         Err(Refusal::Slots(fabric.free_slots(branch.switch)))

@@ -105,6 +105,21 @@ fn a_node_tells_64_children_apart() {
 }
 
 #[test]
+fn a_switch_whose_bitmap_is_narrower_tells_fewer_apart() {
+    let planned = |streams| {
+        let topology = chain(1, streams);
+        let state = FabricState { children: Some(32), ..FabricState::of(&topology, 4096) };
+        let job = JobRequest::of(&topology, 64, 1 << 20).unwrap();
+        plan(&topology, &state, &job).unwrap()
+    };
+    assert_eq!((planned(32).switches[0].fan_in, planned(32).server.fan_in), (32, 1));
+    let passed = planned(33);
+    assert_eq!((passed.switches[0].aggregate, passed.server.fan_in), (false, 33));
+    let note = "33 streams meet at s0, which tells 32 apart: they go on without being aggregated";
+    assert!(passed.notes.iter().any(|said| said == note), "{:?}", passed.notes);
+}
+
+#[test]
 fn a_chain_aggregates_once() {
     let plan = planned(&chain(3, 4), |_| ()).unwrap();
     let fan_ins: Vec<_> = plan.switches.iter().map(|switch| (switch.aggregate, switch.fan_in)).collect();

@@ -70,7 +70,7 @@ struct ControllerOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     switch: Vec<SwitchAt>,
 
-    /// Folder of another compiled pipeline: tributary.json and tributary.p4info.txtpb
+    /// Folder of another compiled pipeline: tributary.p4info.txtpb, and tributary.json or, for Tofino, tributary.pb.bin
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
 

@@ -12,6 +12,7 @@ impl Book {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut state = FabricState {
             free_slots,
+            children: Some(self.children),
             dead_nodes: self.health.dead_nodes(doubt),
             dead_links: self.health.dead_links(doubt),
             ..FabricState::of(&self.topology, 0)

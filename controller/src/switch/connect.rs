@@ -140,7 +140,7 @@ impl Connector {
         let pipeline = &self.pipeline;
         if !self.check_program(session).await? {
             tracing::info!(switch = self.target.name, "installing the pipeline");
-            session.set_pipeline(pipeline.json.as_bytes(), &pipeline.info, pipeline.cookie).await?;
+            session.set_pipeline(&pipeline.device_config, &pipeline.info, pipeline.cookie).await?;
             self.program.send_modify(|program| program.ours = Some(true));
         }
         Ok(())

@@ -1,0 +1,51 @@
+//! The kinds of switch that there is a compiled program for.
+//!
+//! They differ in little that a controller has to know: names of tables, actions and counters are the same
+//! (`tests/programs.rs`), and how many values, slots and children a switch has is in the P4Info. Ports have the numbers
+//! that the switch gives them, which the topology file says (`ends = ["leaf:132", "w0"]`). None of their P4Runtime
+//! servers can be relied on to read or clear registers, so nothing asks for that.
+
+use std::path::Path;
+
+/// A kind of switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// BMv2 and the embedded switch. Tofino's program behind the shim (`p4/shim`) is one of theirs, too.
+    V1model,
+    /// Tofino, with Stratum as its P4Runtime server.
+    Tofino,
+}
+
+impl Target {
+    const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
+
+    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`. For v1model it is what p4c wrote;
+    /// for Tofino what Stratum's `bf_pipeline_builder` packs of that (`docs/tofino.md`).
+    pub(crate) fn device_config(self) -> &'static str {
+        match self {
+            Self::V1model => "tributary.json",
+            Self::Tofino => "tributary.pb.bin",
+        }
+    }
+
+    /// What a folder has a program for; v1model where it has none.
+    pub(crate) fn of(folder: &Path) -> Self {
+        let has = |target: &Self| folder.join(target.device_config()).is_file();
+        Self::ALL.into_iter().find(has).unwrap_or(Self::V1model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_for_the_target_whose_file_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Target::of(folder.path()), Target::V1model);
+        std::fs::write(folder.path().join("tributary.pb.bin"), [0xff, 0]).unwrap();
+        assert_eq!(Target::of(folder.path()), Target::Tofino);
+        std::fs::write(folder.path().join("tributary.json"), "{}").unwrap();
+        assert_eq!(Target::of(folder.path()), Target::V1model);
+    }
+}
