@@ -85,6 +85,22 @@ fn losses_on_every_link_change_no_sum() {
     assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "none"]));
 }
 
+/// The program for Tofino, behind the shim that lets the embedded switch run it: slices of 32 values.
+#[test]
+fn training_over_tofinos_controls_is_right_too() {
+    let tofino = ["--pipeline", "p4/build/tna-32"];
+    for downlink in ["multicast", "unicast"] {
+        let report = demo(&[&tofino[..], &["--downlink", downlink]].concat());
+        assert_sums_are_right(&report);
+        assert_every_slot_is_released(&report);
+        let (results, bytes) = (number(&report, "/server/results"), number(&report, "/bytes/out_of_server"));
+        assert!(bytes < 1024.0 * results * if downlink == "unicast" { 8.0 } else { 1.0 }, "{report}");
+    }
+    let report = demo(&[&tofino[..], &["--loss", "0.05"]].concat());
+    assert_sums_are_right(&report);
+    assert!(number(&report, "/retransmissions") > 0.0, "{report}");
+}
+
 #[test]
 fn a_fabric_with_two_spines_works_too() {
     let report = demo(&["--topology", "topologies/leaf-spine-8.toml"]);

@@ -2,7 +2,7 @@
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
-use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, SliceWidth, Tag, Tally};
+use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
 
 use crate::played::play;
 
@@ -30,7 +30,7 @@ impl Packet {
             seq: worker.start_seq,
             tally: Tally { contributors: 1, weight: 1, tag: Tag { high: 5, low: 6 } },
         };
-        let values = Some(vec![1_000_000; SliceWidth::ETHERNET.values()]);
+        let values = Some(vec![1_000_000; worker.width.values()]);
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
     }
 

@@ -30,7 +30,7 @@ use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
 use tributary_wire::{Hop, NodeId, Rank, Seq, SliceWidth};
 
-use common::{Client, job, start};
+use common::{Client, job, programs, start_with};
 use fabric::{Fabric, in_bare_namespace, in_namespace};
 use frames::{Packet, recorded};
 use mutants::Mutant;
@@ -139,8 +139,8 @@ struct Scene {
 }
 
 impl Scene {
-    async fn start(switches: &Switches) -> Self {
-        let (controller, mut client) = start(topology(), switches.addresses()).await;
+    async fn start(switches: &Switches, program: &PipelineSource) -> Self {
+        let (controller, mut client) = start_with(topology(), switches.addresses(), program.clone()).await;
         let right = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
         let right = Team::start(&controller, &mut client, right).await;
         let other =
@@ -202,8 +202,9 @@ fn broken(frame: &[u8]) -> Vec<Vec<u8>> {
     ]
 }
 
-async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
-    let scene = Scene::start(switches).await;
+async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &PipelineSource) {
+    println!("with {program:?}");
+    let scene = Scene::start(switches, program).await;
     let Scene { right, other, .. } = &scene;
     let (w0, o0) = (&right.worker_configs[&0], &other.worker_configs[&0]);
     let gradient = |config| Packet::gradient(config).bytes();
@@ -255,7 +256,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches) {
 
     // What w0 has sent is sent again: while its slots are free, and by whom it is not from.
     let replay = recorded(w0, values);
-    assert!(replay.len() > 1 + LEN / SliceWidth::ETHERNET.values());
+    assert!(replay.len() > 1 + LEN / w0.width.values());
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
     scene.send("o0", &replay, "leaf", Count::Port("o0", "rejected")).await;
     scene.all_is_right().await;
@@ -345,19 +346,23 @@ async fn who_forges_both_of_a_members_addresses_can_stop_its_job(scene: &Scene) 
 
 #[test]
 fn with_the_embedded_switch_sums_stay_right_whoever_sends_what() {
-    in_bare_namespace(async || {
-        let topology = topology();
-        let switches = Switches::start_with(&topology, embedded_ports(&topology)).await;
-        sums_stay_right_whoever_sends_what(&switches).await;
-    });
+    for program in programs() {
+        in_bare_namespace(async || {
+            let topology = topology();
+            let switches = Switches::start_with(&topology, embedded_ports(&topology)).await;
+            sums_stay_right_whoever_sends_what(&switches, &program).await;
+        });
+    }
 }
 
 #[test]
 fn with_bmv2_sums_stay_right_whoever_sends_what() {
-    in_namespace(async || {
-        let fabric = Fabric::start(&topology());
-        sums_stay_right_whoever_sends_what(&fabric.look()).await;
-    });
+    for program in programs() {
+        in_namespace(async || {
+            let fabric = Fabric::start(&topology());
+            sums_stay_right_whoever_sends_what(&fabric.look(), &program).await;
+        });
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! All-reduces of real agents through BMv2.
 
 use tributary_api::v1;
+use tributary_controller::PipelineSource;
 use tributary_wire::SliceWidth;
 
-use crate::common::{Client, job, shipped, start};
+use crate::common::{Client, job, programs, shipped, start_with};
 use crate::fabric::{Fabric, in_namespace};
 use crate::switches::eventually;
 use crate::team::Team;
@@ -38,60 +39,67 @@ async fn counted(client: &Client, switch: &str, job: &str, reason: &str) -> u64 
 
 #[test]
 fn four_workers_reduce_over_two_levels_and_a_plain_switch() {
-    in_namespace(async || {
-        let topology = shipped("plain-middle-4.toml");
-        let fabric = Fabric::start(&topology);
-        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
-        for downlink in [v1::Downlink::Multicast, v1::Downlink::Unicast] {
-            let name = format!("{downlink:?}");
-            let request = v1::CreateJobRequest { downlink: downlink.into(), ..job(&name) };
-            let team = Team::start(&controller, &mut client, request).await;
-            assert_sums(&team.all_reduce(|rank| values(rank, LEN)).await, LEN);
+    for program in programs() {
+        in_namespace(|| four_workers_reduce(program));
+    }
+}
 
-            // Each slice once from each child, however often it was sent; and each slice is let go of.
-            let slices = team.stats()[0].sent;
-            assert!(slices >= 100);
-            for (switch, children) in [("leaf0", 2), ("leaf1", 2), ("root", 2)] {
-                assert_eq!(
-                    counted(&client, switch, &name, "contributed").await,
-                    children * slices,
-                    "{switch}"
-                );
-                assert_eq!(counted(&client, switch, &name, "completed").await, slices, "{switch}");
-                assert_eq!(counted(&client, switch, &name, "released").await, slices, "{switch}");
-            }
+async fn four_workers_reduce(program: PipelineSource) {
+    println!("with {program:?}");
+    let topology = shipped("plain-middle-4.toml");
+    let fabric = Fabric::start(&topology);
+    let (controller, mut client) = start_with(topology, fabric.look().addresses(), program).await;
+    for downlink in [v1::Downlink::Multicast, v1::Downlink::Unicast] {
+        let name = format!("{downlink:?}");
+        let request = v1::CreateJobRequest { downlink: downlink.into(), ..job(&name) };
+        let team = Team::start(&controller, &mut client, request).await;
+        assert_sums(&team.all_reduce(|rank| values(rank, LEN)).await, LEN);
+
+        // Each slice once from each child, however often it was sent; and each slice is let go of.
+        let slices = team.stats()[0].sent;
+        assert!(slices >= 100);
+        for (switch, children) in [("leaf0", 2), ("leaf1", 2), ("root", 2)] {
+            assert_eq!(counted(&client, switch, &name, "contributed").await, children * slices, "{switch}");
+            assert_eq!(counted(&client, switch, &name, "completed").await, slices, "{switch}");
+            assert_eq!(counted(&client, switch, &name, "released").await, slices, "{switch}");
         }
-        controller.shutdown().await.unwrap();
-    });
+    }
+    controller.shutdown().await.unwrap();
 }
 
 #[test]
 fn a_window_beyond_the_queues_costs_no_sum() {
-    in_namespace(async || {
-        let topology = shipped("two-workers.toml");
-        let fabric = Fabric::start(&topology);
-        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
-        let len = 1000 * SliceWidth::ETHERNET.values();
-        let request = v1::CreateJobRequest { window: WIDE, ..job("wide") };
-        let team = Team::start(&controller, &mut client, request).await;
-        assert_sums(&team.all_reduce(|rank| values(rank, len)).await, len);
-        controller.shutdown().await.unwrap();
-    });
+    for program in programs() {
+        in_namespace(async || {
+            let topology = shipped("two-workers.toml");
+            let fabric = Fabric::start(&topology);
+            let (controller, mut client) =
+                start_with(topology, fabric.look().addresses(), program.clone()).await;
+            let request = v1::CreateJobRequest { window: WIDE, ..job("wide") };
+            let team = Team::start(&controller, &mut client, request).await;
+            let len = 1000 * team.worker_configs[&0].width.values();
+            assert_sums(&team.all_reduce(|rank| values(rank, len)).await, len);
+            controller.shutdown().await.unwrap();
+        });
+    }
 }
 
 #[test]
 fn a_bmv2_that_restarts_in_the_middle_costs_time_only() {
-    in_namespace(async || {
-        let topology = shipped("two-workers.toml");
-        let mut fabric = Fabric::start(&topology);
-        let (controller, mut client) = start(topology, fabric.look().addresses()).await;
-        let team = Team::start(&controller, &mut client, job("long")).await;
-        let len = 4000 * SliceWidth::ETHERNET.values();
-        let (sums, ()) = tokio::join!(team.all_reduce(|rank| values(rank, len)), async {
-            eventually(async || team.stats()[0].sent > 100).await;
-            fabric.switch("leaf").restart();
+    for program in programs() {
+        in_namespace(async || {
+            let topology = shipped("two-workers.toml");
+            let mut fabric = Fabric::start(&topology);
+            let (controller, mut client) =
+                start_with(topology, fabric.look().addresses(), program.clone()).await;
+            let team = Team::start(&controller, &mut client, job("long")).await;
+            let len = 4000 * team.worker_configs[&0].width.values();
+            let (sums, ()) = tokio::join!(team.all_reduce(|rank| values(rank, len)), async {
+                eventually(async || team.stats()[0].sent > 100).await;
+                fabric.switch("leaf").restart();
+            });
+            assert_sums(&sums, len);
+            controller.shutdown().await.unwrap();
         });
-        assert_sums(&sums, len);
-        controller.shutdown().await.unwrap();
-    });
+    }
 }

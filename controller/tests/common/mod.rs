@@ -76,9 +76,24 @@ pub async fn start(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
 ) -> (RunningController, Client) {
-    let controller = Controller::start(ControllerConfig { switches, ..config(topology) }).await.unwrap();
+    start_with(topology, switches, PipelineSource::BuiltIn).await
+}
+
+/// The same, and the switches are to run this program.
+pub async fn start_with(
+    topology: Topology,
+    switches: BTreeMap<String, SwitchAddress>,
+    pipeline: PipelineSource,
+) -> (RunningController, Client) {
+    let config = ControllerConfig { switches, pipeline, ..config(topology) };
+    let controller = Controller::start(config).await.unwrap();
     let client = connect(&controller).await;
     (controller, client)
+}
+
+/// v1model's program, and Tofino's behind the shim.
+pub fn programs() -> [PipelineSource; 2] {
+    [PipelineSource::BuiltIn, PipelineSource::Directory(root().join("p4/build/tna-32"))]
 }
 
 pub async fn connect(controller: &RunningController) -> Client {
