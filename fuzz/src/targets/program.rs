@@ -4,9 +4,11 @@
 //! mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or frames go through it;
 //! none of both panics.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use tributary_p4runtime::p4::config::v1 as message;
 use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 use tributary_wire::Kind;
 
@@ -36,9 +38,11 @@ pub(super) const TARGET: Target = Target {
 
 /// A program to damage.
 struct Original {
-    program: Small,
-    /// All places in the document.
-    places: Vec<String>,
+    p4info: message::P4Info,
+    /// The document, without white space.
+    text: String,
+    /// Where its parts are in it: each value, those that contain others before those.
+    parts: Vec<Range<usize>>,
 }
 
 static ORIGINALS: LazyLock<[Original; 2]> =
@@ -46,83 +50,106 @@ static ORIGINALS: LazyLock<[Original; 2]> =
 
 impl Original {
     fn new(json: &str, p4info: &str) -> Self {
-        let program = Small::new(json, p4info);
-        let mut all = Vec::new();
-        places(&program.json, "", &mut all);
-        Self { program, places: all }
+        let Small { json, p4info } = Small::new(json, p4info);
+        let (mut text, mut parts) = (String::new(), Vec::new());
+        write(&json, &mut text, &mut parts);
+        Self { p4info, text, parts }
     }
 
     fn load(&self, json: &str) -> Result<Pipeline, LoadError> {
-        Pipeline::load(json, self.program.p4info.clone())
+        Pipeline::load(json, self.p4info.clone())
     }
 
-    fn damaged(&self, mut input: Input<'_>) -> Value {
-        let mut document = self.program.json.clone();
-        let place = |number: usize| self.places.get(number % self.places.len()).map_or("", String::as_str);
+    /// The text with other parts in some places. Text, and no tree of values: to copy one and write it out takes longer than
+    /// all that is looked at.
+    fn damaged(&self, mut input: Input<'_>) -> String {
+        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
         for _ in 0..CHANGES {
             if input.is_empty() {
                 break;
             }
-            let (at, what, number) = (input.number(), input.byte(), input.number());
+            let (at, what, number) = (self.part(input.number()), input.byte(), input.number());
             let part = match what % 4 {
-                0 => json!(number),
-                1 => REPLACEMENTS[number % REPLACEMENTS.len()](),
-                _ => self.program.json.pointer(place(number)).cloned().unwrap_or_default(),
+                0 => number.to_string(),
+                1 => REPLACEMENTS[number % REPLACEMENTS.len()].to_owned(),
+                _ => self.text[self.part(number)].to_owned(),
             };
-            if let (Some(place), true) = (document.pointer_mut(place(at)), part.to_string().len() < PART) {
-                *place = part;
+            let is_free = changes.iter().all(|(taken, _)| at.end <= taken.start || taken.end <= at.start);
+            if is_free && part.len() < PART {
+                changes.push((at, part));
             }
         }
-        document
+        changes.sort_by_key(|(at, _)| at.start);
+        let (mut text, mut from) = (String::with_capacity(self.text.len() + PART), 0);
+        for (at, part) in changes {
+            text.push_str(&self.text[from..at.start]);
+            text.push_str(&part);
+            from = at.end;
+        }
+        text + &self.text[from..]
+    }
+
+    fn part(&self, number: usize) -> Range<usize> {
+        self.parts[number % self.parts.len()].clone()
     }
 }
 
 /// Something that some part of a program could be by mistake.
-const REPLACEMENTS: [fn() -> Value; 20] = [
-    || Value::Null,
-    || json!(""),
-    || json!("default"),
-    || json!("0xffffffffffffffffffffffff"),
-    || json!("-0x1"),
-    || json!("*"),
-    || json!([]),
-    || json!({}),
-    || json!(["hop", "$valid$"]),
-    || json!(["values", "lanes_0"]),
-    || json!(true),
-    || json!(u64::MAX),
-    || json!(-1),
-    || json!(1.5),
-    || json!("<<"),
-    || json!(">>"),
-    || json!("?"),
-    || json!("two_comp_mod"),
-    || json!("d2b"),
-    || json!("later_hops"),
+const REPLACEMENTS: [&str; 20] = [
+    "null",
+    r#""""#,
+    r#""default""#,
+    r#""0xffffffffffffffffffffffff""#,
+    r#""-0x1""#,
+    r#""*""#,
+    "[]",
+    "{}",
+    r#"["hop","$valid$"]"#,
+    r#"["values","lanes_0"]"#,
+    "true",
+    "18446744073709551615",
+    "-1",
+    "1.5",
+    r#""<<""#,
+    r#"">>""#,
+    r#""?""#,
+    r#""two_comp_mod""#,
+    r#""d2b""#,
+    r#""later_hops""#,
 ];
 
-/// All places of a JSON document, as pointers.
-fn places(json: &Value, at: &str, all: &mut Vec<String>) {
-    all.push(at.to_owned());
+/// Writes a document, and where its parts are.
+fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
+    let (from, place) = (text.len(), parts.len());
+    parts.push(from..from);
     match json {
         Value::Array(items) => {
-            let items = items.iter().enumerate();
-            items.for_each(|(index, item)| places(item, &format!("{at}/{index}"), all));
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                text.push_str(if index == 0 { "" } else { "," });
+                write(item, text, parts);
+            }
+            text.push(']');
         }
         Value::Object(items) => {
-            for (name, item) in items {
-                places(item, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), all);
+            text.push('{');
+            for (index, (name, item)) in items.iter().enumerate() {
+                text.push_str(if index == 0 { "" } else { "," });
+                text.push_str(&format!("{}:", Value::from(name.as_str())));
+                write(item, text, parts);
             }
+            text.push('}');
         }
-        _ => {}
+        leaf => text.push_str(&leaf.to_string()),
     }
+    parts[place].end = text.len();
 }
 
 fn run(bytes: &[u8]) {
     let pipeline = match bytes {
         [first, rest @ ..] if DAMAGED.contains(first) => {
             let original = &ORIGINALS[usize::from(*first - DAMAGED[0])];
-            original.load(&original.damaged(Input(rest)).to_string())
+            original.load(&original.damaged(Input(rest)))
         }
         _ => match str::from_utf8(bytes) {
             Ok(text) => ORIGINALS[0].load(text),
