@@ -12,7 +12,8 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use tributary_fuzz::{Target, corpus_folder};
 
 /// What makes the compiler count which branches an input takes, and what it compares with what. They are LLVM's
-/// options, which the stable compiler hands on; cargo-fuzz uses the same ones.
+/// options, which the stable compiler hands on; cargo-fuzz uses the same ones. Only the workspace's own crates are built with
+/// them: to look for new branches in tokio and serde_json, too, makes each input several times slower.
 const COVERAGE: [&str; 5] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -58,26 +59,34 @@ fn target_folder() -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// Builds the engine. Build scripts and macros run on this machine without an engine, so what counts coverage must not come
-/// into them: cargo keeps flags from them where a target is named, be it this machine's own.
+/// Is set where cargo has called this program in place of the compiler.
+const COMPILES: &str = "TRIBUTARY_FUZZ_COMPILES";
+
+/// The compiler with what it takes to count coverage, for the crate that cargo wants to be compiled: `None` where this program
+/// was called for something else.
+pub(crate) fn compiler() -> Option<Command> {
+    std::env::var_os(COMPILES)?;
+    let mut called = std::env::args_os().skip(1);
+    let mut compiler = Command::new(called.next()?);
+    compiler.args(called).args(COVERAGE);
+    Some(compiler)
+}
+
 fn build(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let host = Command::new("rustc").arg("-vV").output().context("rustc")?;
-    let host = String::from_utf8_lossy(&host.stdout);
-    let host =
-        host.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not say its host")?;
     println!("Building the engine: some minutes the first time.");
     let folder = target_folder()?.join("fuzz");
     let built = Command::new(cargo)
         .current_dir(root)
         .args(["build", "--locked", "--profile", "fuzz", "-p", "tributary-fuzz", "--features", "engine"])
-        .args(["--bin", "engine", "--target", host])
-        .env("RUSTFLAGS", COVERAGE.join(" "))
+        .args(["--bin", "engine"])
+        .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe()?)
+        .env(COMPILES, "1")
         .env("CARGO_TARGET_DIR", &folder)
         .status()
         .context("cargo")?;
     ensure!(built.success(), "the engine was not built: it needs a C++ compiler, see fuzz/README.md");
-    Ok(folder.join(host).join("fuzz").join("engine"))
+    Ok(folder.join("fuzz").join("engine"))
 }
 
 fn fuzz(engine: &Path, target: &Target, seconds: u64, executions: u64) -> Result<Row> {

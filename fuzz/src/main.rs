@@ -3,6 +3,7 @@
 mod campaign;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,6 +51,9 @@ fn asked(names: &[String]) -> Result<Vec<&'static Target>> {
 }
 
 fn main() -> Result<ExitCode> {
+    if let Some(mut compiler) = campaign::compiler() {
+        return Err(compiler.exec().into());
+    }
     let arguments = Arguments::parse();
     let targets = asked(&arguments.target)?;
     if arguments.list {
