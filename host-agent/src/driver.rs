@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use mio::{Events, Poll};
 use tributary_protocol::Time;
-use tributary_wire::FrameView;
+use tributary_wire::{FrameView, JobId};
 
 use crate::AgentStats;
 use crate::error::AgentError;
@@ -24,6 +24,8 @@ pub(crate) trait Role: Send + 'static {
     /// What it counts.
     type Stats: Send;
 
+    /// The job whose frames it takes: each generation has another number.
+    fn job(&self) -> JobId;
     fn handle_command(&mut self, now: Time, command: Self::Command);
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
     /// Sends everything that is due.
@@ -49,6 +51,8 @@ pub(crate) enum Command<R: Role> {
 pub(crate) struct Driver<R: Role> {
     role: R,
     link: FrameLink,
+    /// The job whose frames the port lets pass; `None`: all.
+    passing: Option<JobId>,
     commands: Receiver<Command<R>>,
     poll: Poll,
     epoch: Instant,
@@ -56,7 +60,7 @@ pub(crate) struct Driver<R: Role> {
 
 impl<R: Role> Driver<R> {
     pub(crate) fn new(role: R, link: FrameLink, commands: Receiver<Command<R>>, poll: Poll) -> Self {
-        Self { role, link, commands, poll, epoch: Instant::now() }
+        Self { role, link, passing: None, commands, poll, epoch: Instant::now() }
     }
 
     /// Runs until the agent is told to end, and says why it was.
@@ -69,6 +73,7 @@ impl<R: Role> Driver<R> {
             if let Some(reason) = self.take_commands() {
                 return Ok(reason);
             }
+            self.pass_only_ours()?;
             let any = self.take_frames()?;
             let now = self.now();
             if self.role.next_timeout().is_some_and(|due| due <= now) {
@@ -103,6 +108,16 @@ impl<R: Role> Driver<R> {
                 Err(TryRecvError::Disconnected) => return Some("it was stopped".into()),
             }
         }
+    }
+
+    /// Keeps away what is for other agents on the same interface, and for the host itself.
+    fn pass_only_ours(&mut self) -> Result<(), AgentError> {
+        let job = self.role.job();
+        if self.passing != Some(job) {
+            self.link.pass_only(job)?;
+            self.passing = Some(job);
+        }
+        Ok(())
     }
 
     /// Takes the frames that are there, but for those that would be too many at once. Were there any?

@@ -174,7 +174,7 @@ impl Drop for NoteOnPanic<'_> {
 mod tests {
     use tributary_link::{LinkConfig, link};
     use tributary_protocol::Time;
-    use tributary_wire::FrameView;
+    use tributary_wire::{FrameView, JobId};
 
     use super::*;
     use crate::link::Verdict;
@@ -187,6 +187,10 @@ mod tests {
     impl Role for Fragile {
         type Command = ();
         type Stats = ();
+
+        fn job(&self) -> JobId {
+            JobId::new(1).expect("any number but 0 is a job's")
+        }
 
         fn handle_command(&mut self, _: Time, (): ()) {
             panic!("a bug");

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use tributary_link::{FramePort, InterfaceMeter, InterfacePort};
+use tributary_link::{FramePort, InterfaceMeter, InterfacePort, Mark};
 use tributary_wire::constants::INA_UDP_PORT;
 
 use crate::error::AgentError;
@@ -62,6 +62,10 @@ impl FramePort for HostPort {
 
     fn longest_frame(&self) -> usize {
         self.interface.longest_frame()
+    }
+
+    fn pass_only(&mut self, marks: &[Mark]) -> io::Result<()> {
+        self.interface.pass_only(marks)
     }
 
     fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {

@@ -1,10 +1,10 @@
 //! Frames between a port and a state machine: building, checking, counting.
 
 use tributary_api::Endpoint;
-use tributary_link::FramePort;
+use tributary_link::{FramePort, Mark};
 use tributary_wire::constants::MAX_HOPS;
 use tributary_wire::frame;
-use tributary_wire::{FrameHeader, FrameView, Header, Hop, Message, Probe, SliceWidth, WireError};
+use tributary_wire::{FrameHeader, FrameView, Header, Hop, JobId, Message, Probe, SliceWidth, WireError};
 
 use crate::error::AgentError;
 
@@ -15,7 +15,7 @@ pub struct Traffic {
     pub sent: u64,
     /// Frames taken from the port.
     pub received: u64,
-    /// Received frames that were sound and not for this agent.
+    /// Received frames that were sound and not for this agent. An interface's port leaves out those of other jobs.
     pub not_ours: u64,
     /// Received frames that claim to be INA messages and are damaged.
     pub malformed: u64,
@@ -72,6 +72,12 @@ impl FrameLink {
 
     pub(crate) fn port(&mut self) -> &mut dyn FramePort {
         &mut *self.port
+    }
+
+    /// Frames of other jobs are of no use from now on.
+    pub(crate) fn pass_only(&mut self, job: JobId) -> Result<(), AgentError> {
+        let marks = frame::marks(job).map(|(at, value)| Mark { at, value });
+        self.port.pass_only(&marks).map_err(AgentError::system("filter frames"))
     }
 
     pub(crate) fn traffic(&self) -> Traffic {

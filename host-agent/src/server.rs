@@ -10,7 +10,7 @@ use tributary_protocol::{
     Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
     Time,
 };
-use tributary_wire::{FrameView, JobSecret, Kind, MacAddr, NodeId, Rank, values};
+use tributary_wire::{FrameView, JobId, JobSecret, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
 use crate::driver::Role;
@@ -119,6 +119,7 @@ pub(crate) struct ServerRole {
     server: Server,
     /// Who waits for which operation's sums.
     waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
+    job: JobId,
     generation: u32,
     tree: Tree,
 }
@@ -169,7 +170,7 @@ impl ServerRole {
             }
             JobRole::Server { .. } | JobRole::Worker { .. } => Server::new(server)?,
         };
-        Ok(Self { server, waiting: BTreeMap::new(), generation: config.generation, tree })
+        Ok(Self { server, waiting: BTreeMap::new(), job: config.job, generation: config.generation, tree })
     }
 
     fn change(&mut self, config: &JobConfig) -> Result<(), AgentError> {
@@ -178,7 +179,7 @@ impl ServerRole {
         }
         let tree = Tree::new(config)?;
         self.server.change_generation(config.job, &config.ranks, tree.fan_in)?;
-        (self.generation, self.tree) = (config.generation, tree);
+        (self.job, self.generation, self.tree) = (config.job, config.generation, tree);
         Ok(())
     }
 }
@@ -203,6 +204,10 @@ fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
 impl Role for ServerRole {
     type Command = Command;
     type Stats = ServerStats;
+
+    fn job(&self) -> JobId {
+        self.job
+    }
 
     fn handle_command(&mut self, now: Time, command: Command) {
         // Nobody waits for an answer any more: then nobody misses it.

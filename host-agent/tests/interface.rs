@@ -10,8 +10,9 @@ mod netns;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
+use std::sync::Arc;
 
-use job::configs;
+use job::{Structure, configs};
 use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, HostPort, ServerAgent, WorkerAgent};
 use tributary_link::LinkError;
@@ -37,6 +38,61 @@ fn a_worker_and_a_server_reduce_over_a_veth_pair() {
         assert!(meter.received.read().frames >= 391);
         worker.stop().unwrap();
         server.stop().unwrap();
+    }
+}
+
+/// A worker and a server at the two ends of the cable.
+fn pair(structure: &Structure) -> (WorkerAgent, ServerAgent) {
+    let server = ServerAgent::start(&structure.server(), Box::new(HostPort::open("right").unwrap())).unwrap();
+    let port = Box::new(HostPort::open("left").unwrap());
+    (WorkerAgent::start(&structure.worker(0), Timers::default(), port).unwrap(), server)
+}
+
+/// Two jobs between the same two interfaces, each with a worker and a server of its own.
+#[test]
+fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let first = Structure::first(1, Downlink::Multicast);
+    // Another generation is as good as another job: it has a number of its own.
+    let [one, other] = [first.clone(), first.next()].map(|structure| pair(&structure));
+    let values: Vec<i32> = (0..100_000).collect();
+    let reduce = |worker: &WorkerAgent| {
+        let data = GradientData::I32(values.clone());
+        let reduced = worker.all_reduce(AllReduce { name: "w".into(), data, weight: 1 }).unwrap();
+        assert_eq!(reduced.sums, Sums::I32(values.clone()));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| reduce(&one.0));
+        scope.spawn(|| reduce(&other.0));
+    });
+    for (worker, server) in [one, other] {
+        let traffic = [worker.stats().unwrap().traffic, server.stats().unwrap().traffic];
+        // A few are the kernel's own, and came before the agents could say what they want.
+        assert!(traffic.iter().all(|traffic| traffic.received > 391 && traffic.not_ours < 50), "{traffic:?}");
+    }
+}
+
+/// The number by which the port tells frames is the generation's.
+#[tokio::test]
+async fn agents_of_interfaces_go_on_in_the_next_generation() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let first = Structure::first(1, Downlink::Multicast);
+    let (worker, server) = pair(&first);
+    let worker = Arc::new(worker);
+    for structure in [first.next(), first.next().next()] {
+        let reduce = Arc::clone(&worker);
+        let reduced = tokio::task::spawn_blocking(move || {
+            let data = GradientData::I32(vec![7; 10_000]);
+            reduce.all_reduce(AllReduce { name: "w".into(), data, weight: 1 })
+        });
+        assert_eq!(reduced.await.unwrap().unwrap().sums, Sums::I32(vec![7; 10_000]));
+        worker.freeze().await.unwrap();
+        server.change(&structure.server()).await.unwrap();
+        worker.change(&structure.worker(0)).await.unwrap();
     }
 }
 

@@ -20,6 +20,15 @@ pub use in_process::{InProcessPort, LinkConfig, link};
 pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 
+/// Two bytes that a frame has in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Where they are: bytes from the frame's beginning on.
+    pub at: usize,
+    /// What they say, big-endian.
+    pub value: u16,
+}
+
 /// The shortest frame that a port takes, in bytes: an Ethernet header.
 pub const MIN_FRAME_BYTES: usize = 14;
 /// The longest frame that a port takes or hands out, in bytes: an Ethernet header and the longest IPv4
@@ -56,6 +65,15 @@ pub trait FramePort: Send {
     /// The longest frame that the link carries, in bytes, as it was when the port was opened. Longer ones that are sent are lost.
     fn longest_frame(&self) -> usize {
         MAX_FRAME_BYTES
+    }
+
+    /// From now on only frames that have all these marks are of use to the owner: the port may leave out others, before they
+    /// cost anything. What it hands out is still to be checked: it may leave out none, and has frames from before.
+    ///
+    /// # Errors
+    /// The port cannot be used any more.
+    fn pass_only(&mut self, _marks: &[Mark]) -> io::Result<()> {
+        Ok(())
     }
 
     /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are

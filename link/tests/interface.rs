@@ -9,7 +9,7 @@ mod netns;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use tributary_link::{Carried, FramePort, InterfacePort, LinkError};
+use tributary_link::{Carried, FramePort, InterfacePort, LinkError, Mark};
 
 /// Where our frames go and where they are from: nobody else's do and are.
 const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -207,4 +207,44 @@ fn an_interface_that_is_not_there_is_named() {
     let error = InterfacePort::open("no-such-if").unwrap_err();
     assert!(matches!(error, LinkError::NoInterface { .. } | LinkError::NotPermitted { .. }), "{error:?}");
     assert!(error.to_string().contains("no-such-if"));
+}
+
+#[test]
+fn a_port_lets_only_frames_with_all_marks_pass() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let mut left = InterfacePort::open("left").unwrap();
+    let mut right = InterfacePort::open("right").unwrap();
+    let mut poll = Poll::new().unwrap();
+    right.register(poll.registry(), Token(1)).unwrap();
+    let marked = |len: usize, value: u16| {
+        let mut frame = frame(len);
+        frame[len - 2..].copy_from_slice(&value.to_be_bytes());
+        frame
+    };
+    let kind = Mark { at: 12, value: 0x88b5 };
+    let wanted = |value| [kind, Mark { at: 58, value }];
+    right.pass_only(&wanted(0)).unwrap();
+    // What came before that.
+    assert_eq!(next(&mut right), None);
+    let before = right.meter().received.read().frames;
+    for [passes, stays] in [[7, 8], [8, 7]] {
+        // One filter takes the other's place.
+        right.pass_only(&wanted(passes)).unwrap();
+        // Of another number; too short to have one; of another kind; and one behind them that passes.
+        let mut other_kind = marked(60, passes);
+        other_kind[13] = 0xb6;
+        for frame in [marked(60, stays), frame(59), other_kind, marked(60, passes)] {
+            left.send(&frame).unwrap();
+        }
+        left.flush().unwrap();
+        assert_eq!(receive(&mut right, &mut poll), marked(60, passes));
+        assert_eq!(next(&mut right), None);
+    }
+    assert_eq!(
+        right.meter().received.read().frames,
+        before + 2,
+        "the others come no further than the kernel"
+    );
 }

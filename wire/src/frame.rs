@@ -11,7 +11,8 @@ pub use pnet_base::MacAddr;
 
 use crate::constants::{INA_UDP_PORT, MAX_HOPS};
 use crate::error::WireError;
-use crate::message::{Message, MessageView, message_len};
+use crate::ids::JobId;
+use crate::message::{JOB_AT, Message, MessageView, message_len};
 use crate::width::SliceWidth;
 
 const ETHERNET_BYTES: usize = EthernetPacket::minimum_packet_size();
@@ -58,6 +59,16 @@ pub const fn longest_frame(width: SliceWidth) -> usize {
 /// Length in bytes of the frame around `message`.
 pub fn frame_len(message: &Message<'_>) -> usize {
     ENCAPSULATION_BYTES + message.len()
+}
+
+/// What all frames of a job have that [`FrameView::parse`] takes, and hardly another frame has: each two bytes, by where they
+/// are in the frame and what they say. It is for those who sort frames before they look at them.
+pub fn marks(job: JobId) -> [(usize, u16); 3] {
+    [
+        (ETHERNET_BYTES - 2, EtherTypes::Ipv4.0),
+        (ETHERNET_BYTES + IPV4_BYTES + 2, INA_UDP_PORT),
+        (ENCAPSULATION_BYTES + JOB_AT, job.get()),
+    ]
 }
 
 /// Writes a whole frame to the start of `out` and returns its length.

@@ -11,6 +11,9 @@ use crate::seq::Seq;
 use crate::values::{self, ValuesView};
 use crate::width::SliceWidth;
 
+/// Where the job's number is in a message.
+pub(crate) const JOB_AT: usize = 2;
+
 /// Which way a message travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -147,7 +150,7 @@ impl Message<'_> {
         let mut out = [0; INA_HEADER_BYTES];
         out[0] = INA_VERSION << 4 | kind;
         out[1] = flags;
-        out[2..4].copy_from_slice(&h.job.get().to_be_bytes());
+        out[JOB_AT..4].copy_from_slice(&h.job.get().to_be_bytes());
         out[4..6].copy_from_slice(&h.rank.get().to_be_bytes());
         out[6] = hop_count;
         out[7] = blocks;

@@ -10,7 +10,7 @@ use tributary_protocol::{
     AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers,
     Worker, WorkerConfig, WorkerStats,
 };
-use tributary_wire::{FrameView, Hop, Kind, MacAddr, Rank, Seq, SliceWidth};
+use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
 use super::regroup::{self, Joined};
 use super::{Detached, Held, Members, Outcome, Reduction, Situation, Terms, Wait};
@@ -63,6 +63,7 @@ pub(crate) struct WorkerRole {
     timers: Timers,
     /// The job goes on without it.
     detached: Option<Detached>,
+    job: JobId,
     rank: Rank,
     width: SliceWidth,
     window: u32,
@@ -113,6 +114,7 @@ impl WorkerRole {
             worker,
             timers,
             detached: None,
+            job: config.job,
             rank,
             width: config.width,
             window: config.window,
@@ -260,6 +262,7 @@ impl WorkerRole {
         // What has not begun waits until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
         self.worker.change_generation(now, config.job, &config.ranks)?;
+        self.job = config.job;
         self.up = up;
         self.addresses = [config.own.mac, config.multicast.mac];
         self.members = members;
@@ -351,6 +354,10 @@ fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
 impl Role for WorkerRole {
     type Command = Command;
     type Stats = WorkerStats;
+
+    fn job(&self) -> JobId {
+        self.job
+    }
 
     fn handle_command(&mut self, now: Time, command: Command) {
         // Nobody waits for an answer any more: then nobody misses it.

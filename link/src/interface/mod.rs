@@ -5,6 +5,8 @@
 //! does not serve: it waits in a `select` of its own, gives no descriptor to register with mio, and hands a
 //! switch its own outgoing frames back.
 //!
+//! Whoever wants only some of the frames says [which](filter), and the kernel leaves out the others.
+//!
 //! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables' rules hold
 //! for them: the ways around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
 //!
@@ -18,6 +20,7 @@
 
 mod condition;
 mod ether_type;
+mod filter;
 mod ring;
 mod send;
 mod socket;
@@ -30,7 +33,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
-use crate::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES, check_length};
+use crate::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Mark, check_length};
 pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
 use ring::Ring;
@@ -88,6 +91,10 @@ impl FramePort for InterfacePort {
 
     fn longest_frame(&self) -> usize {
         (MIN_FRAME_BYTES + self.mtu).min(MAX_FRAME_BYTES)
+    }
+
+    fn pass_only(&mut self, marks: &[Mark]) -> io::Result<()> {
+        filter::pass_only(&self.socket, marks)
     }
 
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
