@@ -89,6 +89,52 @@ control Admission(
         size = SENDER_ADMISSION_ENTRIES;
     }
 
+    action hold() {}
+
+    // What the packet says of itself against what its entry allows. A table, not an `if`: Tofino's compiler
+    // writes out a condition as all the ways in which it can hold, and this one has millions.
+    //
+    // `kinds` has a bit for each kind, in the place of the kind's own value. The rank is that of the one
+    // worker who sends this way, or RANK_ALL where there are several. Only who aggregates counts children.
+    // The parser lets no GRADIENT without an entry come this far.
+    @hidden
+    table claims {
+        key = {
+            hdr.ipv4.ttl: ternary;
+            hdr.ina.kind: ternary;
+            meta.allowed_kinds: ternary;
+            hdr.ina.flags: ternary;
+            hdr.ina.blocks: ternary;
+            hdr.hop.isValid(): exact;
+            hdr.hop.aggregate: ternary;
+            meta.allowed_aggregate: ternary;
+            meta.allowed_child: ternary;
+            meta.allowed_rank: ternary;
+            meta.other_rank: ternary;
+            meta.other_fan_in: ternary;
+        }
+        actions = { hold; reject_in_job; }
+        const default_action = reject_in_job();
+#define CLAIMS(probe, blocks) \
+            (_, KIND_GRADIENT, 1 &&& 1, probe &&& FLAG_PROBE, blocks, true, 0, 0, _, RANK_ALL, _, _): hold(); \
+            (_, KIND_GRADIENT, 1 &&& 1, probe &&& FLAG_PROBE, blocks, true, 0, 0, _, _, 0, _): hold(); \
+            (_, KIND_GRADIENT, 1 &&& 1, probe &&& FLAG_PROBE, blocks, true, 1, 1, _, RANK_ALL, _, 0): hold(); \
+            (_, KIND_GRADIENT, 1 &&& 1, probe &&& FLAG_PROBE, blocks, true, 1, 1, _, _, 0, 0): hold(); \
+            (_, KIND_RESULT, 2 &&& 2, probe &&& FLAG_PROBE, blocks, true, 0, 0, _, _, _, _): hold(); \
+            (_, KIND_RESULT, 2 &&& 2, probe &&& FLAG_PROBE, blocks, true, 1, 1, _, _, _, _): hold(); \
+            (_, KIND_RESULT, 2 &&& 2, probe &&& FLAG_PROBE, blocks, false, _, _, _, _, _, _): hold();
+#define CLAIMS_WITH_VALUES(first, upto, next) CLAIMS(0, upto)
+        const entries = {
+            // The last of its time, or none left.
+            (0 &&& 0xfe, _, _, _, _, true, _, _, _, _, _, _): reject_in_job();
+            (0 &&& 0xfe, _, _, _, _, false, _, _, _, _, _, _): reject_in_job();
+            // No child that may come in there.
+            (_, KIND_GRADIENT, _, _, _, true, _, _, 0, _, _, _): reject_in_job();
+            HEADERS(CLAIMS_WITH_VALUES)
+            CLAIMS(FLAG_PROBE, 0)
+        }
+    }
+
     action allow() {}
 
     table egress_guard {
@@ -129,28 +175,14 @@ control Admission(
                 }
             }
             if (meta.claim == CLAIM_ADMITTED) {
-                // `kinds` has a bit for each kind, in the place of the kind's own value. The rank is
-                // that of the one worker who sends this way, or RANK_ALL where there are several.
-                if (hdr.ipv4.ttl > 1
-                    && ((hdr.ina.kind == KIND_GRADIENT && meta.allowed_kinds[0:0] == 1)
-                        || (hdr.ina.kind == KIND_RESULT && meta.allowed_kinds[1:1] == 1))
-                    && (((hdr.ina.flags & FLAG_PROBE) == 0 && WHOLE_SLICE(hdr.ina.blocks))
-                        || ((hdr.ina.flags & FLAG_PROBE) != 0 && hdr.ina.blocks == 0))
-                    && (!hdr.hop.isValid()
-                        || (((hdr.hop.aggregate == 0 && meta.allowed_aggregate == 0)
-                                || (hdr.hop.aggregate == 1 && meta.allowed_aggregate == 1))
-                            && (hdr.ina.kind == KIND_RESULT
-                                || (meta.allowed_child != 0
-                                    && (meta.allowed_rank == RANK_ALL || meta.other_rank == 0)
-                                    && (meta.allowed_aggregate == 0 || meta.other_fan_in == 0))))))
-                {
-                    if (hdr.hop.isValid()) {
-                        egress_guard.apply();
-                    } else {
-                        result_group.apply();
+                switch (claims.apply().action_run) {
+                    hold: {
+                        if (hdr.hop.isValid()) {
+                            egress_guard.apply();
+                        } else {
+                            result_group.apply();
+                        }
                     }
-                } else {
-                    reject_in_job();
                 }
             }
         }

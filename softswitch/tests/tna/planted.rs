@@ -15,7 +15,7 @@ const COMPILER: &str = "p4c-bm2-ss";
 const PACKETS: usize = 20_000;
 
 /// A file of `p4/tna`, a text that is there once, and what it is replaced by.
-const BUGS: [(&str, &str, &str); 24] = [
+const BUGS: [(&str, &str, &str); 26] = [
     // Whose slot, and which slice it holds.
     (
         "slot.p4",
@@ -76,8 +76,10 @@ const BUGS: [(&str, &str, &str); 24] = [
         "(hdr.ina.flags & FLAG_PROBE) == 0",
     ),
     // Who may.
-    ("admission.p4", "meta.allowed_rank == RANK_ALL || meta.other_rank == 0", "true"),
-    ("admission.p4", "meta.allowed_aggregate == 0 || meta.other_fan_in == 0", "true"),
+    ("admission.p4", "true, 1, 1, _, _, 0, 0): hold();", "true, 1, 1, _, _, _, 0): hold();"),
+    ("admission.p4", "true, 1, 1, _, RANK_ALL, _, 0): hold();", "true, 1, 1, _, RANK_ALL, _, _): hold();"),
+    ("admission.p4", "(0 &&& 0xfe, _, _, _, _, true,", "(0, _, _, _, _, true,"),
+    ("admission.p4", "(_, KIND_GRADIENT, _, _, _, true, _, _, 0, _, _, _): reject_in_job();", ""),
 ];
 
 /// The program with a bug, compiled in a copy of `p4`.
