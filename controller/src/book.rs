@@ -164,16 +164,18 @@ impl Book {
     /// Takes up a job that an earlier controller has written down, with what it holds.
     ///
     /// # Errors
-    /// What it holds is not there any more: fewer slots, or fewer jobs, than there were.
+    /// What it holds is not there any more: fewer slots, fewer jobs, narrower slices or fewer children than there were.
     pub(crate) fn take_up(&mut self, kept: Kept, now: Instant) -> Result<(), String> {
-        let record = kept.record?;
+        let mut record = kept.record?;
         if kept.is_queued {
+            record.request.width = record.request.width.min(self.widest);
             self.jobs.take_up(kept.key, record, (false, false), now);
             if let Some(job) = self.jobs.get_mut(kept.key) {
                 job.enqueue("slots".to_owned());
             }
             return Ok(());
         }
+        self.check_program(&record.generation().plan)?;
         let (index, held) = (record.job_index, record.generation().switches.clone());
         if !self.indices.claim(index) {
             return Err(format!("its counters' place {index} is not free"));
@@ -188,6 +190,24 @@ impl Book {
         fallback::warn(&record);
         self.jobs.take_up(kept.key, record, (kept.has_started, kept.elastic), now);
         Ok(())
+    }
+
+    /// The switches run what an earlier controller planned this for, or as good a program: members that have begun can't be told
+    /// of narrower slices, and switches would drop theirs.
+    fn check_program(&self, plan: &Plan) -> Result<(), String> {
+        const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
+        let (needed, there) = (plan.width.values(), self.widest.values());
+        if needed > there {
+            return Err(format!(
+                "its slices have {needed} values, and the program's {there} at most: {REMEDY}"
+            ));
+        }
+        let crowded =
+            plan.switches.iter().find(|role| role.aggregate && usize::from(role.fan_in) > self.children);
+        crowded.map_or(Ok(()), |role| {
+            let (name, streams, children) = (&role.name, role.fan_in, self.children);
+            Err(format!("{streams} streams meet at {name}, and the program tells {children} apart: {REMEDY}"))
+        })
     }
 
     /// A data-plane id that no slot remembers.

@@ -87,6 +87,40 @@ fn what_is_refused_takes_nothing() {
 }
 
 #[test]
+fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
+    let mut before = book(64, 4);
+    let key = before.create("wide", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let record = before.jobs.get(key).unwrap().record.clone();
+    assert_eq!(record.generation().plan.width, SliceWidth::ETHERNET);
+    let kept = |is_queued| Kept {
+        key,
+        name: "wide".to_owned(),
+        has_started: true,
+        is_queued,
+        elastic: false,
+        record: Ok(record.clone()),
+    };
+    let now = Instant::now();
+    assert_eq!(book(64, 4).take_up(kept(false), now), Ok(()));
+    let mut narrow = book(64, 4);
+    narrow.widest = SliceWidth::NARROWEST;
+    let reason = narrow.take_up(kept(false), now).unwrap_err();
+    assert!(
+        reason.starts_with("its slices have 256 values, and the program's 32 at most: start"),
+        "{reason}"
+    );
+    assert_eq!(free(&narrow), [64, 64, 64], "nothing is taken");
+    // One that has not begun is still to be planned.
+    assert_eq!(narrow.take_up(kept(true), now), Ok(()));
+    assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
+    let mut few = book(64, 4);
+    few.children = 1;
+    let reason = few.take_up(kept(false), now).unwrap_err();
+    assert!(reason.starts_with("2 streams meet at "), "{reason}");
+    assert!(reason.contains(", and the program tells 1 apart: start"), "{reason}");
+}
+
+#[test]
 fn slots_stay_taken_until_the_tables_are_gone() {
     let mut book = book(64, 1);
     let key = book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
