@@ -79,7 +79,7 @@ bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 -
 bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS="--studies jobs --json")
 	$(CARGO) run --release --quiet -p tributary -- bench scale $(ARGS)
 
-bench-switch: ## slices a second of the embedded switch beside BMv2's (needs root; ARGS="--runs 5 --seconds 3")
+bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (needs root; ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
 
 export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)

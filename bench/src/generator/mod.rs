@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::Seq;
 
 pub use error::GeneratorError;
-pub use slices::{Arrived, Contributions, FRAME_BYTES, Flow};
+pub(crate) use slices::VALUES_AT;
+pub use slices::{Arrived, Contributions, Flow};
 pub use socket::{Receiver, Sender};
 
 /// How many children send: each slice is the sum of as many contributions.

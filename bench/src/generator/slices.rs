@@ -10,11 +10,8 @@ use super::{CHILDREN, GeneratorError};
 
 /// Hops of a contribution: the switch, and the parent as the server.
 const HOPS: usize = 2;
-/// How many values a slice has.
-const WIDTH: SliceWidth = SliceWidth::ETHERNET;
-const VALUES: usize = WIDTH.values();
-/// Length of a contribution's frame in bytes.
-pub const FRAME_BYTES: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES + WIDTH.bytes();
+/// Where the values of a contribution's frame begin.
+pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
 
 /// Between the values, and between the checks, of one slice and the next: odd, so that 2^32 slices differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
@@ -32,8 +29,17 @@ pub struct Flow {
     pub parent_port: u16,
     /// Slices under way at once, a power of two: the job's slots.
     pub window: u32,
+    /// How many values a slice has.
+    pub width: SliceWidth,
     /// The frames of each child.
     pub frames: [FrameHeader; CHILDREN],
+}
+
+impl Flow {
+    /// Length of a contribution's frame in bytes.
+    pub fn frame_bytes(&self) -> usize {
+        VALUES_AT + self.width.bytes()
+    }
 }
 
 /// What came out of the switch.
@@ -51,23 +57,27 @@ pub struct Contributions {
     flow: Flow,
     hops: [[Hop; HOPS]; CHILDREN],
     /// To slice 0, by child.
-    values: [[u32; VALUES]; CHILDREN],
+    values: [Vec<u32>; CHILDREN],
     /// The same for their sum.
-    sums: [u32; VALUES],
+    sums: Vec<u32>,
+    /// Those of the frame that is being written.
+    outgoing: Vec<i32>,
 }
 
 impl Contributions {
     /// For this job.
     pub fn new(flow: Flow) -> Self {
         let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
-        let values: [[u32; VALUES]; CHILDREN] =
-            std::array::from_fn(|child| std::array::from_fn(|at| value(child, at)));
+        let places = || 0..flow.width.values();
+        let values: [Vec<u32>; CHILDREN] =
+            std::array::from_fn(|child| places().map(|at| value(child, at)).collect());
         let sum = |at: usize| values.iter().fold(0_u32, |sum, values| sum.wrapping_add(values[at]));
         Self {
             flow,
             hops: std::array::from_fn(|child| hops(&flow, child)),
+            sums: places().map(sum).collect(),
             values,
-            sums: std::array::from_fn(sum),
+            outgoing: Vec::with_capacity(flow.width.values()),
         }
     }
 
@@ -84,16 +94,17 @@ impl Contributions {
     /// Writes the frame of a child's contribution and returns its length.
     ///
     /// # Errors
-    /// [`GeneratorError::Unwritable`]: `frame` is shorter than [`FRAME_BYTES`].
+    /// [`GeneratorError::Unwritable`]: `frame` is shorter than [`Flow::frame_bytes`].
     pub fn write(
-        &self,
+        &mut self,
         child: usize,
         seq: Seq,
         again: bool,
         frame: &mut [u8],
     ) -> Result<usize, GeneratorError> {
         let step = STEPS[child].wrapping_mul(seq.0);
-        let values = self.values[child].map(|value| value.wrapping_add(step).cast_signed());
+        self.outgoing.clear();
+        self.outgoing.extend(self.values[child].iter().map(|value| value.wrapping_add(step).cast_signed()));
         let header = Header {
             kind: Kind::Gradient,
             operator: Operator::Sum,
@@ -103,7 +114,7 @@ impl Contributions {
             seq,
             tally: Tally { contributors: 1, weight: 1, tag: Tag { high: step, low: !step } },
         };
-        let message = Message { header, hops: &self.hops[child], values: Some(&values) };
+        let message = Message { header, hops: &self.hops[child], values: Some(&self.outgoing) };
         emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
     }
 
@@ -167,7 +178,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use tributary_wire::MacAddr;
 
-    fn contributions() -> Contributions {
+    fn contributions(width: SliceWidth) -> Contributions {
         let header = FrameHeader {
             source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
             destination_mac: MacAddr::new(2, 0, 0, 0, 0, 2),
@@ -180,16 +191,25 @@ mod tests {
             server: NodeId::new(2).unwrap(),
             parent_port: 1,
             window: 16,
+            width,
             frames: [header; CHILDREN],
         })
     }
 
+    fn widths() -> impl Strategy<Value = SliceWidth> {
+        prop_oneof![Just(SliceWidth::ETHERNET), Just(SliceWidth::WIDEST)]
+    }
+
     /// What a switch makes of both contributions, the long way round.
-    fn sum(contributions: &Contributions, seq: Seq, damage: impl FnOnce(&mut [i32], &mut Tally)) -> Vec<u8> {
+    fn sum(
+        contributions: &mut Contributions,
+        seq: Seq,
+        damage: impl FnOnce(&mut [i32], &mut Tally),
+    ) -> Vec<u8> {
         let frames = [0, 1].map(|child| {
-            let mut frame = vec![0; FRAME_BYTES];
+            let mut frame = vec![0; contributions.flow.frame_bytes()];
             let len = contributions.write(child, seq, false, &mut frame).unwrap();
-            assert_eq!(len, FRAME_BYTES);
+            assert_eq!(len, frame.len());
             frame
         });
         let [a, b] = [0, 1].map(|child: usize| FrameView::parse(&frames[child]).unwrap());
@@ -200,8 +220,7 @@ mod tests {
         damage(&mut values, &mut tally);
         let header = Header { tally, ..*b.message().header() };
         let hops: Vec<Hop> = b.message().hops().skip(1).collect();
-        let values: [i32; VALUES] = values.try_into().unwrap();
-        let mut frame = vec![0; FRAME_BYTES];
+        let mut frame = vec![0; contributions.flow.frame_bytes()];
         let message = Message { header, hops: &hops, values: Some(&values) };
         let len = emit(b.header(), &message, &mut frame).unwrap();
         frame.truncate(len);
@@ -210,16 +229,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_both_contributions_is_right_for_every_slice(seq: u32) {
-            let contributions = contributions();
-            let arrived = contributions.check(&sum(&contributions, Seq(seq), |_, _| ())).unwrap();
+        fn the_sum_of_both_contributions_is_right_for_every_slice(seq: u32, width in widths()) {
+            let mut contributions = contributions(width);
+            let frame = sum(&mut contributions, Seq(seq), |_, _| ());
+            let arrived = contributions.check(&frame).unwrap();
             prop_assert_eq!(arrived, Arrived::Sum(Seq(seq)));
         }
 
         #[test]
-        fn any_wrong_value_is_noticed(seq: u32, at in 0..VALUES, by in 1u32..) {
-            let contributions = contributions();
-            let frame = sum(&contributions, Seq(seq), |values, _| {
+        fn any_wrong_value_is_noticed(seq: u32, width in widths(), at: usize, by in 1u32..) {
+            let mut contributions = contributions(width);
+            let at = at % width.values();
+            let frame = sum(&mut contributions, Seq(seq), |values, _| {
                 values[at] = values[at].wrapping_add(by.cast_signed());
             });
             let error = contributions.check(&frame).unwrap_err().to_string();
@@ -229,20 +250,20 @@ mod tests {
 
     #[test]
     fn a_missing_contribution_is_noticed() {
-        let contributions = contributions();
-        let frame = sum(&contributions, Seq::FIRST, |_, tally| tally.contributors = 1);
+        let mut contributions = contributions(SliceWidth::ETHERNET);
+        let frame = sum(&mut contributions, Seq::FIRST, |_, tally| tally.contributors = 1);
         let error = contributions.check(&frame).unwrap_err().to_string();
         assert!(error.contains("contributors: expected 0x2, got 0x1"), "{error}");
     }
 
     #[test]
     fn frames_of_others_are_left_alone() {
-        assert_eq!(contributions().check(&[0; 60]).unwrap(), Arrived::Other);
+        assert_eq!(contributions(SliceWidth::ETHERNET).check(&[0; 60]).unwrap(), Arrived::Other);
     }
 
     #[test]
     fn slices_a_window_apart_share_a_slot() {
-        let contributions = contributions();
+        let contributions = contributions(SliceWidth::ETHERNET);
         assert_eq!(contributions.place(Seq::FIRST), 0);
         assert_eq!(contributions.place(Seq(16)), 15);
         assert_eq!(contributions.place(Seq(0)), 15);

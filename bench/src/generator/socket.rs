@@ -3,20 +3,24 @@
 //! Not those of `link`: the yardstick must not change with what it measures.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{FRAME_BYTES, GeneratorError};
+use super::GeneratorError;
 
 /// Frames that one system call moves at most.
 const BATCH: usize = 64;
-/// Longer than any frame of ours, so that one that grew is seen.
-const RECEIVE_BYTES: usize = 2048;
+/// How much longer than a frame of ours one may be, so that one that grew is seen.
+const ROOM: usize = 1024;
+/// Room for windows of long frames, which the kernel's default has not: what is lost here is no fault of the switch.
+const RECEIVE_BUFFER: usize = 64 << 20;
 /// The protocol number of a socket that only sends.
 const NOTHING: u16 = 0;
 
@@ -25,19 +29,19 @@ const NOTHING: u16 = 0;
 pub struct Sender {
     interface: String,
     socket: OwnedFd,
-    frames: Box<[[u8; FRAME_BYTES]; BATCH]>,
+    frames: Frames,
     /// How many of `frames` wait.
     queued: usize,
 }
 
 impl Sender {
-    /// On this interface of the calling thread's network namespace.
+    /// On this interface of the calling thread's network namespace, for frames of that length.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str) -> Result<Self, GeneratorError> {
+    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
         let socket = open(interface, NOTHING)?;
-        let frames = Box::new([[0; FRAME_BYTES]; BATCH]);
+        let frames = Frames::new(frame_bytes);
         Ok(Self { interface: interface.to_owned(), socket, frames, queued: 0 })
     }
 
@@ -49,7 +53,7 @@ impl Sender {
         if self.queued == BATCH {
             self.flush()?;
         }
-        write(&mut self.frames[self.queued])?;
+        write(self.frames.of_mut(self.queued))?;
         self.queued += 1;
         Ok(())
     }
@@ -58,7 +62,7 @@ impl Sender {
     pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
         let mut sent = 0;
         while sent < self.queued {
-            sent += match send_all(&self.socket, &mut self.frames[sent..self.queued]) {
+            sent += match send_all(&self.socket, &mut self.frames, sent..self.queued) {
                 Ok(count) => count,
                 Err(Errno::INTR) => 0,
                 Err(Errno::AGAIN | Errno::NOBUFS) => 1,
@@ -75,18 +79,20 @@ impl Sender {
 pub struct Receiver {
     interface: String,
     socket: OwnedFd,
-    frames: Box<[[u8; RECEIVE_BYTES]; BATCH]>,
+    frames: Frames,
     lengths: [usize; BATCH],
 }
 
 impl Receiver {
-    /// On this interface of the calling thread's network namespace, for IPv4 frames.
+    /// On this interface of the calling thread's network namespace, for IPv4 frames of about that length.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str) -> Result<Self, GeneratorError> {
+    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
         let socket = open(interface, libc::ETH_P_IP as u16)?;
-        let frames = Box::new([[0; RECEIVE_BYTES]; BATCH]);
+        set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+            .map_err(failed(interface, "set the receive buffer"))?;
+        let frames = Frames::new(frame_bytes + ROOM);
         Ok(Self { interface: interface.to_owned(), socket, frames, lengths: [0; BATCH] })
     }
 
@@ -111,7 +117,39 @@ impl Receiver {
 
     /// One of the frames that [`receive`](Self::receive) took.
     pub(super) fn frame(&self, at: usize) -> &[u8] {
-        &self.frames[at][..self.lengths[at].min(RECEIVE_BYTES)]
+        let frame = self.frames.of(at);
+        &frame[..self.lengths[at].min(frame.len())]
+    }
+}
+
+/// Memory for a batch of frames, one behind the other.
+#[derive(Debug)]
+struct Frames {
+    memory: Box<[u8]>,
+    /// Of each of them.
+    bytes: usize,
+}
+
+impl Frames {
+    fn new(bytes: usize) -> Self {
+        Self { memory: vec![0; bytes * BATCH].into_boxed_slice(), bytes }
+    }
+
+    fn of(&self, at: usize) -> &[u8] {
+        &self.memory[at * self.bytes..][..self.bytes]
+    }
+
+    fn of_mut(&mut self, at: usize) -> &mut [u8] {
+        &mut self.memory[at * self.bytes..][..self.bytes]
+    }
+
+    /// One vector for each of these frames, and empty ones after them.
+    fn vectors(&mut self, places: Range<usize>) -> [libc::iovec; BATCH] {
+        let mut frames = self.memory.chunks_exact_mut(self.bytes).take(places.end).skip(places.start);
+        std::array::from_fn(|_| {
+            let frame = frames.next().unwrap_or_default();
+            libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() }
+        })
     }
 }
 
@@ -150,10 +188,10 @@ fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno
 
 /// Sends frames until one is refused, and returns how many went: rustix has no calls for many frames.
 #[allow(unsafe_code)]
-fn send_all(socket: &OwnedFd, frames: &mut [[u8; FRAME_BYTES]]) -> Result<usize, Errno> {
-    let mut vectors: [libc::iovec; BATCH] = buffers(frames);
+fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Result<usize, Errno> {
+    let count = places.len().min(BATCH);
+    let mut vectors = frames.vectors(places);
     let mut messages = headers(&mut vectors);
-    let count = frames.len().min(BATCH);
     // SAFETY: the first `count` messages point to one vector each, and those to a whole frame each. All of
     // them outlive the call, which reads the frames and writes nothing but the messages' lengths.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0) };
@@ -162,12 +200,8 @@ fn send_all(socket: &OwnedFd, frames: &mut [[u8; FRAME_BYTES]]) -> Result<usize,
 
 /// Takes the frames that are there, and returns how many.
 #[allow(unsafe_code)]
-fn receive_all(
-    socket: &OwnedFd,
-    frames: &mut [[u8; RECEIVE_BYTES]; BATCH],
-    lengths: &mut [usize; BATCH],
-) -> Result<usize, Errno> {
-    let mut vectors: [libc::iovec; BATCH] = buffers(frames);
+fn receive_all(socket: &OwnedFd, frames: &mut Frames, lengths: &mut [usize; BATCH]) -> Result<usize, Errno> {
+    let mut vectors = frames.vectors(0..BATCH);
     let mut messages = headers(&mut vectors);
     let (fd, count) = (socket.as_raw_fd(), BATCH as libc::c_uint);
     // SAFETY: all messages point to one vector each, and those to a whole frame each, which nothing else
@@ -179,15 +213,6 @@ fn receive_all(
         *length = message.msg_len as usize;
     }
     Ok(received)
-}
-
-/// One vector for each frame, and empty ones after them.
-fn buffers<const BYTES: usize>(frames: &mut [[u8; BYTES]]) -> [libc::iovec; BATCH] {
-    let mut frames = frames.iter_mut();
-    std::array::from_fn(|_| {
-        let base = frames.next().map_or(std::ptr::null_mut(), |frame| frame.as_mut_ptr());
-        libc::iovec { iov_base: base.cast(), iov_len: if base.is_null() { 0 } else { BYTES } }
-    })
 }
 
 /// A message of each vector, without an address: the socket is bound to its interface.

@@ -5,8 +5,9 @@ use tributary_lab::LabError;
 use tributary_p4runtime::SessionError;
 use tributary_p4runtime::entry::EntryError;
 use tributary_p4runtime::p4info::P4InfoError;
-use tributary_topology::TopologyError;
+use tributary_topology::{Problem, TopologyError};
 
+use crate::compile::CompileError;
 use crate::generator::GeneratorError;
 use crate::statistics::StatisticsError;
 
@@ -42,6 +43,15 @@ pub enum SwitchLabError {
         /// The end of its log.
         words: String,
     },
+    /// No slice fits.
+    #[error("an MTU of {0}: no slice fits into such a packet; the smallest for which one does is {1}")]
+    Mtu(u16, usize),
+    /// The topology does not take such links.
+    #[error("the links' MTU: {0}")]
+    BadMtu(Problem),
+    /// What is compared with could not be compiled.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
     /// The tables could not be written.
     #[error(transparent)]
     Session(#[from] SessionError),

@@ -1,9 +1,10 @@
 //! One switch between three veth interfaces, under the load of the [`generator`](crate::generator): the
-//! embedded switch and BMv2 take turns, with the same program, tables and load.
+//! embedded switch and BMv2 take turns, with the same program, tables and load; and a bare loop, which shows what
+//! the machine can do at most.
 //!
-//! Each run has a switch process of its own, in a [`Lab`] that is made for the measurement and removed with it.
+//! Each run has a switch process of its own, in a [`Lab`] that is made for each MTU and removed with it.
 
-mod cpu;
+mod bare_loop;
 mod error;
 mod report;
 mod switch;
@@ -16,12 +17,12 @@ use std::time::Duration;
 use tributary_lab::{Lab, LabOptions};
 use tributary_topology::{Host, Node, Topology};
 use tributary_wire::frame::FrameHeader;
-use tributary_wire::{JobId, MacAddr};
+use tributary_wire::{JobId, MacAddr, SliceWidth};
 
 use crate::generator::{CHILDREN, Flow, Generator, GeneratorError, Receiver, Sender};
 
 pub use error::SwitchLabError;
-pub use report::{Candidate, GOAL, LIMIT, Report, Run};
+pub use report::{Candidate, Case, Comparison, Report, Run, Setting};
 pub use switch::SwitchUnderTest;
 
 const TOPOLOGY: &str = include_str!("../../../topologies/two-workers.toml");
@@ -45,8 +46,10 @@ pub struct SwitchLabOptions {
     pub switches: Vec<SwitchUnderTest>,
     /// How many runs each has.
     pub runs: usize,
-    /// Slices under way at once, a power of two.
-    pub window: u32,
+    /// The longest packets of the links, in bytes: each makes slices as wide as fit.
+    pub mtus: Vec<u16>,
+    /// Slices under way at once, powers of two.
+    pub windows: Vec<u32>,
     /// How long a run is counted.
     pub seconds: Duration,
 }
@@ -58,22 +61,25 @@ pub struct SwitchLabOptions {
 pub fn measure(
     options: &SwitchLabOptions,
     stop: &AtomicBool,
-    mut done: impl FnMut(&Run),
+    mut done: impl FnMut(&Setting, &Run),
 ) -> Result<Report, SwitchLabError> {
-    let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME).map_err(SwitchLabError::BadTopology)?;
-    let lab_options = LabOptions { rates: false, ..LabOptions::new(&options.name) };
-    let lab = Lab::up(&topology, &lab_options)?;
-    let bed = TestBed::new(&lab, &topology, options)?;
-    let mut runs = Vec::new();
-    for number in 1..=options.runs {
-        for switch in &options.switches {
-            let run = bed.run(*switch, number, stop)?;
-            done(&run);
-            runs.push(run);
+    let mut cases = Vec::new();
+    for &mtu in &options.mtus {
+        let width = SliceWidth::widest_within(mtu.into())
+            .ok_or(SwitchLabError::Mtu(mtu, SliceWidth::NARROWEST.mtu()))?;
+        let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME).map_err(SwitchLabError::BadTopology)?;
+        let topology = topology.with_mtu(mtu).map_err(SwitchLabError::BadMtu)?;
+        let lab_options = LabOptions { rates: false, ..LabOptions::new(&options.name) };
+        let lab = Lab::up(&topology, &lab_options)?;
+        let bed = TestBed::new(&lab, &topology, options, width)?;
+        for &window in &options.windows {
+            let setting = Setting { mtu, values: width.values(), window };
+            let runs = bed.turns(setting, stop, &mut done)?;
+            cases.push(Case::new(setting, &options.switches, runs)?);
         }
+        lab.down()?;
     }
-    lab.down()?;
-    Report::new(options, runs)
+    Ok(Report::new(cases))
 }
 
 /// The network, and what is the same for all runs.
@@ -83,6 +89,7 @@ struct TestBed<'a> {
     switch: &'a Node,
     server: &'a Node,
     workers: [&'a Node; CHILDREN],
+    /// With a window of a single slice.
     flow: Flow,
     /// The switch's ports to the workers.
     child_ports: [u16; CHILDREN],
@@ -93,6 +100,7 @@ impl<'a> TestBed<'a> {
         lab: &'a Lab,
         topology: &'a Topology,
         options: &'a SwitchLabOptions,
+        width: SliceWidth,
     ) -> Result<Self, SwitchLabError> {
         let unfit = || SwitchLabError::Topology;
         let (key, switch, _) = topology.switches().next().ok_or_else(unfit)?;
@@ -111,17 +119,45 @@ impl<'a> TestBed<'a> {
             switch: switch.id,
             server: server_node.id,
             parent_port: port_to(server)?,
-            window: options.window,
+            window: 1,
+            width,
             frames,
         };
         let child_ports = [port_to(first)?, port_to(second)?];
         Ok(Self { lab, options, switch, server: server_node, workers: worker_nodes, flow, child_ports })
     }
 
-    fn run(&self, switch: SwitchUnderTest, number: usize, stop: &AtomicBool) -> Result<Run, SwitchLabError> {
-        let process = switch::Process::start(self.lab, &self.options.program, switch, self.switch)?;
-        process.explain(tables::install(self.lab, process.target(), &self.flow, self.child_ports))?;
-        let mut generator = self.generator()?;
+    /// All runs of one setting, in which the switches take turns.
+    fn turns(
+        &self,
+        setting: Setting,
+        stop: &AtomicBool,
+        done: &mut impl FnMut(&Setting, &Run),
+    ) -> Result<Vec<Run>, SwitchLabError> {
+        let flow = Flow { window: setting.window, ..self.flow };
+        let mut runs = Vec::new();
+        for number in 1..=self.options.runs {
+            for switch in &self.options.switches {
+                let run = self.run(&flow, *switch, number, stop)?;
+                done(&setting, &run);
+                runs.push(run);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn run(
+        &self,
+        flow: &Flow,
+        switch: SwitchUnderTest,
+        number: usize,
+        stop: &AtomicBool,
+    ) -> Result<Run, SwitchLabError> {
+        let process = switch::Process::start(self, &self.options.program, switch, flow)?;
+        if let Some(target) = process.target() {
+            process.explain(tables::install(self.lab, target, flow, self.child_ports))?;
+        }
+        let mut generator = self.generator(flow)?;
         process.explain(generator.run(WARM_UP, stop).map_err(Into::into))?;
         let before = process.cpu()?;
         let counted = process.explain(generator.run(self.options.seconds, stop).map_err(Into::into))?;
@@ -132,10 +168,13 @@ impl<'a> TestBed<'a> {
         Ok(Run::new(switch, number, &counted, times))
     }
 
-    fn generator(&self) -> Result<Generator, SwitchLabError> {
+    fn generator(&self, flow: &Flow) -> Result<Generator, SwitchLabError> {
         let [first, second] = self.workers;
-        let children = [self.at(first, Sender::open)?, self.at(second, Sender::open)?];
-        Ok(Generator::new(self.flow, children, self.at(self.server, Receiver::open)?))
+        let bytes = flow.frame_bytes();
+        let sender = |worker| self.at(worker, |interface| Sender::open(interface, bytes));
+        let children = [sender(first)?, sender(second)?];
+        let parent = self.at(self.server, |interface| Receiver::open(interface, bytes))?;
+        Ok(Generator::new(*flow, children, parent))
     }
 
     /// Opens a socket on the interface of a host.

@@ -6,11 +6,12 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tributary_lab::{Daemons, Lab, SwitchProgram};
+use tributary_lab::{Daemons, SwitchProgram};
 use tributary_p4runtime::Target;
-use tributary_topology::Node;
 
-use super::{SwitchLabError, cpu};
+use super::{SwitchLabError, TestBed, bare_loop};
+use crate::cpu::{self, ProcessTimes};
+use crate::generator::Flow;
 
 /// As many lines of a log as an error shows.
 const SHOWN_LINES: usize = 5;
@@ -23,6 +24,8 @@ pub enum SwitchUnderTest {
     Softswitch,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
+    /// `bench/baselines/loop.c`, which does nothing but receive, add and send.
+    Loop,
 }
 
 impl SwitchUnderTest {
@@ -31,13 +34,31 @@ impl SwitchUnderTest {
         match self {
             Self::Softswitch => "the embedded switch",
             Self::Bmv2 => "simple_switch_grpc",
+            Self::Loop => "the bare loop",
         }
     }
 
-    fn program(self) -> SwitchProgram {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Softswitch, Self::Loop, Self::Bmv2];
+
+    /// What this machine lacks for it, and what to do; `None`: nothing.
+    pub fn missing(self) -> Option<&'static str> {
+        let (found, missing) = match self.program() {
+            Some(program) => (
+                program.check().is_ok(),
+                "there is no simple_switch_grpc on the PATH: install BMv2 (docs/bmv2.md)",
+            ),
+            None => (bare_loop::can_be_compiled(), "there is no `cc` on the PATH: install a C compiler"),
+        };
+        (!found).then_some(missing)
+    }
+
+    /// One that is programmed over P4Runtime.
+    fn program(self) -> Option<SwitchProgram> {
         match self {
-            Self::Softswitch => SwitchProgram::Embedded,
-            Self::Bmv2 => SwitchProgram::Bmv2,
+            Self::Softswitch => Some(SwitchProgram::Embedded),
+            Self::Bmv2 => Some(SwitchProgram::Bmv2),
+            Self::Loop => None,
         }
     }
 }
@@ -66,31 +87,37 @@ pub(super) struct Process {
     switch: SwitchUnderTest,
     child: Child,
     log: PathBuf,
-    target: Target,
+    /// Where it serves P4Runtime, if it does.
+    target: Option<Target>,
 }
 
 impl Process {
-    /// Starts it at the station of `node`, on all interfaces there. It may not be up yet.
+    /// Starts it at the switch's station, on all interfaces there. It may not be up yet.
     pub(super) fn start(
-        lab: &Lab,
+        bed: &TestBed<'_>,
         program: &Path,
         switch: SwitchUnderTest,
-        node: &Node,
+        flow: &Flow,
     ) -> Result<Self, SwitchLabError> {
         let failed = |step| move |reason| SwitchLabError::Process { switch: switch.name(), step, reason };
-        let (name, device_id) = (node.name.clone(), node.id.get());
-        let daemons = Daemons::new(lab, program).with_switches(switch.program());
-        let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
+        let TestBed { lab, switch: node, .. } = bed;
         let log = lab.folder().join("switch.log");
         let output = File::create(&log).map_err(failed("write the log of"))?;
         let errors = output.try_clone().map_err(failed("write the log of"))?;
+        let Some(switches) = switch.program() else {
+            let child = bare_loop::start(lab, node, flow, bed.child_ports, errors.into())?;
+            return Ok(Self { switch, child, log, target: None });
+        };
+        let (name, device_id) = (node.name.clone(), node.id.get());
+        let daemons = Daemons::new(lab, program).with_switches(switches);
+        let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
         let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
         let target = Target { name, address: address.to_string(), device_id: device_id.into() };
-        Ok(Self { switch, child: child.map_err(failed("start"))?, log, target })
+        Ok(Self { switch, child: child.map_err(failed("start"))?, log, target: Some(target) })
     }
 
-    /// Where it serves P4Runtime.
-    pub(super) fn target(&self) -> Target {
+    /// Where it serves P4Runtime, if it does.
+    pub(super) fn target(&self) -> Option<Target> {
         self.target.clone()
     }
 
@@ -99,7 +126,9 @@ impl Process {
         let failed =
             |step| move |reason| SwitchLabError::Process { switch: self.switch.name(), step, reason };
         Ok(CpuTimes {
-            switch: cpu::of_process(self.child.id()).map_err(failed("read the CPU time of"))?,
+            switch: cpu::of_process(self.child.id())
+                .map(ProcessTimes::total)
+                .map_err(failed("read the CPU time of"))?,
             machine: cpu::of_machine().map_err(failed("read the machine's CPU time beside"))?,
         })
     }

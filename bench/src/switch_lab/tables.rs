@@ -8,13 +8,21 @@ use tributary_lab::{CONTROLLER, Lab};
 use tributary_p4runtime::entry::{ActionCall, Entity, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
 use tributary_p4runtime::{P4Info, Session, Target};
+use tributary_wire::SliceWidth;
 use tributary_wire::constants::{KIND_GRADIENT, RANK_ALL};
 
 use super::SwitchLabError;
 use crate::generator::{CHILDREN, Flow};
 
-const JSON: &str = include_str!("../../../p4/build/256/tributary.json");
-const P4INFO: &str = include_str!("../../../p4/build/256/tributary.p4info.txtpb");
+/// The program and its P4Info for slices of up to 256 values, and for wider ones.
+const ETHERNET: [&str; 2] = [
+    include_str!("../../../p4/build/256/tributary.json"),
+    include_str!("../../../p4/build/256/tributary.p4info.txtpb"),
+];
+const WIDEST: [&str; 2] = [
+    include_str!("../../../p4/build/2048/tributary.json"),
+    include_str!("../../../p4/build/2048/tributary.p4info.txtpb"),
+];
 /// Where the job's counters are.
 const JOB_INDEX: u16 = 0;
 const COOKIE: u64 = 1;
@@ -29,7 +37,8 @@ pub(super) fn install(
     flow: &Flow,
     child_ports: [u16; CHILDREN],
 ) -> Result<(), SwitchLabError> {
-    let p4info = P4Info::parse(P4INFO).map_err(SwitchLabError::P4Info)?;
+    let [json, p4info] = if flow.width <= SliceWidth::ETHERNET { ETHERNET } else { WIDEST };
+    let p4info = P4Info::parse(p4info).map_err(SwitchLabError::P4Info)?;
     let updates = updates(&p4info, flow, child_ports)?;
     lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
@@ -41,7 +50,7 @@ pub(super) fn install(
         runtime.block_on(async {
             let session = Session::connect(target, ELECTION_ID, Instant::now() + PATIENCE).await?;
             session.primary().await?;
-            session.set_pipeline(JSON.as_bytes(), &p4info, COOKIE).await?;
+            session.set_pipeline(json.as_bytes(), &p4info, COOKIE).await?;
             Ok(session.write(updates).await?)
         })
     })?

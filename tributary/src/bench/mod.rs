@@ -16,6 +16,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use tokio::runtime;
 use tributary_topology::parse_rate;
+use tributary_wire::SliceWidth;
 
 use crate::daemon::Stop;
 
@@ -70,6 +71,14 @@ fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
             outcome = measurement => outcome,
             () = stop.requested() => bail!("interrupted; nothing stays"),
         }
+    })
+}
+
+/// The longest packet of links as an option has it: a slice has to fit.
+fn mtu(text: &str) -> Result<u16, String> {
+    let mtu = text.parse().ok().filter(|mtu: &u16| SliceWidth::widest_within((*mtu).into()).is_some());
+    mtu.ok_or_else(|| {
+        format!("a number of bytes is needed, such as 1500, at least {}", SliceWidth::NARROWEST.mtu())
     })
 }
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use tributary_bench::compile::compile;
 use tributary_lab::Lab;
 
 use super::AllReduceArgs;
@@ -42,11 +42,7 @@ impl OpenMpi {
     /// Compiles it.
     pub(super) fn prepare(lab: &Lab, record: &Record) -> Result<Self> {
         let folder = lab.folder();
-        let (source, program) = (folder.join("openmpi.c"), folder.join("openmpi"));
-        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
-        let output = Command::new("mpicc").args(["-O2", "-o"]).arg(&program).arg(&source).output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "mpicc cannot compile {}: {said}", source.display());
+        let program = compile("mpicc", &["-O2"], ("openmpi", SOURCE), &folder)?;
         let addresses = record.workers.iter().map(|worker| lab.management_address(&worker.host));
         let hosts = addresses.map(|address| address.map(|address| format!("{address}:1")));
         let hosts = hosts.collect::<Result<Vec<_>, _>>()?.join(",");

@@ -12,15 +12,49 @@ const FIELDS_BEFORE_TIMES: usize = 11;
 /// which the first two columns hold already.
 const IDLE_COLUMNS: [usize; 4] = [3, 4, 8, 9];
 
-/// The time that all threads of a process have had, in user mode and in the kernel.
-pub(super) fn of_process(pid: u32) -> io::Result<Duration> {
+/// What all threads of a process have had of all cores, also those that have ended.
+///
+/// What the kernel does for a frame on its way over a veth pair, up to the receiver's socket, counts as the sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessTimes {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+impl ProcessTimes {
+    /// Both together.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+
+    /// What came since an earlier time.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+/// The times of a process.
+///
+/// # Errors
+/// It is gone, or `/proc` does not say.
+pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let ticks = ticks(&stat).ok_or_else(|| io::Error::other(format!("not a process's times: {stat}")))?;
-    Ok(duration(ticks))
+    let [user, system] =
+        ticks(&stat).ok_or_else(|| io::Error::other(format!("not a process's times: {stat}")))?;
+    Ok(ProcessTimes { user: duration(user), system: duration(system) })
 }
 
 /// The time that all cores have been at work since the machine started.
-pub(super) fn of_machine() -> io::Result<Duration> {
+///
+/// # Errors
+/// `/proc` does not say.
+pub fn of_machine() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let ticks =
         machine_ticks(&stat).ok_or_else(|| io::Error::other("no times of the cores in /proc/stat"))?;
@@ -37,12 +71,12 @@ fn machine_ticks(stat: &str) -> Option<u64> {
     at_work.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum()
 }
 
-/// The sum of utime and stime. The program's name is in parentheses and may hold anything.
-fn ticks(stat: &str) -> Option<u64> {
+/// utime and stime. The program's name is in parentheses and may hold anything.
+fn ticks(stat: &str) -> Option<[u64; 2]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_ascii_whitespace().skip(FIELDS_BEFORE_TIMES);
     let mut next = || times.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    Some([next()?, next()?])
 }
 
 #[cfg(test)]
@@ -52,8 +86,18 @@ mod tests {
     #[test]
     fn times_are_found_behind_any_name() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 9 9 9";
-        assert_eq!(ticks(stat), Some(300));
+        assert_eq!(ticks(stat), Some([250, 50]));
         assert_eq!(ticks("42 (sh) S 1"), None);
+    }
+
+    #[test]
+    fn times_since_an_earlier_one_are_apart() {
+        let times = |user, system| ProcessTimes {
+            user: Duration::from_secs(user),
+            system: Duration::from_secs(system),
+        };
+        assert_eq!(times(7, 9).since(times(2, 5)), times(5, 4));
+        assert_eq!(times(5, 4).total(), Duration::from_secs(9));
     }
 
     #[test]
@@ -66,6 +110,6 @@ mod tests {
     #[test]
     fn this_process_has_a_part_of_the_machines_time() {
         let process = of_process(std::process::id()).unwrap();
-        assert!(process <= of_machine().unwrap());
+        assert!(process.total() <= of_machine().unwrap());
     }
 }
