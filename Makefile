@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-plan bench-scale bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -72,6 +72,9 @@ lint: ## formatting and lints, warnings are errors
 bench: ## packets a second through the compiled P4 program, floats to fixed point, and tags, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
 	$(CARGO) bench -p tributary-protocol --bench numbers --bench tags
+
+bench-agent: ## what an all-reduce takes of a host's processor (needs root; ARGS="--rounds 5 --json")
+	$(CARGO) run --release --quiet -p tributary -- bench agent $(ARGS)
 
 bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 --json")
 	$(CARGO) run --release --quiet -p tributary -- bench plan $(ARGS)

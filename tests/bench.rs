@@ -88,6 +88,8 @@ fn impossible_options_are_refused() {
     refused(&["bench", "scale", "--studies", "all"], 2, &["--studies", "scaling"]);
     refused(&["bench", "scale", "--workers", "1"], 2, &["--workers"]);
     refused(&["bench", "scale", "--plots", "none"], 1, &["no folder none"]);
+    refused(&["bench", "agent", "--mtu", "1500,60"], 2, &["--mtu", "at least"]);
+    refused(&["bench", "agent", "--rounds", "0"], 2, &["--rounds"]);
     refused(&["bench", "simulate", "--loss", "2"], 2, &["--loss", "probability"]);
     refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }
@@ -99,9 +101,12 @@ fn row<'a>(report: &'a Value, contender: &str, loss: f64) -> &'a Value {
 }
 
 fn start(options: &[&str]) -> Child {
+    start_command(&[&QUICK, options].concat())
+}
+
+fn start_command(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tributary"))
-        .args(QUICK)
-        .args(options)
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .current_dir(support::root())
@@ -112,6 +117,32 @@ fn start(options: &[&str]) -> Child {
 /// What the names of its labs begin with.
 fn labs_of(bench: &Child) -> String {
     format!("bench-{}-", bench.id())
+}
+
+#[test]
+fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let small = ["--size", "1MiB", "--iterations", "1", "--rounds", "1", "--json"];
+    let bench = start_command(&[&["bench", "agent"], &small[..]].concat());
+    let labs = labs_of(&bench);
+    let output = bench.wait_with_output().unwrap();
+    // It fails at the first sum that is wrong.
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(labs::traces(&labs), Vec::<String>::new());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = report["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 2);
+    for (case, values) in cases.iter().zip([256, 2048]) {
+        assert_eq!(case["values"], values);
+        let median = |figure: &str| case[figure]["median"].as_f64().unwrap();
+        // Each slice goes up once and comes down once; what is lost comes on top.
+        let slices = f64::from(1 << 30) / f64::from(values * 4);
+        assert!(median("frames_per_gib") >= 2.0 * slices, "{case}");
+        assert!(median("bytes_per_gib") >= 2.0 * f64::from(1 << 30), "{case}");
+        assert!(median("user_seconds_per_gib") >= 0.0 && median("system_seconds_per_gib") >= 0.0, "{case}");
+    }
 }
 
 #[test]

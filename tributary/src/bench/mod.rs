@@ -1,6 +1,8 @@
 //! `tributary bench`: what to expect, in numbers.
 
+mod agent;
 mod allreduce;
+mod counters;
 mod degraded;
 mod endurance;
 mod machine;
@@ -20,7 +22,7 @@ use tributary_wire::SliceWidth;
 
 use crate::daemon::Stop;
 
-/// Measures the fabric, the protocol, the switch and the planner.
+/// Measures the fabric, the agent, the protocol, the switch and the planner.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -29,6 +31,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
+    Agent(agent::AgentArgs),
     Allreduce(allreduce::AllReduceArgs),
     Degraded(degraded::DegradedArgs),
     /// The training process of `degraded`
@@ -49,6 +52,7 @@ enum What {
 /// Those of the measurement.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
+        What::Agent(args) => agent::run(args),
         What::Allreduce(args) => allreduce::run(args),
         What::Degraded(args) => degraded::run(args),
         What::DegradedWorker(args) => degraded::run_worker(args),

@@ -1,7 +1,6 @@
 //! `tributary bench allreduce`: an all-reduce over the fabric beside what people would use instead.
 
 mod baseline;
-mod counters;
 mod fabric;
 mod gloo;
 mod openmpi;
@@ -10,7 +9,7 @@ mod picture;
 mod processor;
 mod rounds;
 mod table;
-mod timing;
+pub(super) mod timing;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use crate::daemon::WrongUse;
 use crate::picture::{PngError, png};
 use baseline::Baselines;
 pub(super) use fabric::run as reduce_on_all;
+pub(super) use rounds::tensors_of_a_turn;
 use tributary_cli::options::{probability, size};
 
 /// As what the results are written to the folder of `--out`.

@@ -9,12 +9,12 @@ use tributary_bench::comparison::{Case, Contender, Report, Setting, Turn};
 use tributary_topology::format_rate;
 
 use super::baseline::Baselines;
-use super::counters::Counters;
 use super::gloo::Gloo;
 use super::openmpi::OpenMpi;
 use super::processor::Processor;
 use super::timing::Timing;
 use super::{AllReduceArgs, fabric};
+use crate::bench::counters::Counters;
 use crate::bench::machine;
 use crate::bench::networks::{Network, Shape, Switches};
 use crate::daemon::Stop;
@@ -26,6 +26,11 @@ const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 /// All warm up by this part of the tensor in each turn; as in `bench/baselines`.
 pub(super) const WARM_UP_PART: u64 = 8;
+
+/// How many tensors a turn of so many all-reduces has reduced, with the warm-up.
+pub(in crate::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
+    f64::from(iterations) + 1.0 / WARM_UP_PART as f64
+}
 
 /// Measures everything that `args` ask for.
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
@@ -144,7 +149,7 @@ impl<'a> Site<'a> {
         let busy: Vec<f64> = busy.collect();
         Ok(Turn {
             seconds: timings.iter().map(|timing| timing.slowest).collect(),
-            link_bytes: carried as f64 / (f64::from(self.args.iterations) + 1.0 / WARM_UP_PART as f64),
+            link_bytes: carried as f64 / tensors_of_a_turn(self.args.iterations),
             processor_share: busy.iter().sum::<f64>() / busy.len().max(1) as f64,
         })
     }

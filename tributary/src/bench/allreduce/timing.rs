@@ -14,20 +14,23 @@ struct Said {
 
 /// One all-reduce of all ranks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Timing {
+pub(in crate::bench) struct Timing {
     /// When the first rank began, as Unix time.
-    pub(super) began: f64,
+    pub(in crate::bench) began: f64,
     /// When the last rank ended.
-    pub(super) ended: f64,
+    pub(in crate::bench) ended: f64,
     /// How long the slowest rank took.
-    pub(super) slowest: f64,
+    pub(in crate::bench) slowest: f64,
 }
 
 /// All iterations, from the lines that the ranks printed.
 ///
 /// # Errors
 /// A line is not what it has to be, or sums were not checked.
-pub(super) fn of_all<'a>(lines: impl IntoIterator<Item = &'a str>, iterations: u32) -> Result<Vec<Timing>> {
+pub(in crate::bench) fn of_all<'a>(
+    lines: impl IntoIterator<Item = &'a str>,
+    iterations: u32,
+) -> Result<Vec<Timing>> {
     let mut all = vec![None::<Timing>; iterations as usize];
     for line in lines {
         let said: Said = serde_json::from_str(line).with_context(|| format!("a rank said {line:?}"))?;
