@@ -31,8 +31,8 @@ control SwitchEgress(
 
     action tell_controller() {
         hdr.packet_in.setValid();
-        hdr.packet_in.ingress_port = meta.bridge.ingress_port;
-        hdr.packet_in.pad = 0;
+        hdr.packet_in.ingress_port = meta.bridge.told_port;
+        hdr.packet_in.pad = meta.bridge.told_pad;
     }
 
     apply {

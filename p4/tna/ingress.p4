@@ -61,6 +61,7 @@ control SwitchIngress(
 
     apply {
         meta.bridge.ingress_port = intrinsic.ingress_port;
+        meta.bridge.told_port = intrinsic.ingress_port;
         if (hdr.packet_out.isValid()) {
             send_packet_out();
         } else {

@@ -20,7 +20,11 @@ BRIDGE bridge_t {
     bit<1> act;
     bit<1> prune_ingress_port;
     bit<4> pad;
+    // Where egress has its own port, so that the two can be compared.
     bit<9> ingress_port;
+    // The same where packet_in has it: an action can't shift a field and clear its neighbour.
+    bit<9> told_port;
+    bit<7> told_pad;
     bit<16> job_index;
     slot_t slot;
     // The next slice that the slot is for.

@@ -27,6 +27,8 @@ parser SwitchIngressParser(
         meta.bridge.prune_ingress_port = 0;
         meta.bridge.pad = 0;
         meta.bridge.ingress_port = 0;
+        meta.bridge.told_port = 0;
+        meta.bridge.told_pad = 0;
         meta.bridge.job_index = 0;
         meta.bridge.slot = 0;
         meta.bridge.next_seq = 0;
