@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 control Identity(in headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t intrinsic) {
-    // Every frame from a port passes here first, so this is where it is counted.
+    // A default action that the controller sets can't look up a counter.
     action set_identity(bit<16> node) {
         meta.node = node;
         meta.other_node = hdr.hop.node ^ node;
+    }
+
+    action count_at_port() {
         port_ingress.count(intrinsic.ingress_port);
     }
 
@@ -15,5 +18,7 @@ control Identity(in headers_t hdr, inout metadata_t meta, in ingress_intrinsic_m
 
     apply {
         identity.apply();
+        // Every frame from a port passes here first.
+        count_at_port();
     }
 }

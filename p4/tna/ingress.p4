@@ -45,8 +45,14 @@ control SwitchIngress(
     action hand_over() {
         meta.bridge.ina = 1;
         meta.bridge.slot = meta.slot_base + meta.slot_offset;
-        meta.bridge.next_seq = meta.seq_in_next_window + 1;
-        meta.bridge.child_bit = meta.child_bit;
+    }
+
+    action bring_child() {
+        meta.bridge.operand = meta.child_bit;
+    }
+
+    action bring_next_slice() {
+        meta.bridge.operand = meta.seq_in_next_window + 1;
     }
 
     // The egress guard has seen all 16 bits of the port.
@@ -87,9 +93,13 @@ control SwitchIngress(
                             }
                         }
                         if (hdr.ina.kind == KIND_RESULT) {
+                            bring_next_slice();
                             count_result();
-                        } else if (hdr.hop.aggregate == 0 && (hdr.ina.flags & FLAG_PROBE) == 0) {
-                            count_forwarded();
+                        } else {
+                            bring_child();
+                            if (hdr.hop.aggregate == 0 && (hdr.ina.flags & FLAG_PROBE) == 0) {
+                                count_forwarded();
+                            }
                         }
                     }
                 }

@@ -27,9 +27,9 @@ BRIDGE bridge_t {
     bit<7> told_pad;
     bit<16> job_index;
     slot_t slot;
-    // The next slice that the slot is for.
-    bit<32> next_seq;
-    bit<32> child_bit;
+    // GRADIENT: the bit of the child it is from. RESULT: the next slice that the slot is for. One field, since a
+    // stateful ALU sees two of a packet's words, and the slice's number is the other.
+    bit<32> operand;
 }
 
 const bit<2> CLAIM_ADMITTED = 0;

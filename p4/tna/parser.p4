@@ -31,8 +31,7 @@ parser SwitchIngressParser(
         meta.bridge.told_pad = 0;
         meta.bridge.job_index = 0;
         meta.bridge.slot = 0;
-        meta.bridge.next_seq = 0;
-        meta.bridge.child_bit = 0;
+        meta.bridge.operand = 0;
         meta.frame = FRAME_PLAIN;
         meta.checksum_error = 0;
         meta.claim = CLAIM_ADMITTED;

@@ -44,10 +44,12 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
         key = {
             hdr.ina.kind: exact;
         }
-        actions = { claim; look; }
-        const default_action = look();
+        actions = { claim; look; NoAction; }
+        // None but these two come here. A default action can't reach a register.
+        const default_action = NoAction();
         const entries = {
             KIND_GRADIENT: claim();
+            KIND_RESULT: look();
         }
     }
 
@@ -56,21 +58,21 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
     ON_PAIR(slot_slice, slice_take,
         result = 0;
         value.seq = hdr.ina.seq;
-        value.children = meta.bridge.child_bit;
+        value.children = meta.bridge.operand;
     )
     ON_PAIR(slot_slice, slice_meet,
         result = value.children;
         if (IS_NEWER(hdr.ina.seq, value.seq)) {
             value.seq = hdr.ina.seq;
-            value.children = meta.bridge.child_bit;
+            value.children = meta.bridge.operand;
         } else if (hdr.ina.seq == value.seq) {
-            value.children = value.children | meta.bridge.child_bit;
+            value.children = value.children | meta.bridge.operand;
         }
     )
     ON_PAIR(slot_slice, slice_release,
         result = 0;
         if (value.seq == hdr.ina.seq) {
-            value.seq = meta.bridge.next_seq;
+            value.seq = meta.bridge.operand;
             value.children = 0;
         }
     )
@@ -88,7 +90,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
     ON_REGISTER(bit<32>, slot_seq_newer, newer_release,
         result = 0;
         if (value == hdr.ina.seq) {
-            value = meta.bridge.next_seq;
+            value = meta.bridge.operand;
             result = 1;
         }
     )
@@ -107,48 +109,69 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
     ON_REGISTER(bit<32>, slot_seq_older, older_release,
         result = 0;
         if (value == hdr.ina.seq) {
-            value = meta.bridge.next_seq;
+            value = meta.bridge.operand;
         }
     )
 
-    // The packet's view of the bitmap stays zero: nobody was there.
-    action take() {
+    // An action reaches one register, so what is done to the slot's three words takes three tables.
+    @hidden
+    action take_slice() {
         EXECUTE_ONLY(slice_take, meta.bridge.slot);
+    }
+    @hidden
+    action meet_slice() {
+        EXECUTE(slice_meet, meta.bridge.slot, meta.children);
+    }
+    @hidden
+    action release_slice() {
+        EXECUTE_ONLY(slice_release, meta.bridge.slot);
+    }
+    @hidden
+    action take_newer() {
         EXECUTE_ONLY(newer_take, meta.bridge.slot);
+    }
+    @hidden
+    action meet_newer() {
+        EXECUTE(newer_meet, meta.bridge.slot, meta.newer);
+    }
+    @hidden
+    action release_newer() {
+        EXECUTE(newer_release, meta.bridge.slot, meta.released);
+    }
+    @hidden
+    action take_older() {
         EXECUTE_ONLY(older_take, meta.bridge.slot);
     }
-
-    action meet() {
-        EXECUTE(slice_meet, meta.bridge.slot, meta.children);
-        EXECUTE(newer_meet, meta.bridge.slot, meta.newer);
+    @hidden
+    action meet_older() {
         EXECUTE(older_meet, meta.bridge.slot, meta.older);
     }
-
-    // Emptying is conditional: with unicast results several copies pass, and the later ones must
-    // not touch a slot that is in use again. The job stays: its next slice finds its own slot.
-    action release() {
-        EXECUTE_ONLY(slice_release, meta.bridge.slot);
-        EXECUTE(newer_release, meta.bridge.slot, meta.released);
+    @hidden
+    action release_older() {
         EXECUTE_ONLY(older_release, meta.bridge.slot);
     }
 
-    action touch_nothing() {}
-
-    @hidden
-    table slice {
-        key = {
-            hdr.ina.kind: exact;
-            meta.foreign: exact;
-        }
-        actions = { take; meet; release; touch_nothing; }
-        const default_action = touch_nothing();
-        const entries = {
-            // Another job's slot counts as older than anything.
-            (KIND_GRADIENT, 1): take();
-            (KIND_GRADIENT, 0): meet();
-            (KIND_RESULT, 0): release();
-        }
+    // Another job's slot counts as older than anything; the packet's view of its bitmap stays zero: nobody was
+    // there. Emptying is conditional: with unicast results several copies pass, and the later ones must
+    // not touch a slot that is in use again. The job stays: its next slice finds its own slot.
+#define SLICE_TABLE(word) \
+    @hidden \
+    table word { \
+        key = { \
+            hdr.ina.kind: exact; \
+            meta.foreign: exact; \
+        } \
+        actions = { take_##word; meet_##word; release_##word; NoAction; } \
+        const default_action = NoAction(); \
+        const entries = { \
+            (KIND_GRADIENT, 1): take_##word(); \
+            (KIND_GRADIENT, 0): meet_##word(); \
+            (KIND_RESULT, 0): release_##word(); \
+        } \
     }
+    SLICE_TABLE(slice)
+    SLICE_TABLE(newer)
+    SLICE_TABLE(older)
 
     // 3. Is this child new to it, and how many children has it now?
     ON_REGISTER(bit<8>, slot_count, count_one,
@@ -190,8 +213,8 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
             meta.children: ternary @name("children");
             hdr.hop.child: ternary @name("child");
         }
-        actions = { first; further; again; stale; }
-        const default_action = further();
+        actions = { first; further; again; stale; NoAction; }
+        const default_action = NoAction();
 #define SEEN(child) (_, _, 32w1 << child &&& 32w1 << child, child): again();
         const entries = {
             (1, _, _, _): first();
@@ -199,12 +222,15 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
             // Taken from another job, or released: no child's yet.
             (_, _, 0, _): first();
             CHILDREN(SEEN)
+            (_, _, _, _): further();
         }
     }
 
     apply {
         owner.apply();
         slice.apply();
+        newer.apply();
+        older.apply();
         if (hdr.ina.kind == KIND_GRADIENT) {
             contribution.apply();
         }

@@ -27,37 +27,37 @@ const BUGS: [(&str, &str, &str); 26] = [
     ("slot.p4", "((int<32>)(a - b) < 0)", "((int<32>)(a - b) <= 0)"),
     (
         "slot.p4",
-        "value.children = value.children | meta.bridge.child_bit;",
-        "value.children = meta.bridge.child_bit;",
+        "value.children = value.children | meta.bridge.operand;",
+        "value.children = meta.bridge.operand;",
     ),
     // The release, in each of the three registers that have to stay in step.
-    ("slot.p4", "            value.seq = meta.bridge.next_seq;\n", ""),
+    ("slot.p4", "            value.seq = meta.bridge.operand;\n", ""),
     (
         "slot.p4",
-        "            value.seq = meta.bridge.next_seq;\n            value.children = 0;\n",
-        "            value.seq = meta.bridge.next_seq;\n",
+        "            value.seq = meta.bridge.operand;\n            value.children = 0;\n",
+        "            value.seq = meta.bridge.operand;\n",
     ),
     (
         "slot.p4",
-        "            value = meta.bridge.next_seq;\n            result = 1;\n",
+        "            value = meta.bridge.operand;\n            result = 1;\n",
         "            result = 1;\n",
     ),
     (
         "slot.p4",
-        "            value = meta.bridge.next_seq;\n        }\n    )\n\n    //",
+        "            value = meta.bridge.operand;\n        }\n    )\n\n    //",
         "        }\n    )\n\n    //",
     ),
     ("ingress.p4", "meta.seq_in_next_window + 1", "meta.seq_in_next_window"),
     // The truth table's rows.
-    ("slot.p4", "            (KIND_RESULT, 0): release();\n", ""),
+    ("slot.p4", "(KIND_RESULT, 0): release_##word();", ""),
     ("slot.p4", "            (1, _, _, _): first();\n", ""),
     ("slot.p4", "            (_, 1, _, _): stale();\n", ""),
     ("slot.p4", "            (_, _, 0, _): first();\n", ""),
     ("slot.p4", "            CHILDREN(SEEN)\n", ""),
     // Sums and maxima.
-    ("values.p4", "(VALUES_ADD, 1): maximum_##a()", "(VALUES_ADD, 1): add_##a()"),
+    ("values.p4", "(VALUES_ADD, 1): do_maximum_values_##lane()", "(VALUES_ADD, 1): do_add_values_##lane()"),
     ("values.p4", "[31:31] = 0", "[30:30] = 0"),
-    ("values.p4", "            VALUES_LOAD: load_tally();\n", ""),
+    ("values.p4", "            VALUES_LOAD: do_load_##part(); \\\n", ""),
     // What becomes of it.
     (
         "outcome.p4",
