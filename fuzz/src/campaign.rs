@@ -72,6 +72,7 @@ pub(crate) fn compiler() -> Option<Command> {
     Some(compiler)
 }
 
+/// Builds the engine.
 fn build(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     println!("Building the engine: some minutes the first time.");

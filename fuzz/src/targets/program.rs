@@ -4,6 +4,7 @@
 //! mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or frames go through it;
 //! none of both panics.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -63,16 +64,16 @@ impl Original {
     /// The text with other parts in some places. Text, and no tree of values: to copy one and write it out takes longer than
     /// all that is looked at.
     fn damaged(&self, mut input: Input<'_>) -> String {
-        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        let mut changes = Vec::<(Range<usize>, _)>::new();
         for _ in 0..CHANGES {
             if input.is_empty() {
                 break;
             }
             let (at, what, number) = (self.part(input.number()), input.byte(), input.number());
-            let part = match what % 4 {
-                0 => number.to_string(),
-                1 => REPLACEMENTS[number % REPLACEMENTS.len()].to_owned(),
-                _ => self.text[self.part(number)].to_owned(),
+            let part: Cow<'_, str> = match what % 4 {
+                0 => number.to_string().into(),
+                1 => REPLACEMENTS[number % REPLACEMENTS.len()].into(),
+                _ => self.text[self.part(number)].into(),
             };
             let is_free = changes.iter().all(|(taken, _)| at.end <= taken.start || taken.end <= at.start);
             if is_free && part.len() < PART {
