@@ -35,6 +35,17 @@ fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
     None
 }
 
+/// Ports at both ends of a cable, and what reports frames at the second one; `None` where no cable can be made.
+fn ports() -> Option<(InterfacePort, InterfacePort, Poll)> {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return None;
+    }
+    let [left, mut right] = ["left", "right"].map(|name| InterfacePort::open(name).unwrap());
+    let poll = Poll::new().unwrap();
+    right.register(poll.registry(), Token(1)).unwrap();
+    Some((left, right, poll))
+}
+
 /// Waits for the next frame.
 fn receive(port: &mut InterfacePort, poll: &mut Poll) -> Vec<u8> {
     let mut events = Events::with_capacity(8);
@@ -49,13 +60,7 @@ fn receive(port: &mut InterfacePort, poll: &mut Poll) -> Vec<u8> {
 
 #[test]
 fn frames_cross_a_veth_pair_and_nothing_comes_back() {
-    if !netns::enter_with_veth_pair("left", "right") {
-        return;
-    }
-    let mut left = InterfacePort::open("left").unwrap();
-    let mut right = InterfacePort::open("right").unwrap();
-    let mut poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
+    let Some((mut left, mut right, mut poll)) = ports() else { return };
     for len in [60, 1_114, 1_514] {
         left.send(&frame(len)).unwrap();
         left.flush().unwrap();
@@ -89,13 +94,7 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
     const SERVICE: [u8; 4] = [0x88, 0xa8, 0x0f, 0xff];
     const PRIORITY: [u8; 4] = [0x81, 0x00, 0x00, 0x00];
     const OLD: [u8; 4] = [0x91, 0x00, 0x00, 0x07];
-    if !netns::enter_with_veth_pair("left", "right") {
-        return;
-    }
-    let mut left = InterfacePort::open("left").unwrap();
-    let mut right = InterfacePort::open("right").unwrap();
-    let mut poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
+    let Some((mut left, mut right, mut poll)) = ports() else { return };
     let stacks: [&[_]; 8] = [
         &[CUSTOMER],
         &[SERVICE],
@@ -137,13 +136,7 @@ fn number_of(frame: &[u8]) -> u32 {
 #[test]
 fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
     const SENT: u32 = 10_000;
-    if !netns::enter_with_veth_pair("left", "right") {
-        return;
-    }
-    let mut left = InterfacePort::open("left").unwrap();
-    let mut right = InterfacePort::open("right").unwrap();
-    let mut poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
+    let Some((mut left, mut right, mut poll)) = ports() else { return };
     // Three times, so that it goes on where it had to stop.
     let mut lost = 0;
     for round in 1..=3 {
@@ -170,13 +163,7 @@ fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
 
 #[test]
 fn an_interface_that_goes_down_loses_frames_and_comes_back() {
-    if !netns::enter_with_veth_pair("left", "right") {
-        return;
-    }
-    let mut left = InterfacePort::open("left").unwrap();
-    let mut right = InterfacePort::open("right").unwrap();
-    let mut poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
+    let Some((mut left, mut right, mut poll)) = ports() else { return };
     netns::ip("link set left down");
     left.send(&frame(60)).unwrap();
     left.flush().unwrap();
@@ -211,13 +198,7 @@ fn an_interface_that_is_not_there_is_named() {
 
 #[test]
 fn a_port_lets_only_frames_with_all_marks_pass() {
-    if !netns::enter_with_veth_pair("left", "right") {
-        return;
-    }
-    let mut left = InterfacePort::open("left").unwrap();
-    let mut right = InterfacePort::open("right").unwrap();
-    let mut poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
+    let Some((mut left, mut right, mut poll)) = ports() else { return };
     let marked = |len: usize, value: u16| {
         let mut frame = frame(len);
         frame[len - 2..].copy_from_slice(&value.to_be_bytes());

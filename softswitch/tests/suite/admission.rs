@@ -374,7 +374,8 @@ fn as_many_children_as_a_slot_has_room_for_can_be_told_apart() {
         let mut sent = Sent::gradient(0, CHILDREN, SEQ, values(1));
         sent.hops[0] = hop(NODE, UP, true, child, CHILDREN);
         assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == CHILDREN - 1));
-    } // The next one has no place in the bitmap, and is nobody, whatever the entry says.
+    }
+    // The next one has no place in the bitmap, and is nobody, whatever the entry says.
     let mut frame = Sent::gradient(0, CHILDREN, SEQ, values(1)).frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | CHILDREN;
     let rejected = rig.job("job_rejected");

@@ -44,10 +44,18 @@ pub(crate) fn p4_build_of(folder: &str, file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// What p4c makes of a program: for the switch, and for its controllers.
+pub(crate) const FILES: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
+
+/// Both files of the program in this folder.
+pub(crate) fn program_in(folder: &str) -> [String; 2] {
+    FILES.map(|file| p4_build_of(folder, file))
+}
+
 /// The real program.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
     static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
-        let (json, info) = (p4_build("tributary.json"), p4_build("tributary.p4info.txtpb"));
+        let [json, info] = program_in(PROGRAM.0);
         Arc::new(Pipeline::load_text(&json, &info).unwrap())
     });
     PIPELINE.clone()

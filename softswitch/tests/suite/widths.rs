@@ -8,13 +8,13 @@ use tributary_softswitch::Pipeline;
 use tributary_wire::{FrameView, Operator, SliceWidth};
 
 use crate::program::PROGRAMS;
-use crate::support::{Rig, Sent, UP, WINDOW, p4_build_of, values};
+use crate::support::{Rig, Sent, UP, WINDOW, program_in, values};
 
 /// The program for the widest slices.
 const WIDEST: (&str, SliceWidth) = PROGRAMS[PROGRAMS.len() - 1];
 
 fn rig(folder: &str) -> Rig {
-    let [json, p4info] = ["tributary.json", "tributary.p4info.txtpb"].map(|file| p4_build_of(folder, file));
+    let [json, p4info] = program_in(folder);
     Rig::running(Arc::new(Pipeline::load_text(&json, &p4info).unwrap())).aggregates(2)
 }
 

@@ -12,7 +12,7 @@ use tributary_softswitch::{Outputs, SoftSwitch, Switch, SwitchConfig};
 use tributary_wire::SliceWidth;
 
 use crate::program::PROGRAM;
-use crate::support::p4_build_of;
+use crate::support::program_in;
 use crate::tables;
 use crate::traffic::Traffic;
 
@@ -24,8 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) type Left = Vec<Vec<(u16, Vec<u8>)>>;
 /// Packets by counter and index.
 pub(crate) type Counted = BTreeMap<(String, u64), u64>;
-/// The two files that p4c makes of a program.
-pub(crate) const FILES: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
 
 fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> Left {
     let mut outputs = Outputs::new();
@@ -68,8 +66,8 @@ pub(crate) async fn run([json, info]: &[String; 2], packets: &[(u16, Vec<u8>)]) 
 #[tokio::test]
 async fn both_do_the_same_with_random_packets() {
     let packets = packets(PACKETS);
-    let (expected, counted) = run(&FILES.map(|file| p4_build_of("32", file)), &packets).await;
-    let (left, counted_too) = run(&FILES.map(|file| p4_build_of(PROGRAM.0, file)), &packets).await;
+    let (expected, counted) = run(&program_in("32"), &packets).await;
+    let (left, counted_too) = run(&program_in(PROGRAM.0), &packets).await;
     for (((port, frame), expected), left) in packets.iter().zip(&expected).zip(&left) {
         assert_eq!(left, expected, "at port {port}: {frame:02x?}");
     }

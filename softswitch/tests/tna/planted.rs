@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::against_v1model::{FILES, packets, run};
-use crate::support::p4_build_of;
+use crate::against_v1model::{packets, run};
+use crate::support::{FILES, program_in};
 
 const COMPILER: &str = "p4c-bm2-ss";
 /// Enough for the rarest of them.
@@ -110,7 +110,7 @@ async fn each_bug_that_is_planted_is_noticed() {
     let p4 = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4");
     assert!(Command::new("cp").arg("-r").arg(p4).arg(folder.path()).status().unwrap().success());
     let packets = packets(PACKETS);
-    let expected = run(&FILES.map(|file| p4_build_of("32", file)), &packets).await;
+    let expected = run(&program_in("32"), &packets).await;
     for bug in BUGS {
         let (left, counted) = run(&compiled(&folder.path().join("p4"), bug), &packets).await;
         assert!(left != expected.0 || counted != expected.1, "nobody notices {bug:?}");
