@@ -1,21 +1,17 @@
 //! The port of a host: an interface, and the kernel kept quiet.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
 
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use tributary_link::{FramePort, InterfaceMeter, InterfacePort, Mark};
+use tributary_link::{FramePort, InterfaceMeter, InterfacePort, Mark, MutedUdpPort};
 use tributary_wire::constants::INA_UDP_PORT;
 
 use crate::error::AgentError;
 
-/// An [`InterfacePort`] for an agent. While it lives, the host's own UDP port of INA packets is taken by a
-/// socket that throws everything away: without one the kernel would answer every packet with an ICMP
-/// "port unreachable".
+/// An [`InterfacePort`] for an agent. While it lives, the host's kernel does not answer INA packets.
 #[derive(Debug)]
 pub struct HostPort {
     interface: InterfacePort,
-    _silence: Socket,
+    _silence: MutedUdpPort,
 }
 
 impl HostPort {
@@ -25,26 +21,21 @@ impl HostPort {
     /// [`AgentError::Link`] as [`InterfacePort::open`], [`AgentError::UdpPort`].
     pub fn open(name: &str) -> Result<Self, AgentError> {
         let interface = InterfacePort::open(name)?;
-        let silence = silence().map_err(|reason| AgentError::UdpPort { port: INA_UDP_PORT, reason })?;
+        let silence = MutedUdpPort::take(INA_UDP_PORT)
+            .map_err(|reason| AgentError::UdpPort { port: INA_UDP_PORT, reason })?;
         Ok(Self { interface, _silence: silence })
+    }
+
+    /// As [`InterfacePort::with_segmentation_offload`].
+    #[must_use]
+    pub fn with_segmentation_offload(self) -> Self {
+        Self { interface: self.interface.with_segmentation_offload(), ..self }
     }
 
     /// Counters of what this port has sent and received.
     pub fn meter(&self) -> &InterfaceMeter {
         self.interface.meter()
     }
-}
-
-/// A UDP socket on the INA port that accepts nothing.
-fn silence() -> io::Result<Socket> {
-    // Classic BPF: return 0, which is how many bytes of a packet to keep.
-    const KEEP_NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-    socket.attach_filter(&[KEEP_NOTHING])?;
-    // Several agents of this user may share a host.
-    socket.set_reuse_port(true)?;
-    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, INA_UDP_PORT).into())?;
-    Ok(socket)
 }
 
 impl FramePort for HostPort {

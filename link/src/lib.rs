@@ -17,13 +17,14 @@ mod meter;
 
 pub use error::LinkError;
 pub use in_process::{InProcessPort, LinkConfig, link};
-pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort};
+pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort, MutedUdpPort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 
 /// Two bytes that a frame has in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Where they are: bytes from the frame's beginning on.
+    /// Where they are: bytes from the frame's beginning on. Behind the 46th byte frames that came in as one may differ; by such
+    /// a mark they are chosen as the first of them is.
     pub at: usize,
     /// What they say, big-endian.
     pub value: u16,

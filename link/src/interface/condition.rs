@@ -18,6 +18,9 @@ const FLAGS: u32 = 0x25;
 /// The flag of large receive offload.
 const LARGE_RECEIVE: u32 = 1 << 15;
 
+/// The driver of the pairs of interfaces that connect network namespaces.
+const VIRTUAL_CABLE: &str = "veth";
+
 /// Words of `struct ethtool_drvinfo`, and where in it the driver's name is.
 const DRIVER_INFO_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 1..9;
@@ -66,6 +69,23 @@ impl InterfaceCondition {
             offloads: all.into_iter().filter_map(|(offload, on)| on.then_some(offload)).collect(),
         })
     }
+}
+
+/// Whether many datagrams of one stream may be sent through an interface as one frame, which crosses it whole, or is taken apart
+/// behind its queue. Only on virtual cables: a real interface would put a checksum into each datagram, which the switches that
+/// change it do not keep right.
+pub(super) fn takes_many(socket: &OwnedFd, name: &str) -> bool {
+    let is_on = |question| is_on(socket, name, question, 1);
+    let is_cable = driver(socket, name).is_ok_and(|driver| driver == VIRTUAL_CABLE);
+    is_cable && is_on(SEGMENTATION) && is_on(TX_CHECKSUM) && kernel_takes_many()
+}
+
+/// Since Linux 6.2 a packet socket may send them.
+fn kernel_takes_many() -> bool {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(2))
 }
 
 /// A driver that does not know the question has no such offload.

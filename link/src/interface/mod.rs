@@ -10,17 +10,23 @@
 //! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables' rules hold
 //! for them: the ways around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
 //!
-//! Two habits of the kernel to know. It takes the first VLAN tag off a frame before a socket sees it; the port puts
-//! it back, so that frames come out of it as they were on the wire, with as many tags. And frames of a host on the
-//! same machine may arrive with unfinished TCP and UDP checksums and longer than the MTU unless checksum and
-//! segmentation offloads of that interface are off (`ethtool -K`). INA packets carry no UDP checksum and are short,
-//! so this does not concern them. A frame that is longer than the interface's MTU was when the port was opened is
-//! dropped, but one that only its VLAN tags make longer comes in with two of them; on the way out the kernel
-//! grants that to one tag, and only if it is an 802.1Q one.
+//! Three habits of the kernel to know. It takes the first VLAN tag off a frame before a socket sees it; the port puts
+//! it back, so that frames come out of it as they were on the wire, with as many tags. Frames of a host on the
+//! same machine have [unfinished](offload) checksums; the port finishes them. And where a host has made one frame of many
+//! datagrams the port takes it [apart](many), and ports [put together](send) datagrams themselves, if they are told to. TCP's
+//! segments are not taken apart: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
+//! host's interface is off (`ethtool -K`).
+//!
+//! A frame that is longer than the interface's MTU was when the port was opened is dropped, but one that only its VLAN tags make
+//! longer comes in with two of them; on the way out the kernel grants that to one tag, and only if it is an 802.1Q one.
 
 mod condition;
+mod datagram;
 mod ether_type;
 mod filter;
+mod many;
+mod muted;
+mod offload;
 mod ring;
 mod send;
 mod socket;
@@ -36,6 +42,7 @@ use crate::meter::InterfaceMeter;
 use crate::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Mark, check_length};
 pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
+pub use muted::MutedUdpPort;
 use ring::Ring;
 use send::Outgoing;
 
@@ -64,10 +71,26 @@ impl InterfacePort {
         Ok(Self { name: name.into(), socket, incoming, outgoing, meter, mtu })
     }
 
+    /// The same port, which puts neighbouring datagrams of one stream together, as the kernel does with TCP's (UDP segmentation
+    /// offload): they cross a virtual cable as one frame, which takes a fraction of the time. It changes nothing where the
+    /// interface is of another kind or its offloads are off, or before Linux 6.2. At the other end there must be a port like this,
+    /// or a host's kernel: who reads raw frames in another way gets one that is longer than the MTU.
+    #[must_use]
+    pub fn with_segmentation_offload(mut self) -> Self {
+        if condition::takes_many(&self.socket, &self.name) {
+            self.outgoing.put_together(self.longest_frame());
+        }
+        self
+    }
+
     /// Counters of what this port has sent and received. A clone of them lives on after the port.
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }
+}
+
+fn longest_frame(mtu: usize) -> usize {
+    (MIN_FRAME_BYTES + mtu).min(MAX_FRAME_BYTES)
 }
 
 impl FramePort for InterfacePort {
@@ -90,7 +113,7 @@ impl FramePort for InterfacePort {
     }
 
     fn longest_frame(&self) -> usize {
-        (MIN_FRAME_BYTES + self.mtu).min(MAX_FRAME_BYTES)
+        longest_frame(self.mtu)
     }
 
     fn pass_only(&mut self, marks: &[Mark]) -> io::Result<()> {

@@ -15,6 +15,9 @@ use std::{ptr, slice};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
+use super::datagram::HEADER_BYTES;
+use super::many::{self, Many};
+use super::offload::{OFFLOAD_BYTES, Offload};
 use super::socket;
 use crate::MAX_FRAME_BYTES;
 use crate::meter::DirectionMeter;
@@ -48,8 +51,8 @@ impl Layout {
     /// For frames of an interface with this MTU.
     fn new(mtu: usize) -> Self {
         let alignment = libc::TPACKET_ALIGNMENT;
-        // The kernel's own header comes first, and up to one alignment more, so that the IP header is aligned.
-        let head_bytes = libc::TPACKET2_HDRLEN + HEADROOM_BYTES + alignment;
+        // The kernel's own header comes first, up to one alignment more, and what it says of the frame.
+        let head_bytes = libc::TPACKET2_HDRLEN + HEADROOM_BYTES + alignment + OFFLOAD_BYTES;
         let slot_bytes = (head_bytes + FRAMING_BYTES + mtu).next_multiple_of(alignment);
         let block_bytes = BLOCK_BYTES.max(slot_bytes.next_multiple_of(PAGE_BYTES));
         Self { slot_bytes, block_bytes, blocks: RING_BYTES.div_ceil(block_bytes) }
@@ -89,6 +92,8 @@ pub(super) struct Ring {
     slot: usize,
     /// The frame in `slot` is handed out, and goes back to the kernel at the next call.
     handed_out: bool,
+    /// Frames that came in as one.
+    many: Many,
     meter: DirectionMeter,
 }
 
@@ -102,6 +107,7 @@ struct Head {
     offset: usize,
     /// The VLAN tag that the kernel has taken off.
     tag: Option<[u8; TAG_BYTES]>,
+    offload: Offload,
 }
 
 impl Ring {
@@ -116,7 +122,7 @@ impl Ring {
         // Populated, or the first frames of each page would wait for it.
         let memory = MmapOptions::new().len(len).populate().map_raw(socket);
         let memory = memory.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Self { memory, layout, slot: 0, handed_out: false, meter })
+        Ok(Self { memory, layout, slot: 0, handed_out: false, many: Many::default(), meter })
     }
 
     /// The next frame, if there is one.
@@ -125,6 +131,10 @@ impl Ring {
             self.give_back();
         }
         loop {
+            if self.many.advance() {
+                self.meter.count_carried(self.many.frame().len());
+                return Some(self.many.frame());
+            }
             let status = self.status().load(Ordering::Acquire);
             if status & libc::TP_STATUS_USER == 0 {
                 return None;
@@ -134,6 +144,12 @@ impl Ring {
                 self.meter.count_all_dropped(socket::overflowed(socket).unwrap_or(0));
             }
             let head = self.head(status);
+            let is_apart = status & libc::TP_STATUS_COPY != 0;
+            if is_apart || head.offload.segment().is_some() {
+                self.take_many(&head, is_apart, socket);
+                self.give_back();
+                continue;
+            }
             let Some((offset, len)) = self.complete(&head) else {
                 self.meter.count_dropped();
                 self.give_back();
@@ -148,9 +164,12 @@ impl Ring {
     /// Makes the present slot's frame what it was on the wire, and says where it is and how long. `None` when the
     /// slot does not have all of it, or no port may hand out one as long.
     fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
-        let Head { kept, len, offset, tag } = *head;
+        let Head { kept, len, offset, tag, offload } = *head;
         if len > kept || offset + len > self.layout.slot_bytes {
             return None;
+        }
+        if offload.needs_checksum() {
+            offload.finish(self.bytes_mut(offset, len));
         }
         let Some(tag) = tag else { return Some((offset, len)) };
         // The kernel leaves the headroom it was asked for, and takes no tag off a frame without addresses.
@@ -163,6 +182,27 @@ impl Ring {
         frame.copy_within(TAG_BYTES..TAG_BYTES + ADDRESS_BYTES, 0);
         frame[ADDRESS_BYTES..ADDRESS_BYTES + TAG_BYTES].copy_from_slice(&tag);
         Some((begin, tagged_len))
+    }
+
+    /// Takes over a frame that is many in one: out of the present slot, or from `socket` if the kernel has put it there, since the
+    /// slot has no room for it. One that is only too long is taken from there, too, and dropped.
+    fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
+        let Head { kept, len, offset, tag, offload } = *head;
+        let mut many = std::mem::take(&mut self.many);
+        let segment = offload.segment();
+        let is_whole = len <= kept && offset + len <= self.layout.slot_bytes;
+        let taken = match (is_apart, is_whole) {
+            (true, _) => many.receive(socket, segment),
+            (false, true) => many.copy(self.bytes(offset, len), segment),
+            (false, false) => false,
+        };
+        let is_too_long = segment.is_some_and(|bytes| offset + HEADER_BYTES + bytes > self.layout.slot_bytes);
+        // No port puts frames with a tag together.
+        if !taken || is_too_long || tag.is_some() {
+            many.clear();
+            self.meter.count_all_dropped(many::frames_in(len, segment) as u64);
+        }
+        self.many = many;
     }
 
     /// Hands the slot back to the kernel, and goes on to the next one.
@@ -198,7 +238,11 @@ impl Ring {
             let ([a, b], [c, d]) = (kind.to_be_bytes(), head.tp_vlan_tci.to_be_bytes());
             [a, b, c, d]
         });
-        Head { kept: head.tp_snaplen as usize, len: head.tp_len as usize, offset: head.tp_mac.into(), tag }
+        let (kept, len, offset) = (head.tp_snaplen as usize, head.tp_len as usize, head.tp_mac.into());
+        // Where the slot has nothing of the frame, the kernel says nothing of it either.
+        let said = usize::checked_sub(offset, OFFLOAD_BYTES).filter(|_| kept > 0);
+        let said = said.and_then(|begin| self.bytes(begin, OFFLOAD_BYTES).first_chunk().copied());
+        Head { kept, len, offset, tag, offload: said.map(Offload::parse).unwrap_or_default() }
     }
 
     /// Bytes of the present slot, which has them all.

@@ -13,6 +13,8 @@ use crate::meter::DirectionMeter;
 /// Memory asked for frames on their way out: several windows of slices for dozens of children, in the
 /// kernel's own counting, which is about two bytes for one of ours.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
+/// The same for those that come in many in one, and wait outside of the ring.
+const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
 /// A socket that receives every frame that comes in at the interface `name`, and none that leaves by it, with
 /// the ring that it receives them in, and the interface's MTU in bytes. `meter` counts them.
@@ -24,7 +26,7 @@ pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring,
     let (socket, index) = create(name)?;
     let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
     be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
-    enlarge_send_buffer(&socket);
+    enlarge_buffers(&socket);
     let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
     bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
     Ok((socket, ring, mtu))
@@ -76,7 +78,16 @@ pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom:
     let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
+    // Only without a ring can that be said.
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+    // What a slot has no room for comes by a system call, as without a ring.
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
+}
+
+/// Makes a UDP socket take many datagrams as one, if they have come like that.
+pub(super) fn take_datagrams_as_one(socket: &OwnedFd) -> Result<(), Errno> {
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO, &1)
 }
 
 /// Frames that the kernel has thrown away since the last call, because the ring was full.
@@ -113,11 +124,16 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
 }
 
 /// As far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, up to it without. A port
-/// with a small buffer works, and loses more in a burst.
-fn enlarge_send_buffer(socket: &OwnedFd) {
-    let bytes = &SEND_BUFFER_BYTES;
-    if set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes).is_err() {
-        let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+/// with small buffers works, and loses more in a burst.
+fn enlarge_buffers(socket: &OwnedFd) {
+    let buffers = [
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES),
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES),
+    ];
+    for (forced, asked, bytes) in buffers {
+        if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
+            let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
+        }
     }
 }
 

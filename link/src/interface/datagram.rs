@@ -1,0 +1,99 @@
+//! Frames with a UDP datagram, as far as one can be made of many, and many of one.
+
+use std::ops::Range;
+
+use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
+use pnet_packet::util;
+
+/// The headers in front of the payload: Ethernet, IPv4 without options, UDP.
+pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
+
+/// Datagrams travel together only if they have these bytes of payload in common: whoever receives them chooses by what
+/// comes early in a frame ([`pass_only`](crate::FramePort::pass_only)), and could choose by the first one only.
+const COMMON_PAYLOAD_BYTES: usize = 4;
+
+const IP_AT: usize = 14;
+pub(super) const UDP_AT: usize = IP_AT + IP_BYTES;
+const IP_BYTES: usize = Ipv4Packet::minimum_packet_size();
+const UDP_BYTES: usize = 8;
+const TYPE_OF_IPV4: [u8; 2] = [0x08, 0x00];
+/// Version 4, and five words of header.
+const IP_BEGIN: u8 = 0x45;
+const PROTOCOL_UDP: u8 = 17;
+/// "Don't fragment", and neither a fragment nor followed by one.
+const WHOLE: [u8; 2] = [0x40, 0x00];
+
+// Where fields are in a frame.
+const TYPE: Range<usize> = 12..14;
+const IP_LENGTH: Range<usize> = 16..18;
+const IP_FRAGMENT: Range<usize> = 20..22;
+const IP_PROTOCOL: usize = 23;
+const ADDRESSES: Range<usize> = 26..34;
+const UDP_LENGTH: Range<usize> = 38..40;
+const UDP_CHECKSUM: Range<usize> = 40..42;
+/// What datagrams of one stream have in common: all but lengths and checksums.
+const COMMON: [Range<usize>; 4] = [0..16, 18..24, 26..38, HEADER_BYTES..HEADER_BYTES + COMMON_PAYLOAD_BYTES];
+
+/// Whether a frame carries UDP over IPv4, so that a checksum of zero says that there is none.
+pub(super) fn is_udp(frame: &[u8]) -> bool {
+    frame.get(TYPE) == Some(&TYPE_OF_IPV4)
+        && frame.get(IP_AT) == Some(&IP_BEGIN)
+        && frame.get(IP_PROTOCOL) == Some(&PROTOCOL_UDP)
+        && frame.len() > HEADER_BYTES
+}
+
+/// Whether this frame, taken apart from others by the system, would be the same as it is: a whole datagram without a UDP
+/// checksum, and nothing behind it. The system makes new lengths and checksums, which must not mend wrong ones.
+pub(super) fn is_plain(frame: &[u8]) -> bool {
+    let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
+    let word = |range: Range<usize>| header.get(range).map_or(0, big_endian);
+    is_udp(frame)
+        && frame.len() >= HEADER_BYTES + COMMON_PAYLOAD_BYTES
+        && header[IP_FRAGMENT] == WHOLE
+        && word(IP_LENGTH) == frame.len() - IP_AT
+        && word(UDP_LENGTH) == frame.len() - UDP_AT
+        && header[UDP_CHECKSUM] == [0, 0]
+        && Ipv4Packet::new(&header[IP_AT..]).is_some_and(|ip| ipv4::checksum(&ip) == ip.get_checksum())
+}
+
+/// Whether two plain frames differ only in what each datagram has for itself.
+pub(super) fn is_one_stream(one: &[u8], other: &[u8]) -> bool {
+    COMMON.into_iter().all(|range| one.get(range.clone()) == other.get(range))
+}
+
+/// Bytes of payload, as the header has it.
+pub(super) fn payload(header: &[u8; HEADER_BYTES]) -> usize {
+    big_endian(&header[UDP_LENGTH]).saturating_sub(UDP_BYTES)
+}
+
+/// Makes a header that of a datagram with so many bytes of payload, without a UDP checksum.
+pub(super) fn set_payload(header: &mut [u8; HEADER_BYTES], bytes: usize) {
+    let length = |bytes: usize| (bytes as u16).to_be_bytes();
+    header[UDP_LENGTH].copy_from_slice(&length(UDP_BYTES + bytes));
+    header[UDP_CHECKSUM].fill(0);
+    header[IP_LENGTH].copy_from_slice(&length(IP_BYTES + UDP_BYTES + bytes));
+    if let Some(mut ip) = MutableIpv4Packet::new(&mut header[IP_AT..]) {
+        let checksum = ipv4::checksum(&ip.to_immutable());
+        ip.set_checksum(checksum);
+    }
+}
+
+/// Leaves the UDP checksum to the system or the interface, which want to find in its place what is no part of the datagram
+/// but of the checksum: addresses, protocol and length.
+pub(super) fn leave_checksum(header: &mut [u8; HEADER_BYTES]) {
+    let mut pseudo = [0; 12];
+    let (addresses, rest) = pseudo.split_at_mut(8);
+    addresses.copy_from_slice(&header[ADDRESSES]);
+    rest.copy_from_slice(&[0, PROTOCOL_UDP, header[UDP_LENGTH.start], header[UDP_LENGTH.start + 1]]);
+    header[UDP_CHECKSUM].copy_from_slice(&(!internet_checksum(&pseudo)).to_be_bytes());
+}
+
+/// RFC 1071's, of all these bytes.
+pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
+    const SKIP_NONE: usize = usize::MAX;
+    util::checksum(bytes, SKIP_NONE)
+}
+
+fn big_endian(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}

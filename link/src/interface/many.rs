@@ -1,0 +1,106 @@
+//! Datagrams of one stream that came in as one frame, taken apart again.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{RecvFlags, recv};
+
+use super::datagram::{self, HEADER_BYTES};
+use super::offload::OFFLOAD_BYTES;
+use crate::MAX_FRAME_BYTES;
+
+/// More frames in one would cost who takes them apart far more than who has made it. Linux takes no more than these from a UDP
+/// socket, either.
+const MOST_FRAMES: usize = 128;
+
+/// How many frames there are in one of `len` bytes, if it is datagrams of `segment` bytes of payload each.
+pub(super) fn frames_in(len: usize, segment: Option<usize>) -> usize {
+    segment.map_or(1, |segment| len.saturating_sub(HEADER_BYTES).div_ceil(segment))
+}
+
+/// Frames that came in as one, and are handed out one after the other.
+#[derive(Debug)]
+pub(super) struct Many {
+    /// The headers and all payloads. Each frame's headers are written in front of its payload, over the end of the one before,
+    /// which nobody needs any more.
+    bytes: Vec<u8>,
+    /// How far they go.
+    end: usize,
+    /// The headers of the next frame.
+    headers: [u8; HEADER_BYTES],
+    /// Bytes of payload of each frame but the last one, which may have fewer.
+    segment: usize,
+    /// Where the frame is that is handed out.
+    frame: Range<usize>,
+    /// Where the headers of the next one belong.
+    next: usize,
+}
+
+impl Default for Many {
+    /// None.
+    fn default() -> Self {
+        let headers = [0; HEADER_BYTES];
+        Self { bytes: Vec::new(), end: 0, headers, segment: 0, frame: 0..0, next: 0 }
+    }
+}
+
+impl Many {
+    /// Takes what `socket` has received next, whose datagrams have `segment` bytes of payload each. `false`: it is nothing that can
+    /// be taken apart.
+    pub(super) fn receive(&mut self, socket: &OwnedFd, segment: Option<usize>) -> bool {
+        // As late as here: most ports never need it.
+        self.bytes.resize(OFFLOAD_BYTES + MAX_FRAME_BYTES, 0);
+        let received = recv(socket, self.bytes.as_mut_slice(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
+        let fits = |&(kept, len): &(usize, usize)| kept == len;
+        let len = received.ok().filter(fits).and_then(|(_, len)| len.checked_sub(OFFLOAD_BYTES));
+        len.is_some_and(|len| self.begin(OFFLOAD_BYTES, len, segment))
+    }
+
+    /// The same with a frame that is somewhere else.
+    pub(super) fn copy(&mut self, frame: &[u8], segment: Option<usize>) -> bool {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(frame);
+        self.begin(0, frame.len(), segment)
+    }
+
+    fn begin(&mut self, at: usize, len: usize, segment: Option<usize>) -> bool {
+        let frame = self.bytes.get(at..at + len).unwrap_or_default();
+        let is_sound = datagram::is_udp(frame) && frames_in(len, segment) <= MOST_FRAMES;
+        let (true, Some(segment), Some(headers)) = (is_sound, segment, frame.first_chunk::<HEADER_BYTES>())
+        else {
+            return false;
+        };
+        (self.headers, self.segment) = (*headers, segment);
+        datagram::set_payload(&mut self.headers, segment.min(len - HEADER_BYTES));
+        (self.next, self.end) = (at, at + len);
+        true
+    }
+
+    /// Goes on to the next frame. `false`: there is none.
+    pub(super) fn advance(&mut self) -> bool {
+        let begin = self.next;
+        let payload = self.end.saturating_sub(begin + HEADER_BYTES).min(self.segment);
+        if payload == 0 {
+            return false;
+        }
+        if payload < self.segment {
+            datagram::set_payload(&mut self.headers, payload);
+        }
+        self.frame = begin..begin + HEADER_BYTES + payload;
+        if let Some(place) = self.bytes.get_mut(begin..begin + HEADER_BYTES) {
+            place.copy_from_slice(&self.headers);
+        }
+        self.next = begin + payload;
+        true
+    }
+
+    /// The frame that it has [gone on](Self::advance) to.
+    pub(super) fn frame(&self) -> &[u8] {
+        self.bytes.get(self.frame.clone()).unwrap_or_default()
+    }
+
+    /// Forgets what has not been handed out.
+    pub(super) fn clear(&mut self) {
+        (self.next, self.end) = (0, 0);
+    }
+}

@@ -1,0 +1,295 @@
+//! Datagrams of one stream, which cross a virtual cable as one frame: whoever sends and receives them does not notice.
+//!
+//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+mod netns;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use mio::{Events, Poll, Token};
+use pnet_packet::Packet;
+use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
+use pnet_packet::tcp::{self, TcpPacket};
+use pnet_packet::udp::UdpPacket;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_link::{FramePort, InterfacePort, Mark};
+
+/// Far longer than anything here takes on any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+/// From the frame's beginning to the datagram's payload.
+const HEADERS: usize = 42;
+
+/// A frame with a datagram of this payload, without a UDP checksum.
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let length = |headers: usize| ((headers + payload.len()) as u16).to_be_bytes();
+    let mut frame =
+        [&ADDRESSES[..], &[0x08, 0x00, 0x45, 0], &length(28), &[0, 0, 0x40, 0, 64, 17, 0, 0]].concat();
+    frame.extend([192, 0, 2, 1, 192, 0, 2, 2, 0x74, 0x72, 0x74, 0x72]);
+    frame.extend([&length(8)[..], &[0, 0], payload].concat());
+    set_ip_checksum(&mut frame);
+    frame
+}
+
+fn set_ip_checksum(frame: &mut [u8]) {
+    let mut ip = MutableIpv4Packet::new(&mut frame[14..]).unwrap();
+    let checksum = ipv4::checksum(&ip.to_immutable());
+    ip.set_checksum(checksum);
+}
+
+/// A payload of one stream with a number in it.
+fn payload(number: u32, bytes: usize) -> Vec<u8> {
+    let mut payload = vec![0xa5; bytes];
+    payload[4..8].copy_from_slice(&number.to_be_bytes());
+    payload
+}
+
+/// Two ports on a cable, and what reports frames at the second one.
+struct Cable {
+    left: InterfacePort,
+    right: InterfacePort,
+    poll: Poll,
+}
+
+impl Cable {
+    /// `None` where no cable can be made.
+    fn new(mtu: u16) -> Option<Self> {
+        if !netns::enter_with_veth_pair("left", "right") {
+            return None;
+        }
+        for end in ["left", "right"] {
+            netns::ip(&format!("link set {end} mtu {mtu}"));
+        }
+        Some(Self::open())
+    }
+
+    fn open() -> Self {
+        let [left, mut right] =
+            ["left", "right"].map(|name| InterfacePort::open(name).unwrap().with_segmentation_offload());
+        let poll = Poll::new().unwrap();
+        right.register(poll.registry(), Token(1)).unwrap();
+        Self { left, right, poll }
+    }
+
+    /// Sends frames, and returns as many as arrive.
+    fn cross(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        frames.iter().for_each(|frame| self.left.send(frame).unwrap());
+        self.left.flush().unwrap();
+        (0..frames.len()).map(|_| self.receive(|frame| frame[..12] == ADDRESSES)).collect()
+    }
+
+    /// The next frame of those that are meant; the kernel's own chatter on a new interface is passed over.
+    fn receive(&mut self, is_meant: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let mut events = Events::with_capacity(8);
+        loop {
+            while let Some(frame) = self.right.receive().unwrap() {
+                if is_meant(frame) {
+                    return frame.to_vec();
+                }
+            }
+            self.poll.poll(&mut events, Some(PATIENCE)).unwrap();
+            assert!(!events.is_empty(), "no frame within {PATIENCE:?}");
+        }
+    }
+}
+
+/// Frames that the kernel has taken in at the second interface.
+fn taken_in() -> u64 {
+    let interfaces = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let right = interfaces.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
+    right.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// More than what the kernel itself sends on a new interface.
+const CHATTER: u64 = 40;
+
+#[test]
+fn neighbours_cross_as_one_frame_and_come_out_as_they_were() {
+    let Some(mut cable) = Cable::new(1_500) else { return };
+    let before = taken_in();
+    for round in 0..20 {
+        let frames: Vec<_> = (0..100).map(|number| datagram(&payload(number, 600 + 40 * round))).collect();
+        assert!(cable.cross(&frames) == frames);
+    }
+    let taken_in = taken_in() - before;
+    assert!(taken_in < 2_000 / 10 + CHATTER, "{taken_in} frames for 2,000 datagrams");
+    let [sent, received] = [cable.left.meter().sent.read(), cable.right.meter().received.read()];
+    let bytes: u64 = (0..20).map(|round| 100 * (HEADERS as u64 + 600 + 40 * round)).sum();
+    assert_eq!((sent.frames, sent.bytes, sent.dropped), (2_000, bytes, 0));
+    assert!(received.frames >= 2_000 && received.dropped == 0);
+}
+
+#[test]
+fn long_frames_fill_what_one_packet_holds() {
+    let Some(mut cable) = Cable::new(9_000) else { return };
+    let frames: Vec<_> = (0..64).map(|number| datagram(&payload(number, 8_972))).collect();
+    assert!(cable.cross(&frames) == frames);
+}
+
+/// A frame of some kind that may stand beside others of one stream, and be hard to tell from them.
+fn neighbour(rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let bytes = *[8, 9, 100, 100, 100, 101, 1_000, 1_466].choose(rng).unwrap();
+    let mut frame = datagram(&payload(rng.random(), bytes));
+    match rng.random_range(0..40) {
+        // Of another stream: by address, by port, by how it begins.
+        0 => frame[33] = 9,
+        1 => frame[35] = 1,
+        2 => frame[HEADERS + 2] = 7,
+        // Another type of service, time to live, number.
+        3 => frame[15] = 1,
+        4 => frame[22] = 9,
+        5 => frame[19] = 3,
+        // It may be taken apart on its way, or has been.
+        6 => frame[20] = 0,
+        7 => frame[20] = 0x20,
+        8 => frame[21] = 1,
+        // Another protocol, and another type of frame.
+        9 => frame[23] = 132,
+        10 => frame[12] = 0x86,
+        // A checksum that is right, or wrong; lengths that are not the frame's; bytes behind the datagram.
+        11 => frame[40] = 0x12,
+        12 => frame[39] ^= 1,
+        13 => frame[17] ^= 4,
+        14 => frame.extend([0; 6]),
+        15 => {
+            frame[24] ^= 0x10;
+            return frame;
+        }
+        _ => return frame,
+    }
+    set_ip_checksum(&mut frame);
+    frame
+}
+
+#[test]
+fn whatever_stands_beside_datagrams_comes_out_as_it_was() {
+    let Some(mut cable) = Cable::new(1_500) else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for round in 0..300 {
+        let frames: Vec<_> = (0..rng.random_range(1..80)).map(|_| neighbour(&mut rng)).collect();
+        let same = |(arrived, sent): (Vec<u8>, &Vec<u8>)| arrived == *sent;
+        assert!(cable.cross(&frames).into_iter().zip(&frames).all(same), "round {round}");
+    }
+    assert_eq!(cable.right.meter().received.read().dropped, 0);
+}
+
+#[test]
+fn an_interface_without_offloads_has_every_frame_by_itself() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    match Command::new("ethtool").args(["-K", "left", "tx", "off"]).output() {
+        Ok(output) => assert!(output.status.success()),
+        Err(error) => return eprintln!("skipped: there is no ethtool ({error})"),
+    }
+    let mut cable = Cable::open();
+    let before = taken_in();
+    let frames: Vec<_> = (0..500).map(|number| datagram(&payload(number, 600))).collect();
+    assert!(cable.cross(&frames) == frames);
+    assert!(taken_in() - before >= 500);
+}
+
+#[test]
+fn the_longest_that_wait_are_lost_in_order_and_counted() {
+    const SENT: u32 = 40_000;
+    let Some(mut cable) = Cable::new(1_500) else { return };
+    for number in 0..SENT {
+        cable.left.send(&datagram(&payload(number, 1_000))).unwrap();
+    }
+    cable.left.flush().unwrap();
+    let mut kept = 0;
+    while let Some(frame) = cable.right.receive().unwrap() {
+        if frame[..12] == ADDRESSES {
+            let number = u32::from_be_bytes(frame[HEADERS + 4..HEADERS + 8].try_into().unwrap());
+            assert!(number >= kept, "{number} behind {kept}");
+            kept += 1;
+        }
+    }
+    assert!((1_000..SENT).contains(&kept), "{kept}");
+    let dropped = cable.right.meter().received.read().dropped;
+    assert!(
+        (u64::from(SENT - kept)..u64::from(SENT - kept) + CHATTER).contains(&dropped),
+        "{kept} and {dropped}"
+    );
+    let frames = [datagram(&payload(7, 900)), datagram(&payload(8, 900))];
+    assert!(cable.cross(&frames) == frames);
+}
+
+#[test]
+fn a_frame_that_has_become_too_long_is_dropped_and_no_other_takes_its_place() {
+    let Some(mut cable) = Cable::new(1_500) else { return };
+    for end in ["left", "right"] {
+        netns::ip(&format!("link set {end} mtu 3000"));
+    }
+    // As one that was opened now, the first port may send it, as the other one may not receive it.
+    cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload();
+    for round in 0..100 {
+        for _ in 0..2 {
+            cable.left.send(&datagram(&[7; 2_900])).unwrap();
+        }
+        let frames: Vec<_> = (0..20).map(|number| datagram(&payload(number, 1_000 + round))).collect();
+        assert!(cable.cross(&frames) == frames);
+    }
+    let dropped = cable.right.meter().received.read().dropped;
+    assert!((200..200 + CHATTER).contains(&dropped), "{dropped}");
+}
+
+#[test]
+fn those_with_all_marks_pass_though_they_are_many_in_one() {
+    let Some(mut cable) = Cable::new(1_500) else { return };
+    let stream = |stream: u8, number| {
+        let mut payload = payload(number, 500);
+        payload[3] = stream;
+        datagram(&payload)
+    };
+    cable
+        .right
+        .pass_only(&[Mark { at: 12, value: 0x0800 }, Mark { at: HEADERS + 2, value: 0xa507 }])
+        .unwrap();
+    let mixed: Vec<_> = (0..1_000).map(|number| stream(7 + u8::from(number % 5 > 2), number)).collect();
+    mixed.iter().for_each(|frame| cable.left.send(frame).unwrap());
+    cable.left.flush().unwrap();
+    for expected in mixed.iter().filter(|frame| frame[HEADERS + 3] == 7) {
+        assert_eq!(cable.receive(|frame| frame[..12] == ADDRESSES), *expected);
+    }
+}
+
+#[test]
+fn a_hosts_own_packets_come_with_a_checksum_or_without_one() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    netns::ip("addr add 192.0.2.1/24 dev left");
+    netns::ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev left nud permanent");
+    let mut cable = Cable::open();
+    let is = |frame: &[u8], protocol| frame[12..14] == [8, 0] && frame[23] == protocol;
+
+    let socket = UdpSocket::bind("192.0.2.1:0").unwrap();
+    socket.send_to(&[7; 333], "192.0.2.2:9").unwrap();
+    let frame = cable.receive(|frame| is(frame, 17));
+    let udp = UdpPacket::new(&frame[34..]).unwrap();
+    assert_eq!((udp.get_checksum(), udp.payload()), (0, &[7; 333][..]));
+
+    let socket: socket2::Socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let to: std::net::SocketAddr = "192.0.2.2:9".parse().unwrap();
+    let begun = socket.connect(&to.into()).unwrap_err();
+    assert!(
+        begun.kind() == ErrorKind::WouldBlock || begun.raw_os_error() == Some(libc::EINPROGRESS),
+        "{begun}"
+    );
+    let frame = cable.receive(|frame| is(frame, 6));
+    let ip = Ipv4Packet::new(&frame[14..]).unwrap();
+    let packet = TcpPacket::new(ip.payload()).unwrap();
+    assert_eq!(packet.get_checksum(), tcp::ipv4_checksum(&packet, &ip.get_source(), &ip.get_destination()));
+    drop(TcpStream::from(socket));
+}
