@@ -137,9 +137,9 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
     for (case, values) in cases.iter().zip([256, 2048]) {
         assert_eq!(case["values"], values);
         let median = |figure: &str| case[figure]["median"].as_f64().unwrap();
-        // Each slice goes up once and comes down once; what is lost comes on top.
+        // Each slice goes up once and comes down once; what is lost comes on top. Up to 32 are one frame for the kernel.
         let slices = f64::from(1 << 30) / f64::from(values * 4);
-        assert!(median("frames_per_gib") >= 2.0 * slices, "{case}");
+        assert!(median("frames_per_gib") >= 2.0 * slices / 32.0, "{case}");
         assert!(median("bytes_per_gib") >= 2.0 * f64::from(1 << 30), "{case}");
         assert!(median("user_seconds_per_gib") >= 0.0 && median("system_seconds_per_gib") >= 0.0, "{case}");
     }

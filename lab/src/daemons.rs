@@ -114,6 +114,7 @@ impl<'a> Daemons<'a> {
         for interface in self.lab.interfaces(name)? {
             command.arg("--port").arg(format!("{}={}", interface.port, interface.name));
         }
+        command.args(self.offloads());
         Ok(command)
     }
 
@@ -170,7 +171,13 @@ impl<'a> Daemons<'a> {
         for interface in self.lab.interfaces(host)? {
             command.args(["--interface", &interface.name]);
         }
+        command.args(self.offloads());
         Ok(command)
+    }
+
+    /// What makes use of the interfaces' offloads, where they are on.
+    fn offloads(&self) -> Option<&'static str> {
+        self.lab.has_offloads().then_some("--segmentation-offload")
     }
 
     /// Where a switch listens for the controller.

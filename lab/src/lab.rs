@@ -47,7 +47,8 @@ impl Lab {
             return Err(LabError::Exists(options.name.clone()));
         }
         let name = options.name.clone();
-        let mut record = Record { name, complete: false, stations, links: Link::of(topology) };
+        let mut record =
+            Record { name, complete: false, stations, links: Link::of(topology), offloads: options.offloads };
         let made = records
             .save(&record)
             .and_then(|()| records.make_folder(&options.name))
@@ -120,6 +121,11 @@ impl Lab {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.record.name
+    }
+
+    /// Whether the kernel may carry many frames as one there: see [`LabOptions::offloads`].
+    pub fn has_offloads(&self) -> bool {
+        self.record.offloads
     }
 
     /// A folder that only root can open, for files of what runs in the lab: logs, sockets, tokens. It is

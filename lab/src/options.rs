@@ -38,6 +38,9 @@ pub struct LabOptions {
     /// The probability with which each link loses each frame, in either direction, independently; 0 by
     /// default. It is not seeded: each run loses other frames.
     pub loss: f64,
+    /// Whether the kernel may carry many frames as one, as it does on virtual cables unless told otherwise; not by default.
+    /// Whoever reads raw frames has to take them apart: the daemons do, BMv2 does not.
+    pub offloads: bool,
     /// How many frames of full size wait at the sending end of a link before more are dropped; 512 by
     /// default. Only links with a rate have a queue.
     pub queue_frames: u32,
@@ -54,6 +57,7 @@ impl LabOptions {
             switches: SwitchKind::None,
             rates: true,
             loss: 0.0,
+            offloads: false,
             queue_frames: 512,
             static_arp: false,
         }

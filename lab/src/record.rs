@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) complete: bool,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Link>,
+    /// As in the lab's [options](crate::LabOptions::offloads).
+    pub(crate) offloads: bool,
 }
 
 /// The records of this machine, held by one process at a time: labs are made and removed one by one, so

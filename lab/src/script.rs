@@ -21,9 +21,11 @@ const LOSS_MODULUS: f64 = 1e9;
 /// A bridge that only forwards: no spanning tree protocol, no wait before a port works, and no multicast
 /// snooping, which sends queries and holds back groups that nobody joined.
 const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
-/// Offloads of a veth interface that would let frames of more than the MTU, or without a checksum, through
-/// to whoever reads raw frames at the other end.
-pub(crate) const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
+/// Offloads of a veth interface that let frames of more than the MTU, or without a checksum, through to whoever reads raw frames
+/// at the other end.
+const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
+/// Those that not even a port of a switch can take apart again.
+const SEGMENTS_OF_TCP: [&str; 2] = ["tso", "gro"];
 
 /// What sets up the inside of one namespace.
 #[derive(Debug, Default)]
@@ -34,8 +36,10 @@ pub(crate) struct Setup {
     pub(crate) tc: String,
     /// For `nft -f`; empty when links lose nothing.
     pub(crate) nft: String,
-    /// The interfaces of the data network, whose offloads are to be switched off.
+    /// The interfaces of the data network.
     pub(crate) data_interfaces: Vec<String>,
+    /// Those of their offloads that are to be switched off.
+    pub(crate) without: &'static [&'static str],
 }
 
 /// Writes the scripts for one lab.
@@ -130,7 +134,13 @@ impl<'a> Scripts<'a> {
             None => {}
         }
         let data_interfaces = station.interfaces.iter().map(|interface| interface.name.clone()).collect();
-        Setup { ip, tc: self.rates(key), nft: self.losses(station), data_interfaces }
+        let without: &[&str] = match (self.options.offloads, self.options.switches) {
+            (false, _) => &OFFLOADS,
+            (true, SwitchKind::None) => &SEGMENTS_OF_TCP,
+            // Bridges never look into a frame.
+            (true, SwitchKind::Bridge) => &[],
+        };
+        Setup { ip, tc: self.rates(key), nft: self.losses(station), data_interfaces, without }
     }
 
     fn host(&self, key: NodeKey, host: &Host, station: &Station) -> String {

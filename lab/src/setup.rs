@@ -11,7 +11,7 @@ use crate::links::{Cut, Link, LinkEnd};
 use crate::namespace;
 use crate::options::LabOptions;
 use crate::processes;
-use crate::script::{OFFLOADS, Scripts, Setup};
+use crate::script::{Scripts, Setup};
 use crate::station::Station;
 use crate::tools::{ETHTOOL, IP, NFT, TC, Toolbox};
 
@@ -44,9 +44,9 @@ pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Statio
 
 /// In the namespace of the calling thread. Offloads first, so that no frame is ever sent with them.
 fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
-    for interface in &setup.data_interfaces {
+    for interface in setup.data_interfaces.iter().filter(|_| !setup.without.is_empty()) {
         let mut args = vec!["-K", interface];
-        args.extend(OFFLOADS.iter().flat_map(|offload| [offload, "off"]));
+        args.extend(setup.without.iter().flat_map(|offload| [offload, "off"]));
         tools.run(ETHTOOL, &args, "")?;
     }
     tools.script(IP, &["-batch", "-"], &setup.ip)?;

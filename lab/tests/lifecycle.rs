@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions};
+use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions, SwitchKind};
+use tributary_link::InterfaceCondition;
 
 /// Tells a test of this file, run again as a process of its own, the name of the lab to make.
 const VICTIM: &str = "TRIBUTARY_TEST_VICTIM";
@@ -52,6 +53,25 @@ fn start(mut daemon: Command) -> Child {
 fn join(mut daemon: Child) {
     assert_eq!(daemon.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap(), 0);
     assert!(daemon.wait().unwrap().signal().is_some());
+}
+
+#[test]
+fn the_kernel_puts_frames_together_only_where_that_is_wanted() {
+    let topology = support::shipped("two-workers");
+    for (offloads, switches, expected) in [
+        (false, SwitchKind::None, &[][..]),
+        // A switch's port can take datagrams apart, but no TCP segments.
+        (true, SwitchKind::None, &["gso", "tx"]),
+        (true, SwitchKind::Bridge, &["tso", "gso", "tx"]),
+    ] {
+        let options = LabOptions { offloads, switches, ..LabOptions::new(support::name("offloads")) };
+        let Some(lab) = support::up(&topology, &options) else { return };
+        let interface = &lab.interfaces("w0").unwrap()[0].name;
+        let condition = lab.inside("w0", || InterfaceCondition::of(interface)).unwrap().unwrap();
+        assert_eq!(condition.offloads, expected, "{offloads} {switches:?}");
+        assert_eq!(lab.has_offloads(), offloads);
+        lab.down().unwrap();
+    }
 }
 
 #[test]

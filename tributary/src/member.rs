@@ -62,6 +62,12 @@ struct HostArgs {
     /// The controller's address
     #[arg(long, value_name = "HOST:PORT")]
     controller: Option<String>,
+
+    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only where an embedded switch
+    /// is at its other end, started with this option, too
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    segmentation_offload: bool,
 }
 
 impl Settings for MemberArgs {
@@ -138,19 +144,19 @@ impl MemberArgs {
 
     /// Whether it is said at all which host of which fabric this is.
     pub(crate) fn is_given(&self) -> bool {
-        let HostArgs { host, interface, controller } = &self.host;
+        let HostArgs { host, interface, controller, .. } = &self.host;
         [host, interface, controller].into_iter().any(Option::is_some)
     }
 
     /// # Errors
     /// A setting that is missing, an interface or certificates that cannot be used.
     pub(crate) fn member(self) -> Result<Member> {
-        let HostArgs { host, interface, controller } = self.host;
+        let HostArgs { host, interface, controller, segmentation_offload } = self.host;
         let interface = required(interface, "interface")?;
         let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
         // What is used wrongly is said before what is not there.
         let files = self.tls.files()?;
-        let (open_port, cable) = (ports(&interface)?, cable(&interface)?);
+        let (open_port, cable) = (ports(&interface, segmentation_offload)?, cable(&interface)?);
         let tls = files.map(|files| ClientTls::load_of_host(files, &host)).transpose()?;
         let controller = Remote::controller(&controller, tls)?;
         Ok(Member { host, interface, open_port, cable, controller })
@@ -158,10 +164,13 @@ impl MemberArgs {
 }
 
 /// Opens the interface for each job. It is opened once at the start, to find out now whether it can be.
-fn ports(interface: &str) -> Result<OpenPort> {
+fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     HostPort::open(interface)?;
     let interface = interface.to_owned();
-    Ok(Arc::new(move || Ok(Box::new(HostPort::open(&interface)?) as Box<dyn FramePort>)))
+    Ok(Arc::new(move || {
+        let port = HostPort::open(&interface)?;
+        Ok(Box::new(if segmentation_offload { port.with_segmentation_offload() } else { port }))
+    }))
 }
 
 /// The way by which the interface's cable is probed.

@@ -42,6 +42,12 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     port: Vec<PortAt>,
 
+    /// Send neighbouring packets as one frame by ports that are a veth with its offloads on: only where hosts and switches that
+    /// were started with this option, too, are at their other ends
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    segmentation_offload: bool,
+
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -62,7 +68,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         return Err(WrongUse("a switch without ports: give --port NUMBER=INTERFACE".into()).into());
     }
     check(&settings.port)?;
-    let (ports, meters) = open(&settings.port)?;
+    let (ports, meters) = open(&settings.port, settings.segmentation_offload)?;
     warn(&settings.port);
     let mut config = SwitchConfig::new(&name, listen, ports);
     config.device_id = settings.device_id.unwrap_or(config.device_id);
@@ -135,11 +141,12 @@ fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-fn open(ports: &[PortAt]) -> Result<(Ports, Meters)> {
+fn open(ports: &[PortAt], segmentation_offload: bool) -> Result<(Ports, Meters)> {
     let (mut opened, mut meters) = (Ports::new(), Meters::new());
     for port in ports {
         let interface =
             InterfacePort::open(&port.interface).with_context(|| format!("port {}", port.number))?;
+        let interface = if segmentation_offload { interface.with_segmentation_offload() } else { interface };
         meters.push((port.clone(), interface.meter().clone()));
         opened.push((port.number, Box::new(interface)));
     }

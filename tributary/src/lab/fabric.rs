@@ -116,8 +116,14 @@ pub(crate) async fn up(
     let kind = SwitchKind::for_daemons(&topology);
     let switches = SwitchProgram::from(args.switch);
     switches.check()?;
-    let options =
-        LabOptions { switches: kind, loss: args.loss, rates: !args.no_rates, ..LabOptions::new(name) };
+    let options = LabOptions {
+        switches: kind,
+        loss: args.loss,
+        rates: !args.no_rates,
+        // A loss takes one frame, and BMv2 gets them one by one.
+        offloads: args.loss == 0.0 && switches == SwitchProgram::Embedded,
+        ..LabOptions::new(name)
+    };
     let lab = Lab::up(&topology, &options)?;
     let job = JobOptions {
         aggregation: args.aggregation,

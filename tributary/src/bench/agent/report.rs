@@ -187,7 +187,8 @@ impl Report {
         }
         let again: u64 = self.cases.iter().map(|case| case.retransmissions).sum();
         format!(
-            "{table}\none agent's processor time for each GiB of the tensor; frames and bytes in both directions\n\
+            "{table}\none agent's processor time for each GiB of the tensor; frames and bytes in both directions, as the \
+             kernel counts them: up to 32 packets cross a veth pair as one frame\n\
              stored: {} s of user and {} s of system time with 256 values, on another machine perhaps\n\
              all-reduces of {} of f32 over {} workers, topology {}: every sum is right, {again} slices were sent again",
             STORED.user,
