@@ -28,8 +28,8 @@ impl HostPort {
 
     /// As [`InterfacePort::with_segmentation_offload`].
     #[must_use]
-    pub fn with_segmentation_offload(self) -> Self {
-        Self { interface: self.interface.with_segmentation_offload(), ..self }
+    pub fn with_segmentation_offload(self, wanted: bool) -> Self {
+        Self { interface: self.interface.with_segmentation_offload(wanted), ..self }
     }
 
     /// Counters of what this port has sent and received.

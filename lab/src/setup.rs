@@ -44,10 +44,11 @@ pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Statio
 
 /// In the namespace of the calling thread. Offloads first, so that no frame is ever sent with them.
 fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
-    for interface in setup.data_interfaces.iter().filter(|_| !setup.without.is_empty()) {
-        let mut args = vec!["-K", interface];
-        args.extend(setup.without.iter().flat_map(|offload| [offload, "off"]));
-        tools.run(ETHTOOL, &args, "")?;
+    let off: Vec<_> = setup.without.iter().flat_map(|offload| [*offload, "off"]).collect();
+    if !off.is_empty() {
+        for interface in &setup.data_interfaces {
+            tools.run(ETHTOOL, &[&["-K", interface], &off[..]].concat(), "")?;
+        }
     }
     tools.script(IP, &["-batch", "-"], &setup.ip)?;
     tools.script(TC, &["-batch", "-"], &setup.tc)?;

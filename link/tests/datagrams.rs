@@ -4,15 +4,15 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod cable;
 mod netns;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
 
-use mio::{Events, Poll, Token};
+use cable::{ADDRESSES, Cable};
 use pnet_packet::Packet;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::tcp::{self, TcpPacket};
@@ -20,11 +20,9 @@ use pnet_packet::udp::UdpPacket;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use socket2::{Domain, Socket, Type};
 use tributary_link::{FramePort, InterfacePort, Mark};
 
-/// Far longer than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 /// From the frame's beginning to the datagram's payload.
 const HEADERS: usize = 42;
 
@@ -52,53 +50,32 @@ fn payload(number: u32, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// Two ports on a cable, and what reports frames at the second one.
-struct Cable {
-    left: InterfacePort,
-    right: InterfacePort,
-    poll: Poll,
+/// Two ports, which put datagrams together, on a cable with this MTU; `None` where no cable can be made.
+fn cable(mtu: u16) -> Option<Cable> {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return None;
+    }
+    set_mtu(mtu);
+    Some(open())
 }
 
-impl Cable {
-    /// `None` where no cable can be made.
-    fn new(mtu: u16) -> Option<Self> {
-        if !netns::enter_with_veth_pair("left", "right") {
-            return None;
-        }
-        for end in ["left", "right"] {
-            netns::ip(&format!("link set {end} mtu {mtu}"));
-        }
-        Some(Self::open())
-    }
+fn open() -> Cable {
+    let Cable { left, right, poll } = Cable::open();
+    let [left, right] = [left, right].map(|port| port.with_segmentation_offload(true));
+    Cable { left, right, poll }
+}
 
-    fn open() -> Self {
-        let [left, mut right] =
-            ["left", "right"].map(|name| InterfacePort::open(name).unwrap().with_segmentation_offload());
-        let poll = Poll::new().unwrap();
-        right.register(poll.registry(), Token(1)).unwrap();
-        Self { left, right, poll }
+fn set_mtu(mtu: u16) {
+    for end in ["left", "right"] {
+        netns::ip(&format!("link set {end} mtu {mtu}"));
     }
+}
 
-    /// Sends frames, and returns as many as arrive.
-    fn cross(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        frames.iter().for_each(|frame| self.left.send(frame).unwrap());
-        self.left.flush().unwrap();
-        (0..frames.len()).map(|_| self.receive(|frame| frame[..12] == ADDRESSES)).collect()
-    }
-
-    /// The next frame of those that are meant; the kernel's own chatter on a new interface is passed over.
-    fn receive(&mut self, is_meant: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-        let mut events = Events::with_capacity(8);
-        loop {
-            while let Some(frame) = self.right.receive().unwrap() {
-                if is_meant(frame) {
-                    return frame.to_vec();
-                }
-            }
-            self.poll.poll(&mut events, Some(PATIENCE)).unwrap();
-            assert!(!events.is_empty(), "no frame within {PATIENCE:?}");
-        }
-    }
+/// Sends frames over the cable, and returns as many as arrive.
+fn cross(cable: &mut Cable, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    frames.iter().for_each(|frame| cable.left.send(frame).unwrap());
+    cable.left.flush().unwrap();
+    frames.iter().map(|_| cable.receive()).collect()
 }
 
 /// Frames that the kernel has taken in at the second interface.
@@ -113,11 +90,11 @@ const CHATTER: u64 = 40;
 
 #[test]
 fn neighbours_cross_as_one_frame_and_come_out_as_they_were() {
-    let Some(mut cable) = Cable::new(1_500) else { return };
+    let Some(mut cable) = cable(1_500) else { return };
     let before = taken_in();
     for round in 0..20 {
         let frames: Vec<_> = (0..100).map(|number| datagram(&payload(number, 600 + 40 * round))).collect();
-        assert!(cable.cross(&frames) == frames);
+        assert!(cross(&mut cable, &frames) == frames);
     }
     let taken_in = taken_in() - before;
     assert!(taken_in < 2_000 / 10 + CHATTER, "{taken_in} frames for 2,000 datagrams");
@@ -129,9 +106,9 @@ fn neighbours_cross_as_one_frame_and_come_out_as_they_were() {
 
 #[test]
 fn long_frames_fill_what_one_packet_holds() {
-    let Some(mut cable) = Cable::new(9_000) else { return };
+    let Some(mut cable) = cable(9_000) else { return };
     let frames: Vec<_> = (0..64).map(|number| datagram(&payload(number, 8_972))).collect();
-    assert!(cable.cross(&frames) == frames);
+    assert!(cross(&mut cable, &frames) == frames);
 }
 
 /// A frame of some kind that may stand beside others of one stream, and be hard to tell from them.
@@ -171,12 +148,12 @@ fn neighbour(rng: &mut ChaCha8Rng) -> Vec<u8> {
 
 #[test]
 fn whatever_stands_beside_datagrams_comes_out_as_it_was() {
-    let Some(mut cable) = Cable::new(1_500) else { return };
+    let Some(mut cable) = cable(1_500) else { return };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for round in 0..300 {
         let frames: Vec<_> = (0..rng.random_range(1..80)).map(|_| neighbour(&mut rng)).collect();
         let same = |(arrived, sent): (Vec<u8>, &Vec<u8>)| arrived == *sent;
-        assert!(cable.cross(&frames).into_iter().zip(&frames).all(same), "round {round}");
+        assert!(cross(&mut cable, &frames).into_iter().zip(&frames).all(same), "round {round}");
     }
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
@@ -190,24 +167,24 @@ fn an_interface_without_offloads_has_every_frame_by_itself() {
         Ok(output) => assert!(output.status.success()),
         Err(error) => return eprintln!("skipped: there is no ethtool ({error})"),
     }
-    let mut cable = Cable::open();
+    let mut cable = open();
     let before = taken_in();
     let frames: Vec<_> = (0..500).map(|number| datagram(&payload(number, 600))).collect();
-    assert!(cable.cross(&frames) == frames);
+    assert!(cross(&mut cable, &frames) == frames);
     assert!(taken_in() - before >= 500);
 }
 
 #[test]
 fn the_longest_that_wait_are_lost_in_order_and_counted() {
     const SENT: u32 = 40_000;
-    let Some(mut cable) = Cable::new(1_500) else { return };
+    let Some(mut cable) = cable(1_500) else { return };
     for number in 0..SENT {
         cable.left.send(&datagram(&payload(number, 1_000))).unwrap();
     }
     cable.left.flush().unwrap();
     let mut kept = 0;
     while let Some(frame) = cable.right.receive().unwrap() {
-        if frame[..12] == ADDRESSES {
+        if cable::is_ours(frame) {
             let number = u32::from_be_bytes(frame[HEADERS + 4..HEADERS + 8].try_into().unwrap());
             assert!(number >= kept, "{number} behind {kept}");
             kept += 1;
@@ -220,23 +197,21 @@ fn the_longest_that_wait_are_lost_in_order_and_counted() {
         "{kept} and {dropped}"
     );
     let frames = [datagram(&payload(7, 900)), datagram(&payload(8, 900))];
-    assert!(cable.cross(&frames) == frames);
+    assert!(cross(&mut cable, &frames) == frames);
 }
 
 #[test]
 fn a_frame_that_has_become_too_long_is_dropped_and_no_other_takes_its_place() {
-    let Some(mut cable) = Cable::new(1_500) else { return };
-    for end in ["left", "right"] {
-        netns::ip(&format!("link set {end} mtu 3000"));
-    }
+    let Some(mut cable) = cable(1_500) else { return };
+    set_mtu(3_000);
     // As one that was opened now, the first port may send it, as the other one may not receive it.
-    cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload();
+    cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload(true);
     for round in 0..100 {
         for _ in 0..2 {
             cable.left.send(&datagram(&[7; 2_900])).unwrap();
         }
         let frames: Vec<_> = (0..20).map(|number| datagram(&payload(number, 1_000 + round))).collect();
-        assert!(cable.cross(&frames) == frames);
+        assert!(cross(&mut cable, &frames) == frames);
     }
     let dropped = cable.right.meter().received.read().dropped;
     assert!((200..200 + CHATTER).contains(&dropped), "{dropped}");
@@ -244,7 +219,7 @@ fn a_frame_that_has_become_too_long_is_dropped_and_no_other_takes_its_place() {
 
 #[test]
 fn those_with_all_marks_pass_though_they_are_many_in_one() {
-    let Some(mut cable) = Cable::new(1_500) else { return };
+    let Some(mut cable) = cable(1_500) else { return };
     let stream = |stream: u8, number| {
         let mut payload = payload(number, 500);
         payload[3] = stream;
@@ -258,7 +233,7 @@ fn those_with_all_marks_pass_though_they_are_many_in_one() {
     mixed.iter().for_each(|frame| cable.left.send(frame).unwrap());
     cable.left.flush().unwrap();
     for expected in mixed.iter().filter(|frame| frame[HEADERS + 3] == 7) {
-        assert_eq!(cable.receive(|frame| frame[..12] == ADDRESSES), *expected);
+        assert_eq!(cable.receive(), *expected);
     }
 }
 
@@ -269,27 +244,25 @@ fn a_hosts_own_packets_come_with_a_checksum_or_without_one() {
     }
     netns::ip("addr add 192.0.2.1/24 dev left");
     netns::ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev left nud permanent");
-    let mut cable = Cable::open();
+    let mut cable = open();
     let is = |frame: &[u8], protocol| frame[12..14] == [8, 0] && frame[23] == protocol;
 
     let socket = UdpSocket::bind("192.0.2.1:0").unwrap();
     socket.send_to(&[7; 333], "192.0.2.2:9").unwrap();
-    let frame = cable.receive(|frame| is(frame, 17));
+    let frame = cable.receive_one(|frame| is(frame, 17));
     let udp = UdpPacket::new(&frame[34..]).unwrap();
     assert_eq!((udp.get_checksum(), udp.payload()), (0, &[7; 333][..]));
 
-    let socket: socket2::Socket =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let to: std::net::SocketAddr = "192.0.2.2:9".parse().unwrap();
+    let to: SocketAddr = "192.0.2.2:9".parse().unwrap();
     let begun = socket.connect(&to.into()).unwrap_err();
     assert!(
         begun.kind() == ErrorKind::WouldBlock || begun.raw_os_error() == Some(libc::EINPROGRESS),
         "{begun}"
     );
-    let frame = cable.receive(|frame| is(frame, 6));
+    let frame = cable.receive_one(|frame| is(frame, 6));
     let ip = Ipv4Packet::new(&frame[14..]).unwrap();
     let packet = TcpPacket::new(ip.payload()).unwrap();
     assert_eq!(packet.get_checksum(), tcp::ipv4_checksum(&packet, &ip.get_source(), &ip.get_destination()));
-    drop(TcpStream::from(socket));
 }

@@ -4,18 +4,14 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod cable;
 mod netns;
 
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token};
+use cable::{ADDRESSES, Cable, PATIENCE};
+use mio::Events;
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError, Mark};
-
-/// Where our frames go and where they are from: nobody else's do and are.
-const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-
-/// Far longer than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Not IP, so that no host takes it for its own.
 fn frame(len: usize) -> Vec<u8> {
@@ -25,60 +21,32 @@ fn frame(len: usize) -> Vec<u8> {
     frame
 }
 
-/// The next frame of ours that is there; the kernel's own chatter on a new interface is passed over.
+/// The next frame of ours that is there.
 fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
-    while let Some(frame) = port.receive().unwrap() {
-        if frame[..12] == ADDRESSES {
-            return Some(frame.to_vec());
-        }
-    }
-    None
-}
-
-/// Ports at both ends of a cable, and what reports frames at the second one; `None` where no cable can be made.
-fn ports() -> Option<(InterfacePort, InterfacePort, Poll)> {
-    if !netns::enter_with_veth_pair("left", "right") {
-        return None;
-    }
-    let [left, mut right] = ["left", "right"].map(|name| InterfacePort::open(name).unwrap());
-    let poll = Poll::new().unwrap();
-    right.register(poll.registry(), Token(1)).unwrap();
-    Some((left, right, poll))
-}
-
-/// Waits for the next frame.
-fn receive(port: &mut InterfacePort, poll: &mut Poll) -> Vec<u8> {
-    let mut events = Events::with_capacity(8);
-    loop {
-        if let Some(frame) = next(port) {
-            return frame;
-        }
-        poll.poll(&mut events, Some(PATIENCE)).unwrap();
-        assert!(!events.is_empty(), "no frame within {PATIENCE:?}");
-    }
+    cable::next(port, cable::is_ours)
 }
 
 #[test]
 fn frames_cross_a_veth_pair_and_nothing_comes_back() {
-    let Some((mut left, mut right, mut poll)) = ports() else { return };
+    let Some(mut cable) = Cable::new() else { return };
     for len in [60, 1_114, 1_514] {
-        left.send(&frame(len)).unwrap();
-        left.flush().unwrap();
-        assert_eq!(receive(&mut right, &mut poll), frame(len));
+        cable.left.send(&frame(len)).unwrap();
+        cable.left.flush().unwrap();
+        assert_eq!(cable.receive(), frame(len));
     }
-    assert_eq!(next(&mut left), None, "a port hears its own frames");
-    assert_eq!(left.meter().sent.read(), Carried { frames: 3, bytes: 2_688, lost: 0, dropped: 0 });
-    assert!(right.meter().received.read().frames >= 3);
+    assert_eq!(next(&mut cable.left), None, "a port hears its own frames");
+    assert_eq!(cable.left.meter().sent.read(), Carried { frames: 3, bytes: 2_688, lost: 0, dropped: 0 });
+    assert!(cable.right.meter().received.read().frames >= 3);
 
     // Longer than the MTU: it is dropped, and those before and behind it are not.
     for len in [100, 1_515, 101] {
-        left.send(&frame(len)).unwrap();
+        cable.left.send(&frame(len)).unwrap();
     }
-    left.flush().unwrap();
-    assert_eq!(left.meter().sent.read().dropped, 1);
-    assert_eq!(receive(&mut right, &mut poll), frame(100));
-    assert_eq!(receive(&mut right, &mut poll), frame(101));
-    assert_eq!(left.send(&frame(14)[..13]).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    cable.left.flush().unwrap();
+    assert_eq!(cable.left.meter().sent.read().dropped, 1);
+    assert_eq!(cable.receive(), frame(100));
+    assert_eq!(cable.receive(), frame(101));
+    assert_eq!(cable.left.send(&frame(14)[..13]).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
 
 /// A frame with these VLAN tags, the outermost first, which is as long as `frame(len)` without them.
@@ -94,7 +62,7 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
     const SERVICE: [u8; 4] = [0x88, 0xa8, 0x0f, 0xff];
     const PRIORITY: [u8; 4] = [0x81, 0x00, 0x00, 0x00];
     const OLD: [u8; 4] = [0x91, 0x00, 0x00, 0x07];
-    let Some((mut left, mut right, mut poll)) = ports() else { return };
+    let Some(mut cable) = Cable::new() else { return };
     let stacks: [&[_]; 8] = [
         &[CUSTOMER],
         &[SERVICE],
@@ -108,18 +76,18 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
     // Interleaved with frames without a tag, and more than the ring has slots: no tag may stay in one.
     for round in 0..400 {
         for tags in stacks {
-            left.send(&tagged(tags, 60 + round)).unwrap();
+            cable.left.send(&tagged(tags, 60 + round)).unwrap();
         }
-        left.flush().unwrap();
+        cable.left.flush().unwrap();
         for tags in stacks {
-            assert_eq!(receive(&mut right, &mut poll), tagged(tags, 60 + round));
+            assert_eq!(cable.receive(), tagged(tags, 60 + round));
         }
     }
     // A tag does not count for the MTU.
-    left.send(&tagged(&[CUSTOMER], 1_514)).unwrap();
-    left.flush().unwrap();
-    assert_eq!(receive(&mut right, &mut poll), tagged(&[CUSTOMER], 1_514));
-    assert_eq!(right.meter().received.read().dropped, 0);
+    cable.left.send(&tagged(&[CUSTOMER], 1_514)).unwrap();
+    cable.left.flush().unwrap();
+    assert_eq!(cable.receive(), tagged(&[CUSTOMER], 1_514));
+    assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
 /// A frame with a number in it.
@@ -136,56 +104,56 @@ fn number_of(frame: &[u8]) -> u32 {
 #[test]
 fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
     const SENT: u32 = 10_000;
-    let Some((mut left, mut right, mut poll)) = ports() else { return };
+    let Some(mut cable) = Cable::new() else { return };
     // Three times, so that it goes on where it had to stop.
     let mut lost = 0;
     for round in 1..=3 {
         for number in 0..SENT {
-            left.send(&numbered(number)).unwrap();
+            cable.left.send(&numbered(number)).unwrap();
         }
-        left.flush().unwrap();
+        cable.left.flush().unwrap();
         let mut kept = 0;
-        while let Some(frame) = next(&mut right) {
+        while let Some(frame) = next(&mut cable.right) {
             assert_eq!(number_of(&frame), kept);
             kept += 1;
         }
         assert!((1_000..SENT).contains(&kept), "{kept}");
         lost += u64::from(SENT - kept);
         // The loss is known from the first frame on that comes after it.
-        left.send(&frame(70)).unwrap();
-        left.flush().unwrap();
-        assert_eq!(receive(&mut right, &mut poll), frame(70));
+        cable.left.send(&frame(70)).unwrap();
+        cable.left.flush().unwrap();
+        assert_eq!(cable.receive(), frame(70));
         // The kernel's own chatter may have been lost, too.
-        let dropped = right.meter().received.read().dropped;
+        let dropped = cable.right.meter().received.read().dropped;
         assert!((lost..lost + 10 * round).contains(&dropped), "{dropped} counted, {lost} lost");
     }
 }
 
 #[test]
 fn an_interface_that_goes_down_loses_frames_and_comes_back() {
-    let Some((mut left, mut right, mut poll)) = ports() else { return };
+    let Some(mut cable) = Cable::new() else { return };
     netns::ip("link set left down");
-    left.send(&frame(60)).unwrap();
-    left.flush().unwrap();
-    assert_eq!(left.meter().sent.read().dropped, 1);
+    cable.left.send(&frame(60)).unwrap();
+    cable.left.flush().unwrap();
+    assert_eq!(cable.left.meter().sent.read().dropped, 1);
     netns::ip("link set left up");
     // The kernel takes its time to bring a link up; until then frames are lost.
     let mut events = Events::with_capacity(8);
     let started = Instant::now();
     loop {
-        left.send(&frame(61)).unwrap();
-        left.flush().unwrap();
-        if let Some(arrived) = next(&mut right) {
+        cable.left.send(&frame(61)).unwrap();
+        cable.left.flush().unwrap();
+        if let Some(arrived) = next(&mut cable.right) {
             assert_eq!(arrived, frame(61));
             break;
         }
         assert!(started.elapsed() < PATIENCE, "the port is dead after its interface was down");
-        poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
+        cable.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
     }
 
     netns::ip("link delete left");
-    left.send(&frame(60)).unwrap();
-    let error = left.flush().unwrap_err();
+    cable.left.send(&frame(60)).unwrap();
+    let error = cable.left.flush().unwrap_err();
     assert!(error.to_string().contains("left"), "{error}");
 }
 
@@ -198,7 +166,7 @@ fn an_interface_that_is_not_there_is_named() {
 
 #[test]
 fn a_port_lets_only_frames_with_all_marks_pass() {
-    let Some((mut left, mut right, mut poll)) = ports() else { return };
+    let Some(mut cable) = Cable::new() else { return };
     let marked = |len: usize, value: u16| {
         let mut frame = frame(len);
         frame[len - 2..].copy_from_slice(&value.to_be_bytes());
@@ -206,25 +174,25 @@ fn a_port_lets_only_frames_with_all_marks_pass() {
     };
     let kind = Mark { at: 12, value: 0x88b5 };
     let wanted = |value| [kind, Mark { at: 58, value }];
-    right.pass_only(&wanted(0)).unwrap();
+    cable.right.pass_only(&wanted(0)).unwrap();
     // What came before that.
-    assert_eq!(next(&mut right), None);
-    let before = right.meter().received.read().frames;
+    assert_eq!(next(&mut cable.right), None);
+    let before = cable.right.meter().received.read().frames;
     for [passes, stays] in [[7, 8], [8, 7]] {
         // One filter takes the other's place.
-        right.pass_only(&wanted(passes)).unwrap();
+        cable.right.pass_only(&wanted(passes)).unwrap();
         // Of another number; too short to have one; of another kind; and one behind them that passes.
         let mut other_kind = marked(60, passes);
         other_kind[13] = 0xb6;
         for frame in [marked(60, stays), frame(59), other_kind, marked(60, passes)] {
-            left.send(&frame).unwrap();
+            cable.left.send(&frame).unwrap();
         }
-        left.flush().unwrap();
-        assert_eq!(receive(&mut right, &mut poll), marked(60, passes));
-        assert_eq!(next(&mut right), None);
+        cable.left.flush().unwrap();
+        assert_eq!(cable.receive(), marked(60, passes));
+        assert_eq!(next(&mut cable.right), None);
     }
     assert_eq!(
-        right.meter().received.read().frames,
+        cable.right.meter().received.read().frames,
         before + 2,
         "the others come no further than the kernel"
     );

@@ -169,7 +169,7 @@ fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     let interface = interface.to_owned();
     Ok(Arc::new(move || {
         let port = HostPort::open(&interface)?;
-        Ok(Box::new(if segmentation_offload { port.with_segmentation_offload() } else { port }))
+        Ok(Box::new(port.with_segmentation_offload(segmentation_offload)))
     }))
 }
 

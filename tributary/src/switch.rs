@@ -144,9 +144,9 @@ fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
 fn open(ports: &[PortAt], segmentation_offload: bool) -> Result<(Ports, Meters)> {
     let (mut opened, mut meters) = (Ports::new(), Meters::new());
     for port in ports {
-        let interface =
-            InterfacePort::open(&port.interface).with_context(|| format!("port {}", port.number))?;
-        let interface = if segmentation_offload { interface.with_segmentation_offload() } else { interface };
+        let interface = InterfacePort::open(&port.interface)
+            .with_context(|| format!("port {}", port.number))?
+            .with_segmentation_offload(segmentation_offload);
         meters.push((port.clone(), interface.meter().clone()));
         opened.push((port.number, Box::new(interface)));
     }

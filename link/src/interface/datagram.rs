@@ -5,6 +5,8 @@ use std::ops::Range;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::util;
 
+use crate::MIN_FRAME_BYTES;
+
 /// The headers in front of the payload: Ethernet, IPv4 without options, UDP.
 pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
 
@@ -12,7 +14,8 @@ pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
 /// comes early in a frame ([`pass_only`](crate::FramePort::pass_only)), and could choose by the first one only.
 const COMMON_PAYLOAD_BYTES: usize = 4;
 
-const IP_AT: usize = 14;
+/// Behind the Ethernet header.
+const IP_AT: usize = MIN_FRAME_BYTES;
 pub(super) const UDP_AT: usize = IP_AT + IP_BYTES;
 const IP_BYTES: usize = Ipv4Packet::minimum_packet_size();
 const UDP_BYTES: usize = 8;
@@ -46,12 +49,11 @@ pub(super) fn is_udp(frame: &[u8]) -> bool {
 /// checksum, and nothing behind it. The system makes new lengths and checksums, which must not mend wrong ones.
 pub(super) fn is_plain(frame: &[u8]) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
-    let word = |range: Range<usize>| header.get(range).map_or(0, big_endian);
     is_udp(frame)
         && frame.len() >= HEADER_BYTES + COMMON_PAYLOAD_BYTES
         && header[IP_FRAGMENT] == WHOLE
-        && word(IP_LENGTH) == frame.len() - IP_AT
-        && word(UDP_LENGTH) == frame.len() - UDP_AT
+        && big_endian(&header[IP_LENGTH]) == frame.len() - IP_AT
+        && big_endian(&header[UDP_LENGTH]) == frame.len() - UDP_AT
         && header[UDP_CHECKSUM] == [0, 0]
         && Ipv4Packet::new(&header[IP_AT..]).is_some_and(|ip| ipv4::checksum(&ip) == ip.get_checksum())
 }

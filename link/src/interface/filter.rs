@@ -13,6 +13,8 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const WHOLE_FRAME: u32 = u32::MAX;
 const NOTHING: u32 = 0;
+/// The end of a program, or a whole one, that keeps no byte of a packet.
+pub(super) const KEEP_NOTHING: SockFilter = SockFilter::new(RETURN, 0, 0, NOTHING);
 
 /// Lets only frames with all these marks into the ring. The kernel exchanges one filter for another without a gap.
 ///
@@ -33,6 +35,6 @@ fn program(marks: &[Mark]) -> io::Result<Vec<SockFilter>> {
         program.push(SockFilter::new(JUMP_IF_EQUAL, 0, to_the_end, mark.value.into()));
     }
     program.push(SockFilter::new(RETURN, 0, 0, WHOLE_FRAME));
-    program.push(SockFilter::new(RETURN, 0, 0, NOTHING));
+    program.push(KEEP_NOTHING);
     Ok(program)
 }

@@ -71,13 +71,13 @@ impl InterfacePort {
         Ok(Self { name: name.into(), socket, incoming, outgoing, meter, mtu })
     }
 
-    /// The same port, which puts neighbouring datagrams of one stream together, as the kernel does with TCP's (UDP segmentation
+    /// The same port, which, if that is wanted, puts neighbouring datagrams of one stream together, as the kernel does with TCP's (UDP segmentation
     /// offload): they cross a virtual cable as one frame, which takes a fraction of the time. It changes nothing where the
     /// interface is of another kind or its offloads are off, or before Linux 6.2. At the other end there must be a port like this,
     /// or a host's kernel: who reads raw frames in another way gets one that is longer than the MTU.
     #[must_use]
-    pub fn with_segmentation_offload(mut self) -> Self {
-        if condition::takes_many(&self.socket, &self.name) {
+    pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
+        if wanted && condition::takes_many(&self.socket, &self.name) {
             self.outgoing.put_together(self.longest_frame());
         }
         self
@@ -87,10 +87,6 @@ impl InterfacePort {
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }
-}
-
-fn longest_frame(mtu: usize) -> usize {
-    (MIN_FRAME_BYTES + mtu).min(MAX_FRAME_BYTES)
 }
 
 impl FramePort for InterfacePort {
@@ -113,7 +109,7 @@ impl FramePort for InterfacePort {
     }
 
     fn longest_frame(&self) -> usize {
-        longest_frame(self.mtu)
+        (MIN_FRAME_BYTES + self.mtu).min(MAX_FRAME_BYTES)
     }
 
     fn pass_only(&mut self, marks: &[Mark]) -> io::Result<()> {

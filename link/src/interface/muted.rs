@@ -4,8 +4,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
+use super::filter::KEEP_NOTHING;
 use super::socket;
 
 /// While it lives, the kernel throws away what comes to a UDP port, which it would else answer with an ICMP
@@ -21,8 +22,6 @@ impl MutedUdpPort {
     /// # Errors
     /// The system's: another socket has the port.
     pub fn take(port: u16) -> io::Result<Self> {
-        // Classic BPF: return 0, which is how many bytes of a packet to keep.
-        const KEEP_NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.attach_filter(&[KEEP_NOTHING])?;
         socket.set_reuse_port(true)?;

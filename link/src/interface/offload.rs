@@ -49,17 +49,15 @@ impl Offload {
         (self.kind == DATAGRAMS && self.segment > 0).then_some(self.segment.into())
     }
 
-    /// Whether something is left to be done with the frame's checksum.
-    pub(super) fn needs_checksum(self) -> bool {
-        self.flags & NEEDS_CHECKSUM != 0
-    }
-
-    /// Does what is left to be done with the frame's checksum. A datagram goes without one: it would guard nothing, since nobody
+    /// Does what is left to be done with the frame's checksum, if anything is. A datagram goes without one: it would guard nothing, since nobody
     /// has calculated it where the datagram was made.
     pub(super) fn finish(self, frame: &mut [u8]) {
+        if self.flags & NEEDS_CHECKSUM == 0 {
+            return;
+        }
         let (start, at) = (usize::from(self.checksum.0), usize::from(self.checksum.1));
         let is_udp = datagram::is_udp(frame);
-        let Some(covered) = frame.get_mut(start..).filter(|_| self.needs_checksum()) else { return };
+        let Some(covered) = frame.get_mut(start..) else { return };
         let checksum = if is_udp { 0 } else { datagram::internet_checksum(covered) };
         if let Some(place) = covered.get_mut(at..at + size_of_val(&checksum)) {
             place.copy_from_slice(&checksum.to_be_bytes());

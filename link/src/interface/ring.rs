@@ -164,13 +164,11 @@ impl Ring {
     /// Makes the present slot's frame what it was on the wire, and says where it is and how long. `None` when the
     /// slot does not have all of it, or no port may hand out one as long.
     fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
-        let Head { kept, len, offset, tag, offload } = *head;
-        if len > kept || offset + len > self.layout.slot_bytes {
+        let Head { len, offset, tag, offload, .. } = *head;
+        if !self.has_all(head) {
             return None;
         }
-        if offload.needs_checksum() {
-            offload.finish(self.bytes_mut(offset, len));
-        }
+        offload.finish(self.bytes_mut(offset, len));
         let Some(tag) = tag else { return Some((offset, len)) };
         // The kernel leaves the headroom it was asked for, and takes no tag off a frame without addresses.
         let begin = offset.checked_sub(TAG_BYTES).filter(|begin| *begin >= libc::TPACKET2_HDRLEN)?;
@@ -184,17 +182,20 @@ impl Ring {
         Some((begin, tagged_len))
     }
 
+    /// Whether the present slot has all of its frame.
+    fn has_all(&self, head: &Head) -> bool {
+        head.len <= head.kept && head.offset + head.len <= self.layout.slot_bytes
+    }
+
     /// Takes over a frame that is many in one: out of the present slot, or from `socket` if the kernel has put it there, since the
     /// slot has no room for it. One that is only too long is taken from there, too, and dropped.
     fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
-        let Head { kept, len, offset, tag, offload } = *head;
+        let Head { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
         let segment = offload.segment();
-        let is_whole = len <= kept && offset + len <= self.layout.slot_bytes;
-        let taken = match (is_apart, is_whole) {
-            (true, _) => many.receive(socket, segment),
-            (false, true) => many.copy(self.bytes(offset, len), segment),
-            (false, false) => false,
+        let taken = match is_apart {
+            true => many.receive(socket, segment),
+            false => self.has_all(head) && many.copy(self.bytes(offset, len), segment),
         };
         let is_too_long = segment.is_some_and(|bytes| offset + HEADER_BYTES + bytes > self.layout.slot_bytes);
         // No port puts frames with a tag together.

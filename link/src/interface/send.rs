@@ -4,6 +4,7 @@
 //! and over a virtual cable, as one frame, which is [taken apart](super::many) where single ones are wanted.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -33,13 +34,17 @@ pub(super) struct Outgoing {
 /// A frame, or many in one, behind what the kernel is told of it.
 #[derive(Debug)]
 struct Message {
-    begin: usize,
-    end: usize,
+    place: Range<usize>,
     frames: usize,
-    /// Of the frames as they were handed in.
-    frame_bytes: usize,
     /// Bytes of payload that a datagram behind the others may have at most; `None`: the last one has come, or none may.
     takes: Option<usize>,
+}
+
+impl Message {
+    /// Bytes of its frames as they were handed in, each with headers of its own.
+    fn frame_bytes(&self) -> usize {
+        self.place.len() - OFFLOAD_BYTES + (self.frames - 1) * HEADER_BYTES
+    }
 }
 
 impl Outgoing {
@@ -65,23 +70,21 @@ impl Outgoing {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(&Offload::default().to_bytes());
         self.bytes.extend_from_slice(frame);
-        let (end, frame_bytes) = (self.bytes.len(), frame.len());
-        self.messages.push(Message { begin, end, frames: 1, frame_bytes, takes: payload });
+        self.messages.push(Message { place: begin..self.bytes.len(), frames: 1, takes: payload });
     }
 
     /// Adds a plain frame to the last message, if that takes it.
     fn extend_last(&mut self, frame: &[u8], payload: usize) -> bool {
         let Self { bytes, messages, .. } = self;
         let Some(last) = messages.last_mut() else { return false };
-        let first = bytes.get(last.begin + OFFLOAD_BYTES..last.end).unwrap_or_default();
+        let first = bytes.get(last.place.start + OFFLOAD_BYTES..last.place.end).unwrap_or_default();
         let is_taken = last.takes.is_some_and(|segment| payload <= segment)
             && first.len() + payload <= MAX_FRAME_BYTES
             && datagram::is_one_stream(first, frame);
         if is_taken {
             bytes.extend_from_slice(frame.get(HEADER_BYTES..).unwrap_or_default());
             last.takes = last.takes.filter(|segment| payload == *segment);
-            (last.end, last.frames, last.frame_bytes) =
-                (bytes.len(), last.frames + 1, last.frame_bytes + frame.len());
+            (last.place.end, last.frames) = (bytes.len(), last.frames + 1);
         }
         is_taken
     }
@@ -101,7 +104,7 @@ impl Outgoing {
                     let sent = self.messages.iter().skip(first).take(sent);
                     first += sent.len();
                     let add =
-                        |(frames, bytes), sent: &Message| (frames + sent.frames, bytes + sent.frame_bytes);
+                        |(frames, bytes), sent: &Message| (frames + sent.frames, bytes + sent.frame_bytes());
                     let (frames, bytes) = sent.fold((0, 0), add);
                     self.meter.count_all_carried(frames, bytes);
                 }
@@ -124,7 +127,7 @@ impl Outgoing {
     /// Tells the kernel of which messages it is to think as many frames.
     fn mark(&mut self) {
         for message in self.messages.iter().filter(|message| message.frames > 1) {
-            let Some(bytes) = self.bytes.get_mut(message.begin..message.end) else { continue };
+            let Some(bytes) = self.bytes.get_mut(message.place.clone()) else { continue };
             let Some((offload, frame)) = bytes.split_first_chunk_mut::<OFFLOAD_BYTES>() else { continue };
             let payload = frame.len() - HEADER_BYTES;
             let Some((header, _)) = frame.split_first_chunk_mut::<HEADER_BYTES>() else { continue };
@@ -150,8 +153,8 @@ impl Outgoing {
 
     /// The message of that number; an empty one behind the last.
     fn message(&self, number: usize) -> &[u8] {
-        let range = self.messages.get(number).map(|message| message.begin..message.end);
-        range.and_then(|range| self.bytes.get(range)).unwrap_or_default()
+        let message = self.messages.get(number);
+        message.and_then(|message| self.bytes.get(message.place.clone())).unwrap_or_default()
     }
 
     fn clear(&mut self) {

@@ -13,7 +13,7 @@ const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
 /// finishes them first.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
 /// What hardware would have to finish: TCP segments longer than the MTU. Checksums are finished by an embedded switch's ports.
-const IN_THE_WAY: [&str; 1] = ["tso"];
+const IN_THE_WAY: &str = "tso";
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
     snapshot.hosts.iter().flat_map(|host| of_host(snapshot, host)).collect()
@@ -110,17 +110,14 @@ fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
 
 fn offloads(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
     let v1::InterfaceCondition { name, driver, offloads, .. } = interface;
-    let on: Vec<_> = IN_THE_WAY.into_iter().filter(|one| offloads.iter().any(|on| on == one)).collect();
-    if on.is_empty() || !VIRTUAL.contains(&driver.as_str()) {
+    if !offloads.iter().any(|on| on == IN_THE_WAY) || !VIRTUAL.contains(&driver.as_str()) {
         return None;
     }
     let what = format!(
-        "offloads are on at {name}, which is virtual ({driver}): {}. A switch on the same machine gets frames that are \
-         longer than the MTU, and other traffic through the fabric stalls",
-        on.join(", ")
+        "offloads are on at {name}, which is virtual ({driver}): {IN_THE_WAY}. A switch on the same machine gets frames that are \
+         longer than the MTU, and other traffic through the fabric stalls"
     );
-    let off: Vec<_> = on.iter().map(|one| format!("{one} off")).collect();
-    let fix = format!("`ethtool -K {name} {}` there", off.join(" "));
+    let fix = format!("`ethtool -K {name} {IN_THE_WAY} off` there");
     Some(Finding::warning(Code::OffloadInTheWay, place(host), what, fix))
 }
 
