@@ -8,7 +8,7 @@ use std::time::Duration;
 use alone::{ME, answer, config, integers, job, sent, seqs};
 use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
-    WorkerConfig,
+    WorkerConfig, f16,
 };
 use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth};
 
@@ -174,21 +174,37 @@ fn who_is_no_member_cannot_take_part() {
 fn an_all_reduce_takes_the_memory_that_it_says() {
     /// The worker's own, and this test's.
     const BESIDES: u64 = 64 << 10;
-    let mut worker = Worker::new(config(4)).unwrap();
-    let operation = integers(4000);
-    let memory = operation.tensor().memory(SliceWidth::ETHERNET);
-    let mut operation = Some(operation);
-    let mut reduced = None;
-    let allocated = allocation_counter::measure(|| {
-        worker.start_all_reduce(operation.take().unwrap()).unwrap();
+    let halves = GradientData::F16(vec![f16::ONE; 4000 * 256]);
+    for data in [integers(4000).data, halves] {
+        let mut worker = Worker::new(config(4)).unwrap();
+        let memory = AllReduce { data: data.clone(), ..integers(0) }.tensor().memory(SliceWidth::ETHERNET);
+        let mut reduced = None;
+        let allocated = allocation_counter::measure(|| {
+            worker.start_all_reduce(AllReduce { data: data.clone(), ..integers(0) }).unwrap();
+            while !worker.is_idle() {
+                let slices = sent(&mut worker, Time::ZERO);
+                slices.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
+            }
+            reduced = worker.poll_event();
+        });
+        assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "not completed");
+        assert!(allocated.bytes_max <= memory + BESIDES, "{allocated:?}, {memory} said");
+        // Room for runs is needed only where members leave.
+        assert!(allocated.bytes_max >= memory / 10 * 9, "{allocated:?}, {memory} said");
+    }
+}
+
+#[test]
+fn what_has_no_weight_is_not_in_the_sums() {
+    for data in [GradientData::F32(vec![-5.0; 700]), GradientData::F32(vec![-0.0; 700])] {
+        let mut worker = Worker::new(config(4)).unwrap();
+        worker.start_all_reduce(AllReduce { data, weight: 0, ..integers(0) }).unwrap();
         while !worker.is_idle() {
             let slices = sent(&mut worker, Time::ZERO);
             slices.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
         }
-        reduced = worker.poll_event();
-    });
-    assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "{reduced:?}");
-    assert!(allocated.bytes_max <= memory + BESIDES, "{allocated:?}, {memory} said");
-    // Room for runs is needed only where members leave.
-    assert!(allocated.bytes_max >= memory / 10 * 9, "{allocated:?}, {memory} said");
+        let Some(OperationEvent::Completed { reduced, .. }) = worker.poll_event() else { panic!("no sums") };
+        let Sums::F32(sums) = reduced.sums else { panic!("sums of floats are f32") };
+        assert!(sums.len() == 700 && sums.iter().all(|sum| sum.to_bits() == 0), "not all of them 0");
+    }
 }

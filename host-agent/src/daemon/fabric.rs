@@ -95,8 +95,7 @@ impl Drop for GroupMember {
 
 /// Bytes that it takes to reduce so many values in slices of this width.
 fn memory(length: usize, width: SliceWidth) -> u64 {
-    let tensor = Tensor { name: String::new(), element_type: ElementType::F32, len: length };
-    tensor.memory(width).saturating_add((length as u64).saturating_mul(size_of::<f32>() as u64))
+    Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
 }
 
 /// The all-reduce that a contribution goes into; an error where there is no memory for it.

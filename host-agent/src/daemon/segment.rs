@@ -80,9 +80,8 @@ impl Place {
     /// How many bytes it takes to reduce them in slices of this width.
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
         let element_type = self.element_type.of_protocol();
-        let sums = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
-        let rounded = ROUNDED_AT_ONCE as u64 * self.element_type.bytes();
-        self.bytes().saturating_add(sums).saturating_add(rounded)
+        let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
+        reduced.saturating_add(ROUNDED_AT_ONCE as u64 * self.element_type.bytes())
     }
 }
 

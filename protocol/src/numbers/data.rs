@@ -2,16 +2,12 @@
 
 use std::collections::TryReserveError;
 use std::fmt;
-use std::ops::Range;
-use std::slice::Chunks;
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use tributary_wire::{Rank, SliceWidth, ValuesView};
+use tributary_wire::Rank;
 
 use super::bound;
 use super::fixed_point::Scale;
-use super::vectors;
 
 /// One all-reduce, as one member gives it. Every member gives the same number of elements of the same
 /// type, and starts its operations in the same order.
@@ -83,37 +79,6 @@ impl GradientData {
             Self::I32(_) => ElementType::I32,
         }
     }
-
-    /// Writes the [bound](bound) of each slice of this width to `out`.
-    pub(crate) fn write_bounds(&self, rank: Rank, width: SliceWidth, out: &mut [u32]) {
-        fn write<T>(slices: Chunks<'_, T>, out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
-            out.iter_mut().zip(slices).for_each(|(out, slice)| *out = bound(slice));
-        }
-        let width = width.values();
-        match self {
-            Self::F32(values) => write(values.chunks(width), out, |slice| bound::of_floats(slice, rank)),
-            Self::F16(values) => write(values.chunks(width), out, |slice| bound::of_halves(slice, rank)),
-            Self::BF16(values) => {
-                write(values.chunks(width), out, |slice| bound::of_upper_halves(slice, rank));
-            }
-            Self::I32(values) => write(values.chunks(width), out, bound::of_integers),
-        }
-    }
-
-    /// Writes the elements in `range` as they travel to the start of `out`; the rest of it stays.
-    pub(crate) fn write(&self, range: Range<usize>, weight: u32, scaling: Scaling, out: &mut [i32]) {
-        let multiplier = match scaling {
-            Scaling::Zeros => return,
-            Scaling::Whole => 1.0,
-            Scaling::Fixed(scale) => scale.multiplier(weight),
-        };
-        match self {
-            Self::F32(values) => vectors::quantise_all(part(values, range), multiplier, out),
-            Self::F16(values) => widen_and_quantise(part(values, range), multiplier, out),
-            Self::BF16(values) => widen_and_quantise(part(values, range), multiplier, out),
-            Self::I32(values) => vectors::weigh_all(part(values, range), weight.cast_signed(), out),
-        }
-    }
 }
 
 /// A vector of `len` times the same, or an error where the system does not give the memory for it.
@@ -122,27 +87,6 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     filled.try_reserve_exact(len)?;
     filled.resize(len, value);
     Ok(filled)
-}
-
-/// The elements in `range`, or none where it goes beyond the last.
-fn part<T>(values: &[T], range: Range<usize>) -> &[T] {
-    values.get(range).unwrap_or_default()
-}
-
-/// Floats of 16 bits that are widened at once.
-const WIDENED: usize = 256;
-
-/// Floats of 16 bits, some after the other.
-fn widen_and_quantise<T>(values: &[T], multiplier: f64, out: &mut [i32])
-where
-    [T]: HalfFloatSliceExt,
-{
-    let mut wide = [0.0; WIDENED];
-    for (values, out) in values.chunks(WIDENED).zip(out.chunks_mut(WIDENED)) {
-        let wide = &mut wide[..values.len()];
-        values.convert_to_f32_slice(wide);
-        vectors::quantise_all(wide, multiplier, out);
-    }
 }
 
 /// What the elements of an operation are; the numbers are part of the check.
@@ -259,36 +203,6 @@ impl Sums {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes of one element, whatever its type.
-    pub(crate) const ELEMENT_BYTES: u64 = 4;
-
-    /// Zeros, to be filled in slice by slice.
-    ///
-    /// # Errors
-    /// The system does not give the memory for them.
-    pub(crate) fn zeros(element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
-        match element_type {
-            ElementType::I32 => filled(0, len).map(Self::I32),
-            _ => filled(0.0, len).map(Self::F32),
-        }
-    }
-
-    /// Fills in the elements in `range` from a slice's integers.
-    pub(crate) fn read(&mut self, range: Range<usize>, scaling: Scaling, integers: ValuesView<'_>) {
-        match (self, scaling) {
-            (Self::I32(sums), _) => {
-                for (sum, integer) in sums.get_mut(range).unwrap_or_default().iter_mut().zip(integers.iter())
-                {
-                    *sum = integer;
-                }
-            }
-            (Self::F32(sums), Scaling::Fixed(scale)) => {
-                vectors::restore_all(integers, scale.unit(), sums.get_mut(range).unwrap_or_default());
-            }
-            (Self::F32(_), _) => {}
-        }
     }
 }
 

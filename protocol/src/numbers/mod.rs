@@ -7,8 +7,10 @@
 
 pub(crate) mod bound;
 mod data;
+mod elements;
 pub(crate) mod fixed_point;
 mod vectors;
 
 pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
 pub(crate) use data::{Refusal, Scaling, filled};
+pub(crate) use elements::Elements;

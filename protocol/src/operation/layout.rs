@@ -78,7 +78,12 @@ impl Layout {
 
     /// The elements that SUM slice `slice` carries.
     pub(crate) fn elements(&self, slice: usize) -> Range<usize> {
-        let first = slice * self.width.values();
-        first..(first + self.width.values()).min(self.len)
+        self.elements_of(slice..slice + 1)
+    }
+
+    /// The elements that these SUM slices carry.
+    pub(crate) fn elements_of(&self, slices: Range<usize>) -> Range<usize> {
+        let first_of = |slice: usize| (slice * self.width.values()).min(self.len);
+        first_of(slices.start)..first_of(slices.end)
     }
 }

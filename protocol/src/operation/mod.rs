@@ -9,11 +9,11 @@ mod verify;
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-use tributary_wire::{Operator, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{Reduced, Refusal, Run, Scaling, Sums, Tensor, filled};
+use crate::numbers::{Elements, Reduced, Refusal, Run, Scaling, Tensor, filled};
 use crate::tags::{Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
@@ -34,7 +34,7 @@ enum Agreement {
 
 impl Tensor {
     /// How many bytes an all-reduce of it in slices of this width takes at most, from its start until its result is taken
-    /// away, besides the elements that are contributed.
+    /// away: the elements that are contributed, and all that comes with them.
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout { first: 0, len: self.len, width };
         // Runs are there thrice while their vector grows.
@@ -43,8 +43,8 @@ impl Tensor {
         // What is withheld of an operation that is given up is a bool for each.
         let per_max_slice = size_of::<Agreement>() + size_of::<bool>();
         let agreements = (layout.max_slices() as u64).saturating_mul(per_max_slice as u64);
-        let sums = (self.len as u64).saturating_mul(Sums::ELEMENT_BYTES);
-        sums.saturating_add(slices).saturating_add(agreements)
+        let elements = Elements::memory(self.element_type, self.len);
+        elements.saturating_add(slices).saturating_add(agreements)
     }
 }
 
@@ -54,23 +54,27 @@ pub(crate) struct Room {
     bounds: Vec<u32>,
     owned: Vec<bool>,
     agreements: Vec<Agreement>,
-    sums: Sums,
+    elements: Elements,
     tallies: Vec<Tally>,
 }
 
 impl Room {
-    /// As much as this takes.
+    /// As much as this takes, with what `elements` makes.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    fn take(tensor: &Tensor, width: SliceWidth) -> Result<Self, StartError> {
+    fn take(
+        tensor: &Tensor,
+        width: SliceWidth,
+        elements: impl FnOnce() -> Result<Elements, TryReserveError>,
+    ) -> Result<Self, StartError> {
         let layout = Layout { first: 0, len: tensor.len, width };
         let room = || {
             Ok::<_, TryReserveError>(Self {
                 bounds: filled(0, layout.sum_slices())?,
                 owned: filled(false, layout.sum_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
-                sums: Sums::zeros(tensor.element_type, tensor.len)?,
+                elements: elements()?,
                 tallies: filled(Tally::default(), layout.sum_slices())?,
             })
         };
@@ -92,13 +96,14 @@ pub(crate) struct Operation<C> {
     pub(crate) own: C,
     /// What the members' weights add up to at least: the weight of what is contributed here.
     least_weight: u32,
-    /// Per SUM slice: the bound of what is contributed here, until the MAX result replaces it by the largest.
+    /// Per SUM slice: the bound of what is contributed here, from when its MAX slice is sent until that one's result replaces
+    /// it by the largest.
     bounds: Vec<u32>,
     /// Per SUM slice: whether the largest bound is that of what is contributed here.
     owned: Vec<bool>,
     /// Per MAX slice.
     agreements: Vec<Agreement>,
-    sums: Sums,
+    pub(crate) elements: Elements,
     /// Per SUM slice that is done.
     tallies: Vec<Tally>,
     unfinished: usize,
@@ -118,7 +123,7 @@ impl<C> Operation<C> {
         own: C,
         room: Room,
     ) -> Self {
-        let Room { bounds, owned, agreements, sums, tallies } = room;
+        let Room { bounds, owned, agreements, elements, tallies } = room;
         let subject = members.digests(Subject {
             operation: first_seq,
             name: name_hash(&tensor.name),
@@ -136,7 +141,7 @@ impl<C> Operation<C> {
             bounds,
             owned,
             agreements,
-            sums,
+            elements,
             tallies,
             unfinished: layout.max_slices() + layout.sum_slices(),
             failed: false,
@@ -144,10 +149,18 @@ impl<C> Operation<C> {
         }
     }
 
-    /// What is contributed here has this weight, and the bounds that `fill` writes, one per SUM slice.
-    pub(crate) fn contributes(&mut self, weight: u32, fill: impl FnOnce(&C, SliceWidth, &mut [u32])) {
-        fill(&self.own, self.layout.width, &mut self.bounds);
+    /// What is contributed here has this weight.
+    pub(crate) fn contributes(&mut self, weight: u32) {
         self.least_weight = weight;
+    }
+
+    /// Works out the bounds that MAX slice `index` carries of what this rank contributes here. None of the SUM slices that
+    /// they are of is done, nor is anything known of them.
+    pub(crate) fn measure(&mut self, index: usize, rank: Rank) {
+        let (slices, width) = (self.layout.bounds_in(index), self.layout.width);
+        let elements = self.layout.elements_of(slices.clone());
+        let bounds = self.bounds.get_mut(slices).unwrap_or_default();
+        self.elements.write_bounds(elements, rank, width, bounds);
     }
 
     /// Nothing is contributed here to MAX slice `index`, and to the SUM slices whose bounds it carries.
@@ -231,7 +244,7 @@ impl<C> Operation<C> {
             }
             Part::Sum(slice) => {
                 if let Some(scaling) = self.scaling(slice) {
-                    self.sums.read(self.layout.elements(slice), scaling, values);
+                    self.elements.finish(self.layout.elements(slice), scaling, values);
                 }
                 if let Some(done) = self.tallies.get_mut(slice) {
                     *done = tally;
@@ -336,6 +349,6 @@ impl<C> Operation<C> {
                 _ => runs.push(Run { len, weight: tally.weight, contributors: tally.contributors }),
             }
         }
-        Some(Reduced { sums: self.sums, weight, contributors, runs })
+        Some(Reduced { sums: self.elements.into_sums(), weight, contributors, runs })
     }
 }

@@ -8,6 +8,7 @@ use tributary_wire::{Seq, SliceWidth};
 use super::layout::Layout;
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
 use crate::error::StartError;
+use crate::numbers::{Elements, GradientData};
 use crate::tags::Membership;
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
@@ -28,12 +29,20 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation on this tensor takes.
+    /// As much room as an operation takes that contributes `data`, which is this tensor's.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    pub(crate) fn room(&self, tensor: &Tensor) -> Result<Room, StartError> {
-        Room::take(tensor, self.width)
+    pub(crate) fn room_for(&self, tensor: &Tensor, data: GradientData) -> Result<Room, StartError> {
+        Room::take(tensor, self.width, || Elements::contributed(data))
+    }
+
+    /// As much room as an operation on this tensor takes whose sums are only read.
+    ///
+    /// # Errors
+    /// As [`room_for`](Self::room_for).
+    pub(crate) fn room_to_read(&self, tensor: &Tensor) -> Result<Room, StartError> {
+        Room::take(tensor, self.width, || Elements::awaited(tensor.element_type, tensor.len))
     }
 
     /// Puts an operation of these members, which there is room for, behind the others.

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use super::Operation;
 
 impl<C> Operation<C> {
-    /// What is contributed is as it was at the beginning; the sums are what the tallies are of.
+    /// The elements are as they were at the beginning, or the sums that the tallies are of.
     pub(super) fn hash_state(&self, into: &mut impl Hasher) {
         (self.id, self.least_weight, &self.bounds, &self.owned, &self.agreements).hash(into);
         (&self.tallies, self.unfinished, self.failed, self.told).hash(into);

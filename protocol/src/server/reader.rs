@@ -54,7 +54,7 @@ impl Reader {
     /// # Errors
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
-        let room = self.operations.room(&tensor)?;
+        let room = self.operations.room_to_read(&tensor)?;
         let operation = self.operations.begin(&self.membership, tensor, (), room);
         let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
         for position in first..end.min(first + u64::from(self.window)) {

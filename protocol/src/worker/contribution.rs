@@ -1,15 +1,14 @@
 //! What a member gives to an operation.
 
-use tributary_wire::{Operator, Rank, SliceWidth, Tally};
+use tributary_wire::{Operator, Rank, Tally};
 
-use crate::numbers::{GradientData, Scaling};
+use crate::numbers::Scaling;
 use crate::operation::{Operation, Part};
 use crate::tags::{Membership, Share};
 
-/// A member's elements and their weight.
+/// With which weight a member's elements go in.
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
-    data: GradientData,
     weight: u32,
     /// For each MAX slice whether it, and the SUM slices whose bounds it carries, go out as zeros of no weight:
     /// the operation was given up before that MAX slice was sent. Empty when nothing is withheld.
@@ -17,15 +16,8 @@ pub(super) struct Contribution {
 }
 
 impl Contribution {
-    pub(super) fn new(data: GradientData, weight: u32) -> Self {
-        Self { data, weight, withheld: Vec::new() }
-    }
-
-    /// Writes this member's bound of each SUM slice of this width to `out`, which holds zeros.
-    pub(super) fn write_bounds(&self, rank: Rank, width: SliceWidth, out: &mut [u32]) {
-        if self.weight > 0 {
-            self.data.write_bounds(rank, width, out);
-        }
+    pub(super) fn new(weight: u32) -> Self {
+        Self { weight, withheld: Vec::new() }
     }
 
     /// The weight in the MAX slice `index`, and in the SUM slices whose bounds it carries.
@@ -35,9 +27,9 @@ impl Contribution {
 }
 
 impl Operation<Contribution> {
-    /// Writes the slice's values into `out`; returns its operator and this member's tally.
+    /// Writes the slice's values into `out`; returns its operator and this member's tally. It has no result yet.
     pub(super) fn write(
-        &self,
+        &mut self,
         position: u64,
         (members, rank): (&Membership, Rank),
         out: &mut [i32],
@@ -46,10 +38,14 @@ impl Operation<Contribution> {
         let mut astray = false;
         let weight = match self.layout.part(position) {
             Part::Max(index) => {
+                let weight = self.own.weight(index);
+                if weight > 0 {
+                    self.measure(index, rank);
+                }
                 for (to, bound) in out.iter_mut().zip(self.bounds_in(index)) {
                     *to = bound.cast_signed();
                 }
-                self.own.weight(index)
+                weight
             }
             Part::Sum(slice) => {
                 let weight = self.own.weight(self.layout.bound_of(slice));
@@ -57,7 +53,7 @@ impl Operation<Contribution> {
                 // A slice that all members have refused goes out as zeros, for the window's sake.
                 let scaling = self.scaling(slice).unwrap_or(Scaling::Zeros);
                 if weight > 0 {
-                    self.own.data.write(self.layout.elements(slice), weight, scaling, out);
+                    self.elements.write(self.layout.elements(slice), weight, scaling, out);
                 }
                 weight
             }

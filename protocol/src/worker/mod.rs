@@ -17,8 +17,8 @@ use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::Masks;
-use crate::numbers::AllReduce;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
+use crate::numbers::{AllReduce, Tensor};
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::time::Time;
 use contribution::Contribution;
@@ -103,9 +103,10 @@ impl Worker {
             let AllReduce { name: tensor, weight, .. } = operation;
             return Err(StartError::Weight { tensor, weight, members, most });
         }
-        let room = self.operations.room(&operation.tensor())?;
+        let (tensor, weight) = (operation.tensor(), operation.weight);
+        let room = self.operations.room_for(&tensor, operation.data)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back(Waiting { operation, room, abandoned: false });
+        self.waiting.push_back(Waiting { tensor, weight, room, abandoned: false });
         self.begin_waiting();
         Ok(id)
     }
@@ -132,12 +133,10 @@ impl Worker {
         Some(error)
     }
 
-    fn begin(&mut self, Waiting { operation, room, abandoned }: Waiting) {
-        let tensor = operation.tensor();
-        let AllReduce { data, weight, .. } = operation;
-        let own = Contribution::new(data, weight);
+    fn begin(&mut self, Waiting { tensor, weight, room, abandoned }: Waiting) {
+        let own = Contribution::new(weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, room);
-        operation.contributes(weight, |own, width, bounds| own.write_bounds(self.rank, width, bounds));
+        operation.contributes(weight);
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
@@ -382,7 +381,8 @@ impl Worker {
 /// An operation that was started, but may not begin yet.
 #[derive(Debug, Clone)]
 struct Waiting {
-    operation: AllReduce,
+    tensor: Tensor,
+    weight: u32,
     room: Room,
     /// Its caller has had an error: there is no more to tell.
     abandoned: bool,
@@ -391,8 +391,8 @@ struct Waiting {
 impl Waiting {
     /// It will begin all the same, as the other members' does, but with nothing to give.
     fn abandon(&mut self) -> Option<CollectiveError> {
-        self.operation.weight = 0;
-        let tensor = self.operation.name.clone();
+        self.weight = 0;
+        let tensor = self.tensor.name.clone();
         let missing = Missing::Generation;
         let told = std::mem::replace(&mut self.abandoned, true);
         (!told).then_some(CollectiveError::Abandoned { tensor, missing })
