@@ -170,6 +170,13 @@ fn who_is_no_member_cannot_take_part() {
     assert_eq!(Worker::new(WorkerConfig { members, ..config(4) }).unwrap_err(), ConfigError::NotAMember(ME));
 }
 
+/// Sends and answers until nothing is left.
+fn finish(worker: &mut Worker) {
+    while !worker.is_idle() {
+        sent(worker, Time::ZERO).iter().for_each(|slice| answer(worker, Time::ZERO, slice));
+    }
+}
+
 #[test]
 fn an_all_reduce_takes_the_memory_that_it_says() {
     /// The worker's own, and this test's.
@@ -181,10 +188,7 @@ fn an_all_reduce_takes_the_memory_that_it_says() {
         let mut reduced = None;
         let allocated = allocation_counter::measure(|| {
             worker.start_all_reduce(AllReduce { data: data.clone(), ..integers(0) }).unwrap();
-            while !worker.is_idle() {
-                let slices = sent(&mut worker, Time::ZERO);
-                slices.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
-            }
+            finish(&mut worker);
             reduced = worker.poll_event();
         });
         assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "not completed");
@@ -199,10 +203,7 @@ fn what_has_no_weight_is_not_in_the_sums() {
     for data in [GradientData::F32(vec![-5.0; 700]), GradientData::F32(vec![-0.0; 700])] {
         let mut worker = Worker::new(config(4)).unwrap();
         worker.start_all_reduce(AllReduce { data, weight: 0, ..integers(0) }).unwrap();
-        while !worker.is_idle() {
-            let slices = sent(&mut worker, Time::ZERO);
-            slices.iter().for_each(|slice| answer(&mut worker, Time::ZERO, slice));
-        }
+        finish(&mut worker);
         let Some(OperationEvent::Completed { reduced, .. }) = worker.poll_event() else { panic!("no sums") };
         let Sums::F32(sums) = reduced.sums else { panic!("sums of floats are f32") };
         assert!(sums.len() == 700 && sums.iter().all(|sum| sum.to_bits() == 0), "not all of them 0");

@@ -5,7 +5,6 @@
 
 use std::collections::TryReserveError;
 use std::ops::Range;
-use std::slice::Chunks;
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -48,20 +47,14 @@ impl Elements {
     /// # Errors
     /// The system does not give the memory for their sums.
     pub(crate) fn contributed(data: GradientData) -> Result<Self, TryReserveError> {
-        let beside =
-            |narrow: Narrow, len| Ok(Self { narrow: Some(narrow), sums: Sums::F32(filled(0.0, len)?) });
-        match data {
-            GradientData::F32(values) => Ok(Self { narrow: None, sums: Sums::F32(values) }),
-            GradientData::I32(values) => Ok(Self { narrow: None, sums: Sums::I32(values) }),
-            GradientData::F16(values) => {
-                let len = values.len();
-                beside(Narrow::F16(values), len)
-            }
-            GradientData::BF16(values) => {
-                let len = values.len();
-                beside(Narrow::BF16(values), len)
-            }
-        }
+        let (element_type, len) = (data.element_type(), data.len());
+        let narrow = match data {
+            GradientData::F32(values) => return Ok(Self { narrow: None, sums: Sums::F32(values) }),
+            GradientData::I32(values) => return Ok(Self { narrow: None, sums: Sums::I32(values) }),
+            GradientData::F16(values) => Narrow::F16(values),
+            GradientData::BF16(values) => Narrow::BF16(values),
+        };
+        Ok(Self { narrow: Some(narrow), ..Self::awaited(element_type, len)? })
     }
 
     /// Those of an operation whose sums are only read.
@@ -79,22 +72,19 @@ impl Elements {
     /// Writes the [bound](bound) of each slice of this width to `out`: of the elements in `range`, none of whose slices is
     /// done.
     pub(crate) fn write_bounds(&self, range: Range<usize>, rank: Rank, width: SliceWidth, out: &mut [u32]) {
-        fn write<T>(slices: Chunks<'_, T>, out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
-            out.iter_mut().zip(slices).for_each(|(out, slice)| *out = bound(slice));
-        }
-        fn slices<T>(values: &[T], range: Range<usize>, width: SliceWidth) -> Chunks<'_, T> {
-            part(values, range).chunks(width.values())
+        fn write<T>(values: &[T], width: SliceWidth, out: &mut [u32], bound: impl Fn(&[T]) -> u32) {
+            out.iter_mut().zip(values.chunks(width.values())).for_each(|(out, slice)| *out = bound(slice));
         }
         match (&self.narrow, &self.sums) {
             (None, Sums::F32(values)) => {
-                write(slices(values, range, width), out, |slice| bound::of_floats(slice, rank));
+                write(part(values, range), width, out, |slice| bound::of_floats(slice, rank));
             }
-            (None, Sums::I32(values)) => write(slices(values, range, width), out, bound::of_integers),
+            (None, Sums::I32(values)) => write(part(values, range), width, out, bound::of_integers),
             (Some(Narrow::F16(values)), _) => {
-                write(slices(values, range, width), out, |slice| bound::of_halves(slice, rank));
+                write(part(values, range), width, out, |slice| bound::of_halves(slice, rank));
             }
             (Some(Narrow::BF16(values)), _) => {
-                write(slices(values, range, width), out, |slice| bound::of_upper_halves(slice, rank));
+                write(part(values, range), width, out, |slice| bound::of_upper_halves(slice, rank));
             }
         }
     }

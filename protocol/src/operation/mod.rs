@@ -149,7 +149,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// What is contributed here has this weight.
+    /// What is contributed here has this weight at least, in every slice.
     pub(crate) fn contributes(&mut self, weight: u32) {
         self.least_weight = weight;
     }
@@ -161,12 +161,6 @@ impl<C> Operation<C> {
         let elements = self.layout.elements_of(slices.clone());
         let bounds = self.bounds.get_mut(slices).unwrap_or_default();
         self.elements.write_bounds(elements, rank, width, bounds);
-    }
-
-    /// Nothing is contributed here to MAX slice `index`, and to the SUM slices whose bounds it carries.
-    pub(crate) fn withhold(&mut self, index: usize) {
-        self.least_weight = 0;
-        self.bounds.get_mut(self.layout.bounds_in(index)).unwrap_or_default().fill(0);
     }
 
     /// Whether no slice is left to wait for.

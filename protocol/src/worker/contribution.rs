@@ -72,10 +72,8 @@ impl Operation<Contribution> {
     /// MAX slices, so what those have announced must follow, and what they have not can be left out.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
-        for index in 0..self.own.withheld.len() {
-            if self.own.withheld.get(index) == Some(&true) {
-                self.withhold(index);
-            }
+        if self.own.withheld.contains(&true) {
+            self.contributes(0);
         }
     }
 }
