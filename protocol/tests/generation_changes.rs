@@ -156,7 +156,7 @@ fn after_a_change_a_worker_asks_at_once_however_long_it_has_waited() {
         worker.handle_timeout(now);
         sent(&mut worker, now);
     }
-    assert!(worker.poll_timeout().unwrap() - now >= Duration::from_millis(250));
+    assert!(worker.poll_timeout().unwrap() - now >= Duration::from_millis(150));
     worker.change_generation(now, job(6), &[ME]).unwrap();
     assert_eq!(seqs(&sent(&mut worker, now)), seqs(&sums));
     assert!(worker.poll_timeout().unwrap() - now <= Duration::from_millis(10));

@@ -72,11 +72,11 @@ fn loss_by_window_is_as_it_was() {
         (64, 0.0, (95347, 565400, 0, 0)),
         (64, 0.001, (103978, 578876, 96, 0)),
         (64, 0.01, (155565, 672228, 791, 2)),
-        (64, 0.05, (1068903, 958772, 3293, 123)),
+        (64, 0.05, (469016, 951732, 3381, 90)),
         (256, 0.0, (95347, 565400, 0, 0)),
         (256, 0.001, (110804, 578836, 79, 2)),
         (256, 0.01, (135807, 681672, 528, 1)),
-        (256, 0.05, (397457, 1012412, 2821, 70)),
+        (256, 0.05, (442168, 1032880, 2736, 101)),
     ];
     assert_eq!(figures, as_it_was, "got {figures:#?}");
 }
@@ -167,8 +167,15 @@ fn random_scenarios_end_as_they_did() {
         true
     });
     let as_it_was =
-        Total { scenarios: 40, values: 317_844, retransmitted: 34_025, lost: 22_774, wrong: 0, stuck: 0 };
+        Total { scenarios: 40, values: 317_844, retransmitted: 24_751, lost: 15_536, wrong: 0, stuck: 0 };
     assert_eq!(total, as_it_was);
+}
+
+/// 16 members with short queues before them, of which one misses a result that the others have: with all asking at one
+/// instant, the same question was dropped each time.
+#[test]
+fn a_member_that_is_behind_is_heard_among_those_that_wait_for_it() {
+    run(&case(776_509, 1 << 20)).unwrap();
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub use events::{Outgoing, WorkerStats};
 pub use generations::Standing;
 use generations::{Gate, Generations};
 use pace::Pace;
-use recovery::{Recovery, Transmission, lot};
+use recovery::{Recovery, Transmission};
 use slots::{Flight, Slots, State};
 
 /// One member of a job: sends slices, verifies results, asks again.
@@ -83,7 +83,7 @@ impl Worker {
             queue: BinaryHeap::new(),
             in_flight: 0,
             unanswered: 0,
-            recovery: Recovery::new(timers),
+            recovery: Recovery::new(rank, timers),
             pace: Pace::new(window),
             events: VecDeque::new(),
             stats: WorkerStats::default(),
@@ -339,7 +339,7 @@ impl Worker {
                 slot.state = State::Missing(flight);
                 self.in_flight -= 1;
                 self.stats.gaps += 1;
-                self.recovery.miss(&flight, position, lot(self.rank, seq, flight.attempts), busy);
+                self.recovery.miss(&flight, position, seq, busy);
             }
         }
     }

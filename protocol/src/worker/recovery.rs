@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use tributary_wire::Seq;
+use tributary_wire::{Rank, Seq};
 
 use super::slots::Flight;
 use crate::config::Timers;
@@ -27,6 +27,10 @@ const SPREAD: f64 = 4.0;
 const IMPATIENCE: f64 = 1.5;
 /// Round trips of silence before the first, single question.
 const SILENCE: u32 = 2;
+/// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
+/// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
+/// members' questions each time, for ever: among them the one question that helps.
+const JITTER: f64 = 0.25;
 
 /// One transmission of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +60,7 @@ impl Missing {
 /// Watches what is sent and answered for signs of losses.
 #[derive(Debug, Clone)]
 pub(crate) struct Recovery {
+    rank: Rank,
     timers: Timers,
     round_trip: RoundTrip,
     transmitted: u64,
@@ -75,11 +80,14 @@ pub(crate) struct Recovery {
     backoff: u32,
     /// Timeouts since a result came without having been asked for.
     streak: u32,
+    /// This worker's place, in 0..1, among those that ask into the present silence.
+    place: f64,
 }
 
 impl Recovery {
-    pub(crate) fn new(timers: Timers) -> Self {
+    pub(crate) fn new(rank: Rank, timers: Timers) -> Self {
         Self {
+            rank,
             timers,
             round_trip: RoundTrip::default(),
             transmitted: 0,
@@ -92,6 +100,7 @@ impl Recovery {
             last_timeout: None,
             backoff: 0,
             streak: 0,
+            place: 0.0,
         }
     }
 
@@ -140,11 +149,12 @@ impl Recovery {
             .or_else(|| overtaken(&mut self.repeats, self.newest_first.max(self.newest_repeat)))
     }
 
-    /// A slice is missing: it will be [due](Self::next_due) when it has been given time. `lot`, in 0..1, places
-    /// this worker among the others; `busy` says whether there is other work meanwhile.
-    pub(crate) fn miss(&mut self, flight: &Flight, position: u64, lot: f64, busy: bool) {
+    /// The slice `seq` at `position` is missing: it will be [due](Self::next_due) when it has been given time. `busy` says
+    /// whether there is other work meanwhile.
+    pub(crate) fn miss(&mut self, flight: &Flight, position: u64, seq: Seq, busy: bool) {
         let round_trip = self.round_trip.smoothed().unwrap_or(self.timers.initial_timeout);
-        let patience = if busy { PATIENCE + SPREAD * lot } else { IMPATIENCE };
+        let patience =
+            if busy { PATIENCE + SPREAD * lot(self.rank, seq.0, flight.attempts) } else { IMPATIENCE };
         let due = flight.sent + round_trip.mul_f64(patience).min(self.timers.max_timeout);
         let transmission = Transmission { number: flight.transmission, position };
         self.missing.push(Reverse(Missing { due, sent: flight.sent, transmission }));
@@ -174,14 +184,16 @@ impl Recovery {
     }
 
     /// When silence will have lasted too long. The first question is a single one, so it may come early; then comes
-    /// the retransmission timeout, which doubles.
+    /// the retransmission timeout, which doubles, somewhat less so that members do not ask at one instant.
     pub(crate) fn deadline(&self) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
             (None, None) => self.timeout(),
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
-        self.silent_since + wait.min(self.timers.max_silence.max(self.timeout()))
+        let wait = wait.min(self.timers.max_silence.max(self.timeout()));
+        let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
+        self.silent_since + wait.mul_f64(1.0 - jitter)
     }
 
     /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
@@ -192,6 +204,7 @@ impl Recovery {
         let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.timers.asks);
         self.streak += 1;
         self.backoff += 1;
+        self.place = lot(self.rank, self.transmitted as u32, self.backoff);
         asks
     }
 
@@ -227,15 +240,17 @@ fn mix(word: u32) -> u32 {
     word ^ word >> 16
 }
 
-/// A worker's place among those that ask for `seq`: in 0..1, another one for each rank, slice and attempt.
-pub(crate) fn lot(rank: tributary_wire::Rank, seq: Seq, attempt: u32) -> f64 {
-    let words = [rank.get().into(), seq.0, attempt];
+/// A worker's place among those that ask about `subject`: in 0..1, another one for each rank, subject and attempt.
+fn lot(rank: Rank, subject: u32, attempt: u32) -> f64 {
+    let words = [rank.get().into(), subject, attempt];
     let lot = words.into_iter().fold(mix(4), |state, word| mix(state.wrapping_mul(GOLDEN) ^ word));
     f64::from(lot) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
@@ -256,13 +271,17 @@ mod tests {
         }
     }
 
+    fn recovery(rank: u16) -> Recovery {
+        Recovery::new(Rank::new(rank), timers())
+    }
+
     fn flight(sent: Time, transmission: u64, attempts: u32) -> Flight {
         Flight { sent, transmission, attempts, generation: 0, mismatched: false }
     }
 
     #[test]
     fn later_results_uncover_earlier_slices() {
-        let mut recovery = Recovery::new(timers());
+        let mut recovery = recovery(0);
         for position in 0..4 {
             recovery.sent(at(0), position, false, position == 0);
         }
@@ -275,7 +294,7 @@ mod tests {
 
     #[test]
     fn results_of_retransmissions_uncover_only_retransmissions() {
-        let mut recovery = Recovery::new(timers());
+        let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         recovery.answered(at(2), &flight(at(0), 1, 1));
         recovery.sent(at(2), 1, false, true);
@@ -289,23 +308,40 @@ mod tests {
 
     #[test]
     fn silence_is_asked_into_ever_less_often() {
-        let mut recovery = Recovery::new(timers());
+        let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         assert_eq!(recovery.deadline(), at(50));
         recovery.answered(at(2), &flight(at(0), 1, 1));
-        let mut waits = Vec::new();
-        let mut now = at(2);
-        for _ in 0..7 {
-            waits.push((recovery.deadline() - now).as_millis());
+        assert_eq!(recovery.deadline(), at(6));
+        let mut now = recovery.deadline();
+        for (asks, most) in [(1, 10), (2, 20), (4, 40), (4, 80), (4, 100), (4, 100)] {
+            assert_eq!(recovery.timed_out(now), asks);
+            let wait = recovery.deadline() - now;
+            assert!(wait <= MS * most && wait >= (MS * most).mul_f64(1.0 - JITTER), "{wait:?} of {most} ms");
             now = recovery.deadline();
-            waits.push(recovery.timed_out(now).into());
         }
-        assert_eq!(waits, [4, 1, 10, 2, 20, 4, 40, 4, 80, 4, 100, 4, 100, 4]);
+    }
+
+    #[test]
+    fn members_that_are_silent_since_one_instant_do_not_ask_at_one_instant() {
+        let mut members: Vec<Recovery> = (0..16).map(recovery).collect();
+        let firsts: Vec<usize> = (0..8)
+            .map(|_| {
+                for member in &mut members {
+                    member.timed_out(at(0));
+                }
+                let deadlines: BTreeMap<Time, usize> =
+                    members.iter().map(Recovery::deadline).zip(0..).collect();
+                assert_eq!(deadlines.len(), members.len());
+                *deadlines.first_key_value().unwrap().1
+            })
+            .collect();
+        assert!(firsts.iter().any(|first| *first != firsts[0]), "{firsts:?}");
     }
 
     #[test]
     fn a_wait_for_a_slow_member_is_no_round_trip() {
-        let mut recovery = Recovery::new(timers());
+        let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         recovery.sent(at(0), 1, false, false);
         recovery.timed_out(at(50));
