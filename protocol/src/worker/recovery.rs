@@ -184,7 +184,7 @@ impl Recovery {
     }
 
     /// When silence will have lasted too long. The first question is a single one, so it may come early; then comes
-    /// the retransmission timeout, which doubles, somewhat less so that members do not ask at one instant.
+    /// the retransmission timeout, which doubles, each time less this worker's part of the jitter.
     pub(crate) fn deadline(&self) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
