@@ -298,6 +298,9 @@ fn what_goes_on_can_be_watched() {
     };
     assert_eq!(network.metric(CONTROLLER, r#"tributary_jobs{state="running"}"#), 1.0);
     assert_eq!(network.metric(CONTROLLER, r#"tributary_switch_up{switch="leaf"}"#), 1.0);
+    let taken = r#"tributary_switch_slots_taken{switch="leaf"}"#;
+    at_least(CONTROLLER, taken, 1.0);
+    at_least(CONTROLLER, r#"tributary_switch_slots{switch="leaf"}"#, network.metric(CONTROLLER, taken));
     let completed = r#"tributary_job_packets_total{switch="leaf",job="seen",reason="completed"}"#;
     at_least(CONTROLLER, completed, 65.0);
     at_least("w1", r#"tributary_agent_results_total{job="seen",rank="1"}"#, 65.0);

@@ -62,6 +62,8 @@ pub fn switch_json(switch: &v1::Switch) -> Value {
         "reason": switch.reason,
         "runs_our_program": switch.runs_our_program,
         "wanted_entries": switch.wanted_entries,
+        "slots": switch.slots,
+        "slots_taken": switch.slots_taken,
         "cable_faults": switch.cable_faults.iter().map(|fault| &fault.description).collect::<Vec<_>>(),
     })
 }

@@ -329,6 +329,11 @@ impl Book {
         }
     }
 
+    /// The slots of a switch; none where it is not managed.
+    pub(crate) fn slots(&self, switch: NodeKey) -> Option<&SlotMap> {
+        self.slots.get(&switch)
+    }
+
     /// What `switch` should hold now.
     pub(crate) fn want(&self, switch: NodeKey) -> SwitchState {
         let mut state = self.base.get(&switch).cloned().unwrap_or_default();

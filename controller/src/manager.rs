@@ -340,7 +340,7 @@ impl Manager {
     /// Waits for what the members tell, and fails the job for it.
     async fn conclude(self: Arc<Self>, key: JobKey) {
         let verdict = self.inquiries.verdict(key).await;
-        self.fail(key, &verdict);
+        self.finish(key, v1::JobFailed { reason: verdict.clone(), wrong_sum: true });
         self.inquiries.close(key, verdict);
     }
 
@@ -382,7 +382,13 @@ impl Manager {
     }
 
     pub(crate) fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
-        if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(reason)) {
+        self.finish(key, v1::JobFailed { reason: reason.to_owned(), wrong_sum: false });
+    }
+
+    /// The job is over before its end.
+    fn finish(self: &Arc<Self>, key: JobKey, failure: v1::JobFailed) {
+        let reason = failure.reason.clone();
+        if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
             tracing::warn!(key, reason, "job failed");
             self.withdraw(key);
         }

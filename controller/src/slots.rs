@@ -70,6 +70,11 @@ impl SlotMap {
         self.taken.remove(&base);
     }
 
+    /// How many slots there are.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     /// Slots that nobody owns, in pieces or not.
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.taken.values().sum())

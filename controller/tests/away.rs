@@ -111,7 +111,13 @@ async fn the_controller_starts_and_works_without_a_switch_and_says_which() {
     assert_eq!(up.runs_our_program, Some(true));
     let none = counters(&client, "leaf3").await;
     assert_eq!((none.unreachable.as_deref(), none.age_milliseconds), (Some(leaf3.reason.as_str()), None));
-    let (_token, _members) = joined(&mut client, near("near")).await;
+    let (slots, taken) = (up.slots, up.slots_taken);
+    assert!(slots > 0 && taken == 0, "{taken} of {slots}");
+    let (token, _members) = joined(&mut client, near("near")).await;
+    let window = listed(&client, "leaf0").await.slots_taken;
+    assert!((1..=slots).contains(&window), "{window} of {slots}");
+    end(&mut client, "near", &token).await.unwrap();
+    assert_eq!(listed(&client, "leaf0").await.slots_taken, 0);
 
     switches.restart("leaf3").await;
     is(&client, "leaf3", v1::SwitchState::Up).await;

@@ -121,7 +121,7 @@ async fn start(controller: Remote, member: JobMember, port: InProcessPort) -> Re
     let mut membership = Membership::join(&controller, member).await?;
     let config = match membership.next_event().await? {
         JobEvent::Start(config) => config,
-        JobEvent::Failed { reason } => bail!("the job failed before it began: {reason}"),
+        JobEvent::Failed { reason, .. } => bail!("the job failed before it began: {reason}"),
         other => bail!("the job ended before it began: {other:?}"),
     };
     let (rank, agent) = match &config.role {

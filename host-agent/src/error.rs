@@ -200,6 +200,8 @@ pub enum JobError {
         job: String,
         /// The controller's reason, with the name of the host or switch at fault.
         reason: String,
+        /// Members had a wrong sum.
+        wrong_sum: bool,
     },
     /// The job was ended while members were still missing.
     #[error("job \"{job}\" was ended before all of its members had joined")]

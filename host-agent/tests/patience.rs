@@ -20,7 +20,9 @@ use hosts::{code, reduce};
 use line::Condition;
 use tokio::sync::mpsc;
 use tonic::Code;
+use tributary_api::v1::{self, job_event::Event};
 use tributary_client::{ClientError, Job, JoinOptions, Operation, Waiting};
+use tributary_wire::SliceWidth;
 
 async fn sum(job: &mut Job, value: f32) -> Result<f32, ClientError> {
     let mut values = [value; 1000];
@@ -104,6 +106,37 @@ async fn members_that_give_different_things_are_told_what_the_controller_makes_o
         let error = outcome.unwrap_err();
         assert_eq!(code(&error), Code::FailedPrecondition, "{error}");
         assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that_has_not_noticed() {
+    for (wrong_sum, told, words) in [
+        (true, Code::FailedPrecondition, "all-reduce of \"w\": ranks 0 and 1 differ"),
+        (false, Code::Aborted, "failed: ranks 0 and 1 differ"),
+    ] {
+        let (sent, mut gradients) = mpsc::unbounded_channel();
+        let meddle = move |from, frame: &mut Vec<u8>| {
+            if from == 0 && frame.len() > SliceWidth::ETHERNET.bytes() {
+                // A test that is over does not listen.
+                let _ = sent.send(());
+            }
+        };
+        let mut fabric = Fabric::start(2, Box::new(meddle)).await;
+        let [mut first, _second] = fabric.join_all(JoinOptions::default()).await;
+        let failure = Event::Failed(v1::JobFailed { reason: "ranks 0 and 1 differ".into(), wrong_sum });
+        let operation = Operation { name: "w", ..Operation::whole::<f32>() };
+        let (reduced, ()) = tokio::join!(reduce(&mut first, &mut [1.0; 1000], operation), async {
+            gradients.recv().await.unwrap();
+            fabric.directory.tell("w0", failure).await;
+        });
+        let error = reduced.unwrap_err();
+        assert_eq!(code(&error), told, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        // What is started after the job's end was under way at nobody.
+        let later = sum(&mut first, 1.0).await.unwrap_err();
+        assert_eq!(code(&later), Code::Aborted, "{later}");
+        assert!(later.to_string().contains("ranks 0 and 1 differ"), "{later}");
     }
 }
 

@@ -41,7 +41,10 @@ class CodecError(TributaryError, ValueError):
 
 
 class SumError(TributaryError):
-    """The members' values have no sum (NaN, overflow, members that give different things), or it is a wrong one."""
+    """The members' values have no sum (NaN, overflow, members that give different things), or it is a wrong one.
+
+    A wrong sum ends the job: all-reduces that are under way then fail with this error on every rank.
+    """
 
 
 class DeadlineError(TributaryError, TimeoutError):

@@ -177,10 +177,10 @@ fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     tracing::info!(taken = taken.len(), refused = refused.len(), "the topology was read again");
 }
 
-/// Jobs by state, and what the switches have counted.
+/// Jobs by state, what they have of the switches, and what these have counted.
 async fn collect(observer: Observer) -> Page {
     let mut page = Page::default();
-    let jobs = observer.jobs();
+    let (jobs, switches) = (observer.jobs(), observer.switches());
     let states = JOB_STATES.map(|(state, name)| {
         (labels([("state", name)]), jobs.iter().filter(|job| job.state() == state).count() as f64)
     });
@@ -190,6 +190,17 @@ async fn collect(observer: Observer) -> Page {
         "Switches where streams of a running job meet and are not aggregated, by why",
         fallbacks(&jobs),
     );
+    let slots = |of: fn(&v1::Switch) -> u32| {
+        let sample = move |switch: &v1::Switch| (labels([("switch", &switch.name)]), of(switch).into());
+        switches.iter().map(sample)
+    };
+    page.gauge(
+        "tributary_switch_slots",
+        "Slots of a switch that jobs can have",
+        slots(|switch| switch.slots),
+    );
+    let help = "Slots of a switch that jobs have, or had until their tables are withdrawn";
+    page.gauge("tributary_switch_slots_taken", help, slots(|switch| switch.slots_taken));
     let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for counters in observer.counters().await {
         let switch = &counters.name;

@@ -447,6 +447,10 @@ pub struct JobFailed {
     /// Names the host or switch at fault.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
+    /// Members had a wrong sum: all-reduces that are under way have failed for the same reason, whether or not this member has
+    /// noticed yet.
+    #[prost(bool, tag = "2")]
+    pub wrong_sum: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobEnded {}
@@ -949,6 +953,11 @@ pub struct Switch {
     /// Why it does not take what it should hold, though it is UP; empty where it does.
     #[prost(string, tag = "12")]
     pub refusal: ::prost::alloc::string::String,
+    /// Slots that jobs can have there, and those of them that jobs have, or had until their tables are withdrawn.
+    #[prost(uint32, tag = "13")]
+    pub slots: u32,
+    #[prost(uint32, tag = "14")]
+    pub slots_taken: u32,
 }
 /// A switch that was up came back without our program: it was rebooted, or somebody gave it another one. It has got
 /// its program and its tables again.

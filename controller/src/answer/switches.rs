@@ -5,19 +5,25 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::{CableFaults, milliseconds};
 use crate::manager::Manager;
+use crate::slots::SlotMap;
 use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};
 
 /// The managed switches, in the topology's order.
 pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
-    let faults = CableFaults::of(manager);
-    let of_switch = |(key, one): (&NodeKey, &Switch)| v1::Switch {
-        cable_faults: faults.at(*key),
-        ..switch(&manager.topology(), *key, one)
+    let (faults, topology, book) = (CableFaults::of(manager), manager.topology(), manager.book());
+    let of_switch = |(key, one): (&NodeKey, &Switch)| {
+        let slots = book.slots(*key);
+        v1::Switch {
+            cable_faults: faults.at(*key),
+            slots: slots.map(SlotMap::capacity).unwrap_or_default(),
+            slots_taken: slots.map(|slots| slots.capacity().saturating_sub(slots.free())).unwrap_or_default(),
+            ..switch(&topology, *key, one)
+        }
     };
     manager.switches().iter().map(of_switch).collect()
 }
 
-/// A switch, and whether it is there.
+/// A switch, and whether it is there; without what only the book knows of it.
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {
@@ -29,7 +35,6 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     };
     let program = switch.program();
     v1::Switch {
-        cable_faults: Vec::new(),
         name: switch.name().to_owned(),
         node: topology.get(key).map(|node| node.id.get().into()).unwrap_or_default(),
         address: switch.address().to_owned(),
@@ -45,6 +50,7 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
             other_program: reset.other_program,
         }),
         refusal: switch.refusal().filter(|_| health.is_up()).unwrap_or_default(),
+        ..v1::Switch::default()
     }
 }
 

@@ -1,5 +1,6 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Aggregation;
 
@@ -172,7 +173,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
             change.to_update(&pipeline.info).unwrap();
         }
     }
-    book.jobs.get_mut(key).unwrap().fail("of a test");
+    book.jobs.get_mut(key).unwrap().fail(v1::JobFailed { reason: "of a test".into(), wrong_sum: false });
     for (switch, state) in &bare {
         assert_eq!(&book.want(*switch), state);
     }

@@ -553,10 +553,9 @@ impl Job {
         self.thaw(topology);
     }
 
-    /// The job is over because of `reason`; `false` when it was over already.
-    pub(crate) fn fail(&mut self, reason: &str) -> bool {
-        let event = Event::Failed(v1::JobFailed { reason: reason.to_owned() });
-        self.finish(State::Failed(reason.to_owned()), &event)
+    /// The job is over before its end; `false` when it was over already.
+    pub(crate) fn fail(&mut self, failure: v1::JobFailed) -> bool {
+        self.finish(State::Failed(failure.reason.clone()), &Event::Failed(failure))
     }
 
     /// The job is over; `false` when it was over already.

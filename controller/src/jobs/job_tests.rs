@@ -97,14 +97,15 @@ fn members_are_told_their_own_part() {
 #[test]
 fn a_failure_reaches_everyone_and_is_final() {
     let (mut job, mut members) = running();
-    assert!(job.fail("a fault"));
-    assert!(!job.fail("again") && !job.end() && !job.advance(1, ""));
+    let failure = |reason: &str| v1::JobFailed { reason: reason.into(), wrong_sum: true };
+    assert!(job.fail(failure("a fault")));
+    assert!(!job.fail(failure("again")) && !job.end() && !job.advance(1, ""));
     assert_eq!(job.state(), &State::Failed("a fault".into()));
     let error = job.join(&topology(), &joining("w0", true, 0)).unwrap_err().to_string();
     assert_eq!(error, "job \"job\" is over: it failed because a fault");
     for member in &mut members {
         assert!(matches!(next(member), Some(Event::Start(_))));
-        assert_eq!(next(member), Some(Event::Failed(v1::JobFailed { reason: "a fault".into() })));
+        assert_eq!(next(member), Some(Event::Failed(failure("a fault"))));
         assert_eq!(next(member), None);
     }
 }

@@ -109,7 +109,7 @@ impl Registry {
     /// Fails every job that is alive.
     pub(crate) fn fail_all(&mut self, reason: &str) {
         for job in self.jobs.values_mut() {
-            job.fail(reason);
+            job.fail(v1::JobFailed { reason: reason.to_owned(), wrong_sum: false });
         }
     }
 

@@ -48,9 +48,12 @@ pub(crate) enum Phase {
     Waiting,
     /// At work.
     Running(Arc<Running>),
-    /// The job is over: at its end, or for this reason.
-    Over(Result<(), String>),
+    /// The job is over.
+    Over(End),
 }
+
+/// How a job was over for this host: at its end, or before.
+pub(crate) type End = Result<(), Arc<JobError>>;
 
 impl Member {
     /// A member, and the work that it is: a future to be spawned, which lasts until the job is over.
@@ -76,7 +79,7 @@ impl Member {
                 Err(error) => tracing::warn!(job, %error, "the job is over"),
             }
             // The agent, and with it the port, ends with the last one who knows of it.
-            phases.send_replace(Phase::Over(end.map_err(|error| error.to_string())));
+            phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
         (Self { job: name, token, phase, leave, in_use, leaving, speaker, away }, work)
@@ -92,12 +95,15 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
 
-    /// Waits until it is known how the job was over for this host, whose agent is not at work any more: as
-    /// [`has_ended`](Self::has_ended).
-    pub(crate) async fn wait_for_end(&self) -> bool {
-        // An error means that nobody will know.
-        let _ = self.phase.clone().wait_for(|phase| matches!(phase, Phase::Over(_))).await;
-        self.has_ended()
+    /// Waits until it is known how the job was over for this host, whose agent is not at work any more. `None`: nobody will
+    /// know.
+    pub(crate) async fn wait_for_end(&self) -> Option<End> {
+        let mut phases = self.phase.clone();
+        let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;
+        match &*phase {
+            Phase::Over(end) => Some(end.clone()),
+            Phase::Waiting | Phase::Running(_) => None,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -118,7 +124,7 @@ impl Member {
             Phase::Running(running) => Ok(Arc::clone(running)),
             Phase::Waiting => Err(Status::failed_precondition("the job has not started yet")),
             Phase::Over(Ok(())) => Err(Status::aborted(format!("job {:?} has ended", self.job))),
-            Phase::Over(Err(reason)) => Err(Status::aborted(reason.clone())),
+            Phase::Over(Err(error)) => Err(Status::aborted(error.to_string())),
         }
     }
 

@@ -16,8 +16,8 @@ use super::running::Running;
 use super::segment::{ElementType, Place, Segment};
 use super::segments;
 use super::session::Session;
-use super::under_way::{Entry, UnderWay};
-use crate::error::AgentError;
+use super::under_way::UnderWay;
+use crate::error::{AgentError, JobError};
 use crate::worker::{Held, Line, Outcome, Reduction, Terms};
 
 /// Bytes of the longest name of a tensor.
@@ -79,12 +79,18 @@ impl Reducing {
         let from = Arc::clone(&segment);
         let data = copy(place, move || from.read(place)).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, line));
+        let tensor = request.name.clone();
         let operation = AllReduce { name: request.name, data, weight: request.weight };
         let member = Arc::clone(&self.member);
         let reduction = running.start_reduce(operation, part, terms, Held::new(held));
         Ok(async move {
-            let reduction = reduction.await;
-            finish((&member, &running), reduction, segment, place, entry).await
+            let answer = match reduction.await {
+                Ok(reduction) => put_back(reduction, segment, place).await,
+                Err(error) => no_result((&member, &running), error, tensor).await,
+            };
+            // It is all let go of before it is said.
+            drop(entry);
+            answer
         })
     }
 }
@@ -101,34 +107,38 @@ fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
     Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
 }
 
-/// Puts the result into its place, if there is one, and lets go of it all before it is said.
-async fn finish(
+/// Puts the result into its place, if there is one.
+async fn put_back(reduction: Reduction, segment: Arc<Segment>, place: Place) -> v1::AllReduceResponse {
+    let answer = messages::all_reduced(&reduction);
+    let written = copy(place, move || match &reduction.outcome {
+        Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
+        Outcome::Regroup(_) | Outcome::Detached(_) => Ok(()),
+    });
+    match written.await {
+        Ok(()) => answer,
+        Err(error) => messages::failed(&segments::unusable(error), false, false),
+    }
+}
+
+/// Why the all-reduce of a tensor has no result.
+async fn no_result(
     (member, running): (&Member, &Running),
-    reduction: Result<Reduction, AgentError>,
-    segment: Arc<Segment>,
-    place: Place,
-    entry: Entry,
+    error: AgentError,
+    tensor: String,
 ) -> v1::AllReduceResponse {
-    let answer = match reduction {
-        Ok(reduction) => {
-            let answer = messages::all_reduced(&reduction);
-            let written = copy(place, move || match &reduction.outcome {
-                Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
-                Outcome::Regroup(_) | Outcome::Detached(_) => Ok(()),
-            });
-            match written.await {
-                Ok(()) => answer,
-                Err(error) => messages::failed(&segments::unusable(error), false, false),
-            }
-        }
-        Err(error) => {
-            let not_started = matches!(error, AgentError::Refused(_) | AgentError::LineBroken);
-            let job_ended = matches!(error, AgentError::Ended { .. }) && member.wait_for_end().await;
-            messages::failed(&agent_status(&error, running.away()), not_started, job_ended)
-        }
+    let not_started = matches!(error, AgentError::Refused(_) | AgentError::LineBroken);
+    let end = match error {
+        AgentError::Ended { .. } => member.wait_for_end().await,
+        _ => None,
     };
-    drop(entry);
-    answer
+    let error = match end.as_ref().and_then(|end| end.as_ref().err()).map(Arc::as_ref) {
+        // What was wrong at others is wrong here, whether or not it has come yet.
+        Some(JobError::Failed { reason, wrong_sum: true, .. }) => {
+            AgentError::Disputed { tensor, verdict: reason.clone() }
+        }
+        _ => error,
+    };
+    messages::failed(&agent_status(&error, running.away()), not_started, matches!(end, Some(Ok(()))))
 }
 
 /// Large tensors take a while: not on the threads that all sessions share.

@@ -278,7 +278,7 @@ async fn tell(
                 situation.map(|situation| Event::Started(started(session, host, &running, situation)))
             }
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
-            Phase::Over(Err(reason)) => Some(Event::Failed(v1::Failed { reason })),
+            Phase::Over(Err(error)) => Some(Event::Failed(v1::Failed { reason: error.to_string() })),
         };
         let last = matches!(event, Some(Event::Ended(_) | Event::Failed(_)));
         if let Some(event) = event

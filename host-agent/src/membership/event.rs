@@ -46,6 +46,8 @@ pub enum JobEvent {
     Failed {
         /// Why, with the name of the host or switch at fault.
         reason: String,
+        /// Members had a wrong sum.
+        wrong_sum: bool,
     },
     /// The job is over.
     Ended,
@@ -76,7 +78,7 @@ impl TryFrom<v1::job_event::Event> for JobEvent {
                 Self::Detached(Detached { generation, data_adopted, reason })
             }
             Event::Relieved(v1::JobRelieved {}) => Self::Relieved,
-            Event::Failed(v1::JobFailed { reason }) => Self::Failed { reason },
+            Event::Failed(v1::JobFailed { reason, wrong_sum }) => Self::Failed { reason, wrong_sum },
             Event::Ended(v1::JobEnded {}) => Self::Ended,
         })
     }

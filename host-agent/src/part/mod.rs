@@ -63,7 +63,9 @@ pub(crate) async fn wait_for_start(
     match membership.next_event().await? {
         // A change is a start to whoever has asked for one without having heard of it, since the connection broke.
         JobEvent::Start(config) | JobEvent::Change(config) => Ok(config),
-        JobEvent::Failed { reason } => Err(JobError::Failed { job: job.into(), reason }),
+        JobEvent::Failed { reason, wrong_sum } => {
+            Err(JobError::Failed { job: job.into(), reason, wrong_sum })
+        }
         JobEvent::Removed { reason } => Err(JobError::Removed { job: job.into(), reason }),
         JobEvent::Ended | JobEvent::Relieved => Err(JobError::NeverStarted { job: job.into() }),
         JobEvent::Prepare { .. }
@@ -170,7 +172,9 @@ impl Follower<'_> {
             JobEvent::Provide { generation, seqs } => self.asked(generation, answers::What::Provide { seqs }),
             JobEvent::Detached(detached) => self.detach(detached).await?,
             JobEvent::Ended | JobEvent::Relieved => Next::Over,
-            JobEvent::Failed { reason } => return Err(JobError::Failed { job: job(), reason }),
+            JobEvent::Failed { reason, wrong_sum } => {
+                return Err(JobError::Failed { job: job(), reason, wrong_sum });
+            }
             JobEvent::Removed { reason } => return Err(JobError::Removed { job: job(), reason }),
         })
     }

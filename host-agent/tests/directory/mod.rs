@@ -204,7 +204,7 @@ impl State {
     fn lose(&mut self, member: &str, reason: String) {
         if self.rigid {
             let members = std::mem::take(&mut self.members);
-            tell(&members, &Event::Failed(v1::JobFailed { reason: reason.clone() }));
+            tell(&members, &Event::Failed(v1::JobFailed { reason: reason.clone(), wrong_sum: false }));
         } else {
             self.members.remove(member);
         }

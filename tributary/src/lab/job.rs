@@ -93,6 +93,14 @@ pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobRespon
     Ok(explained.into_inner())
 }
 
+/// What the controller knows of the switches.
+///
+/// # Errors
+/// The controller does not answer, or refuses.
+pub(crate) fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
+    ask(lab, record, async |mut client| tributary_cli::switches::list(&mut client).await)
+}
+
 /// The job's last schedule, and the profile that it follows.
 ///
 /// # Errors

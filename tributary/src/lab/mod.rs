@@ -21,7 +21,7 @@ use tributary_lab::Lab;
 use crate::daemon::Stop;
 pub(crate) use background::log_file;
 pub(crate) use fabric::{FabricArgs, up as up_fabric};
-pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule};
+pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
 pub(crate) use operations::slow as slow_station;
 pub(crate) use record::{Record, Worker};
 pub(crate) use workers::{threads_of_a_rank, worker_command};

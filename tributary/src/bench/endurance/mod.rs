@@ -21,18 +21,20 @@ use super::allreduce::reduce_on_all;
 use super::networks::{Shape, Switches};
 use super::{machine, rate, until_stopped};
 use crate::daemon::Stop;
+use crate::lab;
 use growth::{Growth, Sample};
-use usage::{KINDS, Kind, Usage};
+use usage::{Kind, Usage};
 
 /// For one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two lines that say how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
-/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with new processes, and looks after each
-/// turn how much memory and how many descriptors and threads each daemon has. Needs root
+/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with a new job and new processes, and looks
+/// after each turn how much memory and how many descriptors and threads each daemon has, and how many slots of each switch are
+/// taken. Needs root
 ///
-/// Every sum is checked. The exit status is 1 if something of a daemon grows: if a line through its figures rises by more than
+/// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
 /// what they scatter, after the first tenth of the time, in which caches fill.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct EnduranceArgs {
@@ -78,13 +80,13 @@ struct Report {
     bytes: u64,
     /// Bytes of the tensor a second, in each turn, with the start of its processes.
     bytes_per_second: Summary,
-    daemons: Vec<Daemon>,
+    parts: Vec<Part>,
     machine: Machine,
 }
 
-/// One figure of one daemon.
+/// One figure of one daemon or switch.
 #[derive(Debug, Serialize)]
-struct Daemon {
+struct Part {
     name: String,
     kind: Kind,
     #[serde(flatten)]
@@ -101,9 +103,8 @@ pub(in crate::bench) fn run(args: &EnduranceArgs) -> Result<()> {
         true => println!("{}", serde_json::to_string(&report)?),
         false => println!("{}", report.text()?),
     }
-    let growing = report.daemons.iter().filter(|daemon| daemon.growth.grows);
-    let growing: Vec<_> =
-        growing.map(|daemon| format!("{} of {}", daemon.kind.name(), daemon.name)).collect();
+    let growing = report.parts.iter().filter(|part| part.growth.grows);
+    let growing: Vec<_> = growing.map(|part| format!("{} of {}", part.kind.name(), part.name)).collect();
     ensure!(growing.is_empty(), "these grow: {}", growing.join(", "));
     Ok(())
 }
@@ -112,7 +113,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
     let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
-    let network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
+    let mut network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
     let bytes = args.size.as_u64() * u64::from(args.iterations);
     let (begin, length) = (Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
     let (mut usages, mut rates, mut said) = (Vec::new(), Vec::new(), Instant::now());
@@ -122,12 +123,13 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         let done = timeout(PATIENCE, reducing).await;
         done.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
         rates.push(bytes as f64 / turn.elapsed().as_secs_f64());
-        usages.push((begin.elapsed(), Usage::of_all(&network.record)?));
+        usages.push((begin.elapsed(), Usage::of_all(&network.lab, &network.record)?));
         if said.elapsed() >= SAY_EVERY {
             let percent = (100.0 * begin.elapsed().as_secs_f64() / length.as_secs_f64()).min(100.0);
             eprintln!("{percent:.0} %: {} turns, every sum is right", usages.len());
             said = Instant::now();
         }
+        lab::restart_job(&network.lab, &mut network.record, None)?;
     }
     Ok(Report {
         topology: shape.topology().name().to_owned(),
@@ -137,34 +139,32 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         turns: usages.len(),
         bytes: bytes * usages.len() as u64,
         bytes_per_second: Summary::of(&rates)?,
-        daemons: daemons(&usages, length / 10)?,
+        parts: parts(&usages, length / 10)?,
         machine: machine::describe(),
     })
 }
 
-/// How each figure of each daemon has changed since the caches were full.
-fn daemons(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Daemon>> {
+/// How each figure has changed since the caches were full.
+fn parts(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Part>> {
     let usages: Vec<_> = usages.iter().filter(|(time, _)| *time >= since).collect();
     let (_, first) = usages.first().context("no turn ended in time: give it more minutes")?;
-    let mut daemons = Vec::new();
-    for (index, usage) in first.iter().enumerate() {
-        for kind in KINDS {
-            let sample = |(time, all): &&(Duration, Vec<Usage>)| {
-                Some(Sample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure(kind) })
-            };
-            let samples: Vec<_> = usages.iter().filter_map(sample).collect();
-            let growth = Growth::of(&samples, kind.granule());
-            let growth = growth.context("too few turns for a line: give it more minutes")?;
-            daemons.push(Daemon { name: usage.name.clone(), kind, growth });
-        }
+    let mut parts = Vec::new();
+    for (index, Usage { name, kind, .. }) in first.iter().enumerate() {
+        let sample = |(time, all): &&(Duration, Vec<Usage>)| {
+            Some(Sample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure })
+        };
+        let samples: Vec<_> = usages.iter().filter_map(sample).collect();
+        let growth = Growth::of(&samples, kind.granule());
+        let growth = growth.context("too few turns for a line: give it more minutes")?;
+        parts.push(Part { name: name.clone(), kind: *kind, growth });
     }
-    Ok(daemons)
+    Ok(parts)
 }
 
 impl Report {
     fn text(&self) -> Result<String> {
-        let mut table = output::table(&["daemon", "", "median", "an hour", "grows"]);
-        for Daemon { name, kind, growth } in &self.daemons {
+        let mut table = output::table(&["daemon or switch", "", "median", "an hour", "grows"]);
+        for Part { name, kind, growth } in &self.parts {
             table.add_row([
                 name.clone(),
                 kind.name().to_owned(),

@@ -1,4 +1,4 @@
-//! What a daemon takes of the machine.
+//! What the parts of a fabric take.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use crate::lab::Record;
+use crate::lab::{self, Record};
+use tributary_lab::Lab;
 
 /// What of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -17,10 +18,9 @@ pub(super) enum Kind {
     /// Open file descriptors.
     Descriptors,
     Threads,
+    /// Of a switch, those that the controller has given to jobs.
+    Slots,
 }
-
-/// All of it.
-pub(super) const KINDS: [Kind; 3] = [Kind::Memory, Kind::Descriptors, Kind::Threads];
 
 impl Kind {
     pub(super) fn name(self) -> &'static str {
@@ -28,6 +28,7 @@ impl Kind {
             Self::Memory => "memory",
             Self::Descriptors => "descriptors",
             Self::Threads => "threads",
+            Self::Slots => "slots",
         }
     }
 
@@ -36,59 +37,61 @@ impl Kind {
     pub(super) fn granule(self) -> f64 {
         match self {
             Self::Memory => f64::from(1 << 20),
-            Self::Descriptors | Self::Threads => 2.0,
+            Self::Descriptors | Self::Threads | Self::Slots => 2.0,
         }
     }
 
     pub(super) fn show(self, figure: f64) -> String {
         match self {
             Self::Memory => ByteSize(figure as u64).to_string(),
-            Self::Descriptors | Self::Threads => format!("{figure:.1}"),
+            Self::Descriptors | Self::Threads | Self::Slots => format!("{figure:.1}"),
         }
     }
 }
 
-/// Of one daemon.
+/// One thing that one part of the fabric takes.
 #[derive(Debug, Clone)]
 pub(super) struct Usage {
-    /// Where it is, and what.
+    /// Which part: a daemon and where it is, or a switch.
     pub(super) name: String,
-    memory: u64,
-    descriptors: u64,
-    threads: u64,
+    pub(super) kind: Kind,
+    pub(super) figure: f64,
 }
 
 impl Usage {
-    /// Of all daemons of a lab, always in the same order.
+    /// Of all daemons of a lab, and of all switches, always in the same order.
     ///
     /// # Errors
-    /// One has ended.
-    pub(super) fn of_all(record: &Record) -> Result<Vec<Self>> {
-        let of = |(station, daemon, process): (&str, &str, u32)| {
-            let usage = Self::of(format!("{daemon} on {station}"), process);
-            usage.with_context(|| format!("the {daemon} on {station} has ended"))
-        };
-        record.daemons().map(of).collect()
+    /// One has ended, or the controller does not answer.
+    pub(super) fn of_all(lab: &Lab, record: &Record) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for (station, daemon, process) in record.daemons() {
+            let of_daemon = of_daemon(&format!("{daemon} on {station}"), process);
+            all.extend(of_daemon.with_context(|| format!("the {daemon} on {station} has ended"))?);
+        }
+        let switches = lab::switches(lab, record)?.into_iter();
+        all.extend(switches.map(|switch| Self {
+            name: switch.name,
+            kind: Kind::Slots,
+            figure: switch.slots_taken.into(),
+        }));
+        Ok(all)
     }
+}
 
-    fn of(name: String, process: u32) -> Result<Self> {
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|rest| rest.trim_start_matches(':').split_whitespace().next());
-            let number = number.and_then(|number| number.parse::<u64>().ok());
-            number.with_context(|| format!("no {name} in /proc/{process}/status"))
-        };
-        let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
-        Ok(Self { name, memory: field("VmRSS")? << 10, descriptors, threads: field("Threads")? })
-    }
-
-    pub(super) fn figure(&self, kind: Kind) -> f64 {
-        let figure = match kind {
-            Kind::Memory => self.memory,
-            Kind::Descriptors => self.descriptors,
-            Kind::Threads => self.threads,
-        };
-        figure as f64
-    }
+fn of_daemon(name: &str, process: u32) -> Result<[Usage; 3]> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|rest| rest.trim_start_matches(':').split_whitespace().next());
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.with_context(|| format!("no {name} in /proc/{process}/status"))
+    };
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
+    let usage = |kind, figure: u64| Usage { name: name.to_owned(), kind, figure: figure as f64 };
+    Ok([
+        usage(Kind::Memory, field("VmRSS")? << 10),
+        usage(Kind::Descriptors, descriptors),
+        usage(Kind::Threads, field("Threads")?),
+    ])
 }
