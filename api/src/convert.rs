@@ -25,11 +25,10 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         let ranks = ranks(&message.ranks, "ranks")?;
         let joined = joined(&message.joined, &ranks)?;
         let adopted = adopted(&message.adopted, &ranks)?;
-        let secret = secret(&message.secret)?;
+        let secret = secret(&message.secret, "secret")?;
         let mut role = role(message.role, (message.take_over, secret), &ranks, (width, message.window))?;
-        if let Role::Worker { confidential, .. } = &mut role {
-            *confidential = message.confidential;
-        }
+        let (Role::Worker { confidential, .. } | Role::Server { confidential, .. }) = &mut role;
+        *confidential = message.confidential;
         if message.generation == 0 {
             return Err(ConfigError::Missing { field: "generation" });
         }
@@ -60,15 +59,20 @@ impl TryFrom<v1::JobConfig> for JobConfig {
 
 impl From<&JobConfig> for v1::JobConfig {
     fn from(config: &JobConfig) -> Self {
+        let (Role::Worker { confidential, .. } | Role::Server { confidential, .. }) = config.role;
         let (role, take_over, secret) = match &config.role {
             Role::Worker { rank, up, secret, .. } => {
                 let up = up.iter().map(v1::Hop::from).collect();
                 let role = v1::WorkerRole { rank: rank.get().into(), up };
                 (v1::job_config::Role::Worker(role), None, Some(secret))
             }
-            Role::Server { node, fan_in, down, take_over, secret } => {
-                let down = down.iter().map(v1::DownPath::from).collect();
-                let role = v1::ServerRole { node: node.get().into(), fan_in: (*fan_in).into(), down };
+            Role::Server { node, fan_in, down, take_over, vouching_key, secret, .. } => {
+                let role = v1::ServerRole {
+                    node: node.get().into(),
+                    fan_in: (*fan_in).into(),
+                    down: down.iter().map(v1::DownPath::from).collect(),
+                    vouching_key: vouching_key.bytes().to_vec(),
+                };
                 let take_over = take_over.as_ref().map(v1::TakeOver::from);
                 (v1::job_config::Role::ServerRole(role), take_over, secret.as_ref())
             }
@@ -93,7 +97,7 @@ impl From<&JobConfig> for v1::JobConfig {
             regroup: config.regroup,
             adopted: numbers(&config.adopted),
             reason: config.reason.clone(),
-            confidential: matches!(config.role, Role::Worker { confidential: true, .. }),
+            confidential,
             secret: secret.map(|secret| secret.bytes().to_vec()).unwrap_or_default(),
         }
     }
@@ -193,6 +197,7 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
     fn from(slice: &FinishedSlice) -> Self {
         Self {
             seq: slice.seq.0,
+            job_id: slice.job.get().into(),
             max: slice.operator == Operator::Max,
             contributors: slice.tally.contributors,
             weight: slice.tally.weight,
@@ -213,6 +218,7 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
         }
         Ok(Self {
             seq: Seq(message.seq),
+            job: job_id(message.job_id)?,
             operator: if message.max { Operator::Max } else { Operator::Sum },
             tally: Tally {
                 contributors: message.contributors,
@@ -252,13 +258,13 @@ fn role(
 }
 
 /// `None` where there is none.
-fn secret(bytes: &[u8]) -> Result<Option<JobSecret>, ConfigError> {
+fn secret(bytes: &[u8], field: &'static str) -> Result<Option<JobSecret>, ConfigError> {
     match bytes {
         [] => Ok(None),
         bytes => {
             let secret = bytes.try_into().map(JobSecret::new).map_err(|_| {
                 let problem = format!("{} bytes, and a secret has {}", bytes.len(), JobSecret::BYTES);
-                ConfigError::Inconsistent { field: "secret", problem }
+                ConfigError::Inconsistent { field, problem }
             });
             secret.map(Some)
         }
@@ -297,7 +303,10 @@ fn server_role(
         let problem = "must have one path for each rank of the job, in their order".into();
         return Err(ConfigError::Inconsistent { field: "server_role.down", problem });
     }
-    Ok(Role::Server { node: node_id(message.node)?, fan_in, down, take_over, secret })
+    let field = "server_role.vouching_key";
+    let vouching_key = self::secret(&message.vouching_key, field)?.ok_or(ConfigError::Missing { field })?;
+    let node = node_id(message.node)?;
+    Ok(Role::Server { node, fan_in, down, take_over, vouching_key, secret, confidential: false })
 }
 
 fn take_over_of(message: v1::TakeOver, (width, window): (SliceWidth, u32)) -> Result<TakeOver, ConfigError> {

@@ -49,14 +49,14 @@ fn worker(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
 }
 
 fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
-    (any::<[u32; 5]>(), any::<bool>(), vec(any::<i32>(), SliceWidth::ETHERNET.values())).prop_map(
-        |([seq, contributors, weight, high, low], max, values)| FinishedSlice {
+    (any::<[u32; 5]>(), 1..=u16::MAX, any::<bool>(), vec(any::<i32>(), SliceWidth::ETHERNET.values()))
+        .prop_map(|([seq, contributors, weight, high, low], job, max, values)| FinishedSlice {
             seq: Seq(seq),
+            job: JobId::new(job).unwrap(),
             operator: if max { Operator::Max } else { Operator::Sum },
             tally: Tally { contributors, weight, tag: Tag { high, low } },
             values: values.into(),
-        },
-    )
+        })
 }
 
 fn take_over() -> impl Strategy<Value = TakeOver> {
@@ -66,10 +66,13 @@ fn take_over() -> impl Strategy<Value = TakeOver> {
 
 fn server(ranks: Vec<u16>) -> impl Strategy<Value = Role> {
     let paths = vec((host(), vec(hop(), 0..=8)), ranks.len());
-    let more = (proptest::option::of(take_over()), proptest::option::of(secret()));
-    (1..=u16::MAX, 1u8..=64, paths, more).prop_map(move |(node, fan_in, paths, (take_over, secret))| {
+    let more = (proptest::option::of(take_over()), secret(), proptest::option::of(secret()), any::<bool>());
+    (1..=u16::MAX, 1u8..=64, paths, more).prop_map(move |(node, fan_in, paths, more)| {
+        let (take_over, vouching_key, secret, confidential) = more;
         Role::Server {
+            confidential,
             take_over,
+            vouching_key,
             secret,
             node: NodeId::new(node).unwrap(),
             fan_in,
@@ -229,19 +232,28 @@ fn each_broken_promise_is_named() {
     assert_eq!(refused(worker(1, vec![])), "worker.up is missing");
     let hop = v1::Hop { node: 1, ..v1::Hop::default() };
     assert_eq!(refused(worker(1, vec![hop; 9])), "worker.up: 9 hops: a packet carries at most 8");
-    let server = v1::ServerRole { node: 9, fan_in: 2, down: vec![] };
-    assert_eq!(
-        refused(Some(v1::job_config::Role::ServerRole(server))),
-        "server_role.down: must have one path for each rank of the job, in their order"
-    );
+    let down = [0, 1].map(|rank| v1::DownPath { rank, worker: sample().own, hops: vec![] }).to_vec();
+    let server = v1::ServerRole { node: 9, fan_in: 2, down, vouching_key: vec![8; JobSecret::BYTES] };
+    for (server, expected) in [
+        (
+            v1::ServerRole { down: vec![], ..server.clone() },
+            "server_role.down: must have one path for each rank of the job, in their order",
+        ),
+        (v1::ServerRole { vouching_key: vec![], ..server.clone() }, "server_role.vouching_key is missing"),
+        (
+            v1::ServerRole { vouching_key: vec![8; 31], ..server.clone() },
+            "server_role.vouching_key: 31 bytes, and a secret has 32",
+        ),
+    ] {
+        assert_eq!(refused(Some(v1::job_config::Role::ServerRole(server))), expected);
+    }
     let refused = |take_over| {
-        let down = [0, 1].map(|rank| v1::DownPath { rank, worker: sample().own, hops: vec![] }).to_vec();
-        let role = Some(v1::job_config::Role::ServerRole(v1::ServerRole { node: 9, fan_in: 2, down }));
+        let role = Some(v1::job_config::Role::ServerRole(server.clone()));
         let config = v1::JobConfig { role, take_over: Some(take_over), ..sample() };
         JobConfig::try_from(config).unwrap_err().to_string()
     };
     let slice = v1::FinishedSlice { values: vec![0; 4], ..v1::FinishedSlice::default() };
-    let narrow = v1::FinishedSlice { values: vec![0; 128], ..v1::FinishedSlice::default() };
+    let narrow = v1::FinishedSlice { values: vec![0; 128], job_id: 1, ..v1::FinishedSlice::default() };
     assert_eq!(
         refused(v1::TakeOver { dues: vec![1; 64], finished: vec![narrow] }),
         "take_over.finished: 32 values, and the job's slices have 256"

@@ -42,6 +42,8 @@ const OTHER_CONNECTIONS: usize = 256;
 /// Calls of one connection that are read and answered at a time: more of them wait for these. Streams that are open do not
 /// count.
 const UNANSWERED: usize = 8;
+/// Calls of one connection that are under way, streams among them: a host's agent has one for each of its jobs.
+const STREAMS: u32 = 256;
 /// Bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
 /// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
@@ -147,6 +149,7 @@ impl Controller {
         let service = Service { manager: manager.clone(), access, since: Instant::now() };
         let serving = Server::builder()
             .concurrency_limit_per_connection(UNANSWERED)
+            .max_concurrent_streams(STREAMS)
             .http2_max_header_list_size(HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))

@@ -280,8 +280,16 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     let Some(Event::Provide(provide)) = net.member("w5").next().await else { panic!("not asked") };
     assert_eq!((provide.generation, &provide.seqs[..]), (generation, &[5][..]));
     let values: Vec<u8> = (0..1024).map(|byte| byte as u8).collect();
-    let slice =
-        v1::FinishedSlice { seq: 5, max: false, contributors: 8, weight: 8, tag_high: 7, tag_low: 9, values };
+    let slice = v1::FinishedSlice {
+        seq: 5,
+        job_id: 3,
+        max: false,
+        contributors: 8,
+        weight: 8,
+        tag_high: 7,
+        tag_low: 9,
+        values,
+    };
     let provided = Answer::Provided(v1::Provided { slices: vec![slice] });
     net.answer("w5", v1::MemberRole::Worker, generation, provided).await;
     let config = server.started().await;
@@ -289,6 +297,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     assert_eq!(take_over.dues, [8, 9, 6, 7].map(Seq));
     let finished = &take_over.finished[0];
     assert_eq!((finished.seq, finished.tally.contributors, finished.values[1]), (Seq(5), 8, 0x0405_0607));
+    assert_eq!(finished.job.get(), 3);
     let configs = net.all_change().await;
     assert!(configs.values().all(|config| config.ranks == ranks(0..8) && config.generation == generation));
     assert_eq!(net.listed().await.last_change, "server ps is gone");

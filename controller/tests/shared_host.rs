@@ -187,9 +187,15 @@ impl Team {
             hops: route.down.clone(),
         };
         let down = plan.workers.iter().map(down).collect();
-        let (take_over, secret) = (None, None);
-        let role =
-            Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over, secret };
+        let role = Role::Server {
+            node: plan.server.node,
+            fan_in: plan.server.fan_in,
+            down,
+            take_over: None,
+            vouching_key: JobSecret::new([2; JobSecret::BYTES]),
+            secret: None,
+            confidential: true,
+        };
         let server = config(topology, plan, plan.server.key, role);
         let server = ServerAgent::start(&server, Box::new(of_server)).unwrap();
         Self { workers, server, _splitter: splitter }

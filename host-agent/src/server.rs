@@ -10,7 +10,7 @@ use tributary_protocol::{
     Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
     Time,
 };
-use tributary_wire::{FrameView, JobId, JobSecret, Kind, MacAddr, NodeId, Rank, values};
+use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
 use crate::driver::Role;
@@ -136,7 +136,7 @@ struct Tree {
 impl Tree {
     fn new(config: &JobConfig) -> Result<Self, AgentError> {
         let JobRole::Server { node, fan_in, down, .. } = &config.role else {
-            return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "server" });
+            return Err(other_role(config));
         };
         let mut to_rank = BTreeMap::new();
         for path in down {
@@ -150,6 +150,11 @@ impl Tree {
 impl ServerRole {
     fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
         let tree = Tree::new(config)?;
+        let JobRole::Server { take_over, vouching_key, secret, confidential, .. } = &config.role else {
+            return Err(other_role(config));
+        };
+        let no_secret = || AgentError::NoSecret { job: config.name.clone() };
+        let secret = reads.then(|| secret.clone().ok_or_else(no_secret));
         let server = ServerConfig {
             job: config.job,
             members: config.ranks.clone(),
@@ -161,20 +166,27 @@ impl ServerRole {
                 JobDownlink::Multicast => Downlink::Multicast,
                 JobDownlink::Unicast => Downlink::Unicast,
             },
-            reads: reads.then(|| secret(config)).transpose()?,
+            vouching_key: vouching_key.clone(),
+            reads: secret.transpose()?,
+            confidential: *confidential,
         };
-        let server = match &config.role {
-            JobRole::Server { take_over: Some(TakeOver { dues, finished }), .. } => {
+        let server = match take_over {
+            Some(TakeOver { dues, finished }) => {
                 let finished: Vec<_> = finished.iter().map(finished_slice).collect();
                 Server::take_over(server, dues, &finished)?
             }
-            JobRole::Server { .. } | JobRole::Worker { .. } => Server::new(server)?,
+            None => Server::new(server)?,
         };
         Ok(Self { server, waiting: BTreeMap::new(), job: config.job, generation: config.generation, tree })
     }
 
     fn change(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         if config.generation == self.generation {
+            return Ok(());
+        }
+        if let JobRole::Server { take_over: Some(_), .. } = &config.role {
+            // The members know better what is finished than this server does.
+            *self = Self::new(config, false)?;
             return Ok(());
         }
         let tree = Tree::new(config)?;
@@ -184,21 +196,15 @@ impl ServerRole {
     }
 }
 
-/// What a server needs that reads the sums.
-fn secret(config: &JobConfig) -> Result<JobSecret, AgentError> {
-    match &config.role {
-        JobRole::Server { secret: Some(secret), .. } => Ok(secret.clone()),
-        JobRole::Server { .. } | JobRole::Worker { .. } => {
-            Err(AgentError::NoSecret { job: config.name.clone() })
-        }
-    }
+fn other_role(config: &JobConfig) -> AgentError {
+    AgentError::OtherRole { job: config.name.clone(), started_as: "server" }
 }
 
 /// In the protocol's terms: with the values as they travel.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
-    let FinishedSlice { seq, operator, tally, values } = slice;
+    let FinishedSlice { seq, job, operator, tally, values } = slice;
     let values = values::to_bytes(values).into();
-    tributary_protocol::FinishedSlice { seq: *seq, operator: *operator, tally: *tally, values }
+    tributary_protocol::FinishedSlice { seq: *seq, job: *job, operator: *operator, tally: *tally, values }
 }
 
 impl Role for ServerRole {

@@ -52,7 +52,7 @@ async fn a_member_is_told_the_course_of_its_job() {
         (Event::Change((&next).into()), JobEvent::Change(Box::new(next))),
         (
             Event::Failed(v1::JobFailed { reason: "host w2 has left".into(), wrong_sum: false }),
-            JobEvent::Failed { reason: "host w2 has left".into() },
+            JobEvent::Failed { reason: "host w2 has left".into(), wrong_sum: false },
         ),
     ];
     for (event, expected) in course {

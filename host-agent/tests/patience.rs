@@ -126,7 +126,8 @@ async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that
         let [mut first, _second] = fabric.join_all(JoinOptions::default()).await;
         let failure = Event::Failed(v1::JobFailed { reason: "ranks 0 and 1 differ".into(), wrong_sum });
         let operation = Operation { name: "w", ..Operation::whole::<f32>() };
-        let (reduced, ()) = tokio::join!(reduce(&mut first, &mut [1.0; 1000], operation), async {
+        let mut values = [1.0; 1000];
+        let (reduced, ()) = tokio::join!(reduce(&mut first, &mut values, operation), async {
             gradients.recv().await.unwrap();
             fabric.directory.tell("w0", failure).await;
         });

@@ -13,6 +13,7 @@ mod server;
 mod tags;
 mod takeover;
 mod time;
+mod vouch;
 mod worker;
 
 pub use config::{ConfigError, DEFAULT_WINDOW, Downlink, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
@@ -23,4 +24,5 @@ pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};
 pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};
 pub use time::Time;
+pub use vouch::vouching_key;
 pub use worker::{Outgoing, Standing, Worker, WorkerStats};

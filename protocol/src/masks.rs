@@ -1,15 +1,19 @@
 //! What hides the values of a confidential job from switches, from the server and from whoever sees the wire.
 //!
-//! Each member adds to its values, mod 2^32, a stream of its own, and takes away that of the next member in the ring of all
-//! members. Around the ring the streams cancel: the sum of all members is that of their values, and any other sum is noise.
-//! (Published for all-reduce as HEAR: "HEAR: Homomorphically Encrypted Allreduce", SC '23.) The streams come from the job's
-//! secret, by AES in counter mode, afresh for each slice and generation.
+//! The members stand in a row. Each adds to its values, mod 2^32, a stream of its own, and takes away that of the member
+//! behind it; the last one has nobody behind it. So the sum of all members has the first one's stream in it, which every
+//! member takes away, and any other sum has other streams: all of them are noise to whoever has not got the job's secret.
+//! They come from that secret, by AES in counter mode, afresh for each slice and generation.
+//!
+//! In HEAR ("HEAR: Homomorphically Encrypted Allreduce", SC '23) the row is closed to a ring, and the sum bare. But a member
+//! may leave while a slice is under way. Whoever then sees both sums, that of all members and that of those who stayed, has
+//! the difference: what the one that left gave.
 
 use std::fmt;
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt};
-use tributary_wire::{JobId, JobSecret, Rank, Seq};
+use tributary_wire::{JobId, JobSecret, Rank, Seq, ValuesView};
 
 use crate::tags::cipher;
 
@@ -33,29 +37,49 @@ impl Masks {
         Self(cipher(secret, "masks of values"))
     }
 
-    /// Hides a member's values; `next` is the member after it in the ring of all members.
-    pub(crate) fn hide(&self, (job, seq): (JobId, Seq), [own, next]: [Rank; 2], values: &mut [i32]) {
-        self.stream(job, seq, own, values, i32::wrapping_add);
-        self.stream(job, seq, next, values, i32::wrapping_sub);
+    /// Hides a member's values; `behind` is the member behind it in the row, if there is one.
+    pub(crate) fn hide(&self, slice: (JobId, Seq), own: Rank, behind: Option<Rank>, values: &mut [i32]) {
+        self.combine(slice, own, values, i32::wrapping_add);
+        if let Some(behind) = behind {
+            self.combine(slice, behind, values, i32::wrapping_sub);
+        }
     }
 
-    fn stream(&self, job: JobId, seq: Seq, rank: Rank, values: &mut [i32], combine: fn(i32, i32) -> i32) {
-        let place = u128::from(job.get()) << 112 | u128::from(seq.0) << 80 | u128::from(rank.get()) << 64;
-        let mut counter = place;
-        for values in values.chunks_mut(AT_ONCE * VALUES_PER_BLOCK) {
-            let mut blocks = [Array::from([0; 16]); AT_ONCE];
-            for block in &mut blocks {
-                *block = Array::from(counter.to_be_bytes());
-                counter += 1;
-            }
-            self.0.encrypt_blocks(&mut blocks);
-            for (values, block) in values.chunks_mut(VALUES_PER_BLOCK).zip(blocks) {
-                let words: [u8; 16] = block.into();
-                for (value, word) in values.iter_mut().zip(words.as_chunks::<4>().0) {
-                    *value = combine(*value, i32::from_be_bytes(*word));
-                }
+    /// Writes the sum of all members to `out`, big-endian; `first` is the first member of the row.
+    pub(crate) fn reveal(&self, slice: (JobId, Seq), first: Rank, hidden: ValuesView<'_>, out: &mut [u8]) {
+        let (words, _) = out.as_chunks_mut::<4>();
+        let mut hidden = hidden.iter();
+        for (words, stream) in words.chunks_mut(AT_ONCE * VALUES_PER_BLOCK).zip(self.stream(slice, first)) {
+            for ((word, mask), value) in words.iter_mut().zip(stream).zip(&mut hidden) {
+                *word = value.wrapping_sub(mask).to_be_bytes();
             }
         }
+    }
+
+    fn combine(&self, slice: (JobId, Seq), rank: Rank, values: &mut [i32], combine: fn(i32, i32) -> i32) {
+        let parts = values.chunks_mut(AT_ONCE * VALUES_PER_BLOCK);
+        for (values, stream) in parts.zip(self.stream(slice, rank)) {
+            values.iter_mut().zip(stream).for_each(|(value, mask)| *value = combine(*value, mask));
+        }
+    }
+
+    /// A member's stream for a slice, part by part.
+    fn stream(
+        &self,
+        (job, seq): (JobId, Seq),
+        rank: Rank,
+    ) -> impl Iterator<Item = [i32; AT_ONCE * VALUES_PER_BLOCK]> {
+        let place = u128::from(job.get()) << 112 | u128::from(seq.0) << 80 | u128::from(rank.get()) << 64;
+        (0..).map(move |part: u64| {
+            let first = place | (u128::from(part) * AT_ONCE as u128);
+            let mut blocks: [_; AT_ONCE] =
+                std::array::from_fn(|at| Array::from((first + at as u128).to_be_bytes()));
+            self.0.encrypt_blocks(&mut blocks);
+            let mut stream = [0; AT_ONCE * VALUES_PER_BLOCK];
+            let words = blocks.iter().flat_map(|block| block.as_slice().as_chunks::<4>().0);
+            stream.iter_mut().zip(words).for_each(|(mask, word)| *mask = i32::from_be_bytes(*word));
+            stream
+        })
     }
 }
 
@@ -69,39 +93,76 @@ mod tests {
         Masks::new(&JobSecret::new([secret; JobSecret::BYTES]))
     }
 
+    fn slice(job: u16, seq: u32) -> (JobId, Seq) {
+        (JobId::new(job).unwrap(), Seq(seq))
+    }
+
     /// A member's values of one slice, hidden.
-    fn hidden(masks: &Masks, job: u16, seq: u32, ring: [u16; 2], value: i32) -> [i32; VALUES] {
+    fn hidden(
+        masks: &Masks,
+        slice: (JobId, Seq),
+        own: u16,
+        behind: Option<u16>,
+        value: i32,
+    ) -> [i32; VALUES] {
         let mut values = [value; VALUES];
-        masks.hide((JobId::new(job).unwrap(), Seq(seq)), ring.map(Rank::new), &mut values);
+        masks.hide(slice, Rank::new(own), behind.map(Rank::new), &mut values);
         values
     }
 
+    /// The hidden values of all members of a row, each of which gives its rank.
+    fn row(masks: &Masks, slice: (JobId, Seq), ranks: &[u16]) -> Vec<[i32; VALUES]> {
+        let behind = ranks.iter().skip(1).copied().map(Some).chain([None]);
+        let pairs = ranks.iter().zip(behind);
+        pairs.map(|(&own, behind)| hidden(masks, slice, own, behind, own.into())).collect()
+    }
+
+    fn sum(of: &[[i32; VALUES]]) -> [i32; VALUES] {
+        of.iter().fold([0; VALUES], |mut sum, values| {
+            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+            sum
+        })
+    }
+
+    /// The same number everywhere would be seen in noise of any kind.
+    fn is_noise(values: &[i32; VALUES]) -> bool {
+        let equal = values.iter().zip(&values[1..]).filter(|(a, b)| a == b).count();
+        equal == 0 && values.iter().all(|value| value.unsigned_abs() > 1000)
+    }
+
     #[test]
-    fn around_the_ring_masks_cancel_and_nowhere_else() {
+    fn members_see_the_sum_and_nobody_else_sees_any() {
+        let (masks, slice) = (masks(1), slice(7, 9));
+        let row = row(&masks, slice, &[0, 3, 4]);
+        for part in [&row[..], &row[..1], &row[1..2], &row[..2], &row[1..]] {
+            assert!(is_noise(&sum(part)));
+        }
+        let bytes = tributary_wire::values::to_bytes(&sum(&row));
+        let mut out = [0; 4 * VALUES];
+        masks.reveal(slice, Rank::new(0), ValuesView::new(&bytes), &mut out);
+        assert!(ValuesView::new(&out).iter().all(|value| value == 3 + 4));
+    }
+
+    #[test]
+    fn what_a_member_gave_that_left_is_not_the_difference_of_sums() {
         let masks = masks(1);
-        let ring = [[0, 3], [3, 4], [4, 0]].map(|ring| hidden(&masks, 7, 9, ring, i32::from(ring[0])));
-        let sum = |of: &[[i32; VALUES]]| {
-            of.iter().fold([0; VALUES], |mut sum, values| {
-                sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = i32::wrapping_add(*sum, *value));
-                sum
-            })
-        };
-        assert_eq!(sum(&ring), [3 + 4; VALUES]);
-        for part in [&ring[..1], &ring[1..2], &ring[..2], &ring[1..]] {
-            let sum = sum(part);
-            let equal = sum.iter().zip(&sum[1..]).filter(|(a, b)| a == b).count();
-            assert!(equal == 0 && sum.iter().all(|value| value.unsigned_abs() > 1000), "{sum:?}");
+        let all = sum(&row(&masks, slice(7, 9), &[0, 3, 4]));
+        for those_left in [[0, 3], [0, 4], [3, 4]] {
+            let fewer = sum(&row(&masks, slice(8, 9), &those_left));
+            let difference = std::array::from_fn(|at| all[at].wrapping_sub(fewer[at]));
+            assert!(is_noise(&difference), "{those_left:?}");
         }
     }
 
     #[test]
     fn masks_are_others_for_each_secret_generation_slice_and_member() {
         let all = [
-            hidden(&masks(1), 7, 9, [0, 1], 0),
-            hidden(&masks(2), 7, 9, [0, 1], 0),
-            hidden(&masks(1), 8, 9, [0, 1], 0),
-            hidden(&masks(1), 7, 10, [0, 1], 0),
-            hidden(&masks(1), 7, 9, [1, 2], 0),
+            hidden(&masks(1), slice(7, 9), 0, None, 0),
+            hidden(&masks(2), slice(7, 9), 0, None, 0),
+            hidden(&masks(1), slice(8, 9), 0, None, 0),
+            hidden(&masks(1), slice(7, 10), 0, None, 0),
+            hidden(&masks(1), slice(7, 9), 1, None, 0),
+            hidden(&masks(1), slice(7, 9), 0, Some(1), 0),
         ];
         for (at, one) in all.iter().enumerate() {
             for other in &all[at + 1..] {

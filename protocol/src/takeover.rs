@@ -7,13 +7,15 @@
 //! finished, and the one behind must get the very result that the others have: it comes from one of them.
 
 use thiserror::Error;
-use tributary_wire::{Operator, Rank, Seq, Tally, ValuesView};
+use tributary_wire::{JobId, Operator, Rank, Seq, Tally, ValuesView};
 
 /// A slice's RESULT as a member got it. A member keeps one for each slot, for a server that takes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedSlice {
     /// The slice.
     pub seq: Seq,
+    /// The data-plane id of the generation whose members are in the sum.
+    pub job: JobId,
     /// How it was combined.
     pub operator: Operator,
     /// What was aggregated beside the values.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_protocol::{
     ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
-    ServerConfig, StartError, Tensor, Time,
+    ServerConfig, StartError, Tensor, Time, vouching_key,
 };
 use tributary_wire::{
     Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView,
@@ -29,7 +29,9 @@ fn config(members: &[Rank], window: u32, fan_in: u8) -> ServerConfig {
         start: Seq::FIRST,
         fan_in,
         downlink: Downlink::Multicast,
+        vouching_key: vouching_key(&secret()),
         reads: None,
+        confidential: false,
     }
 }
 
@@ -172,15 +174,9 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
         contribute(&mut server, later, &new(2), hop(child, 2), 3);
     }
     let results = sent(&mut server);
-    assert_eq!(
-        results[0],
-        (
-            Recipient::Rank(RANKS[1]),
-            1,
-            14,
-            Tally { contributors: 2, weight: 4, tag: Tag { high: 6, low: u32::MAX - 1 } }
-        )
-    );
+    let (to, seq, value, Tally { contributors, weight, tag }) = results[0];
+    assert_eq!((to, seq, value, contributors, weight), (Recipient::Rank(RANKS[1]), 1, 14, 2, 4));
+    assert_ne!(tag, Tag { high: 6, low: u32::MAX - 1 }, "without the server's word that it had finished it");
     assert_eq!((results[1].0, results[1].1, results[1].2), (Recipient::All, 2, 6));
     contribute(&mut server, later + LATER, &Header { rank: RANKS[2], ..new(1) }, hop(0, 2), 7);
     assert_eq!(sent(&mut server), [], "who has left gets no answer");
@@ -251,7 +247,13 @@ fn members_join_only_when_no_slice_is_begun() {
 #[test]
 fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
     let values = Box::new([1; SliceWidth::ETHERNET.bytes()]);
-    let finished = FinishedSlice { seq: Seq(2), operator: Operator::Max, tally: header(2, 0).tally, values };
+    let finished = FinishedSlice {
+        seq: Seq(2),
+        job: job(5),
+        operator: Operator::Max,
+        tally: header(2, 0).tally,
+        values,
+    };
     let dues = [8, 5, 6, 3].map(Seq);
     let mut server =
         Server::take_over(config(&RANKS, WINDOW, 1), &dues, std::slice::from_ref(&finished)).unwrap();
@@ -281,7 +283,8 @@ fn a_server_takes_over_only_what_fits_together() {
     let shifted = [5, 6, 3, 8].map(Seq);
     assert_eq!(error(ours(), &shifted, &[]), ConfigError::Due { slot: 0, due: Seq(5), window: WINDOW });
     let values = Box::new([1; SliceWidth::ETHERNET.bytes()]);
-    let slice = FinishedSlice { seq: Seq(6), operator: Operator::Sum, tally: Tally::default(), values };
+    let slice =
+        FinishedSlice { seq: Seq(6), job: job(5), operator: Operator::Sum, tally: Tally::default(), values };
     assert_eq!(error(ours(), &dues, &[slice]), ConfigError::NotTheLast { finished: Seq(6), due: Seq(6) });
     let reads = ServerConfig { reads: Some(secret()), ..ours() };
     assert_eq!(error(reads, &dues, &[]), ConfigError::ReadsAfterTakeOver);

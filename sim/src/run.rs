@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
-    ServerConfig, StartError, Sums, Time, Worker, WorkerConfig,
+    ServerConfig, StartError, Sums, Time, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
@@ -128,6 +128,7 @@ impl<'a> Simulation<'a> {
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
         let (width, start, downlink) = (scenario.width, scenario.start, scenario.downlink);
         let line = || Line::new(scenario.link);
+        let secret = JobSecret::new([0; JobSecret::BYTES]);
         let server = ServerConfig {
             job,
             members: members.clone(),
@@ -136,16 +137,17 @@ impl<'a> Simulation<'a> {
             start,
             fan_in: 1,
             downlink,
+            vouching_key: vouching_key(&secret),
             reads: None,
+            confidential: false,
         };
         let worker = |&rank: &Rank| {
             let (members, timers) = (members.clone(), scenario.timers);
-            let secret = JobSecret::new([0; JobSecret::BYTES]);
             let config = WorkerConfig {
                 job,
                 rank,
                 members,
-                secret,
+                secret: secret.clone(),
                 confidential: false,
                 width,
                 window,

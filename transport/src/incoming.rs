@@ -1,11 +1,15 @@
 //! The connections that clients open.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -18,9 +22,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepted connections that nobody has taken yet.
 const BACKLOG: usize = 16;
 
+/// Clients that may be about to show who they are. One more of them takes the place of the one that has been about to for
+/// the longest: who never does must not keep out who does.
+const STRANGERS: usize = 64;
+
 /// The connections that clients open, `most` of them at a time, and half as many from one address; with `tls` those on
-/// which both have accepted each other. Why one is turned away is in the log. One that says nothing at first is closed.
-/// Ends when it is dropped.
+/// which both have accepted each other, and beside them a few on which that is under way. Why one is turned away is in the
+/// log. One that says nothing at first is closed. Ends when it is dropped.
 ///
 /// Must be called in a tokio runtime.
 pub fn incoming(
@@ -29,10 +37,10 @@ pub fn incoming(
     most: usize,
 ) -> ReceiverStream<Result<Connection, io::Error>> {
     let (sender, accepted) = mpsc::channel(BACKLOG);
-    let room = Room::new(most);
+    let door = Arc::new(Door { tls, room: Room::new(most), refusing: AtomicBool::new(false) });
     tokio::spawn(async move {
         tokio::select! {
-            () = accept(&listener, tls, &room, &sender) => {}
+            () = accept(&listener, &door, &sender) => {}
             () = sender.closed() => {}
         }
     });
@@ -41,12 +49,10 @@ pub fn incoming(
 
 async fn accept(
     listener: &TcpListener,
-    tls: Option<ServerTls>,
-    room: &Room,
+    door: &Arc<Door>,
     accepted: &mpsc::Sender<Result<Connection, io::Error>>,
 ) {
-    // One line tells of many: a client in a loop must not fill the log.
-    let mut refusing = false;
+    let mut strangers: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -56,39 +62,51 @@ async fn accept(
                 continue;
             }
         };
-        let Some(place) = room.take(address.ip()) else {
-            if !std::mem::replace(&mut refusing, true) {
-                tracing::warn!(%address, "turned a client away, and more perhaps until one gets in again: too many are connected");
-            }
-            continue;
-        };
-        refusing = false;
-        let (tls, accepted) = (tls.clone(), accepted.clone());
+        strangers.retain(|stranger| !stranger.is_finished());
+        if strangers.len() >= STRANGERS
+            && let Some(longest) = strangers.pop_front()
+        {
+            longest.abort();
+        }
+        let (door, accepted) = (Arc::clone(door), accepted.clone());
         // In a task of its own: one that is slow to show who it is must not keep the others waiting.
-        tokio::spawn(async move {
-            if let Some(connection) = open(stream, address, place, tls).await {
+        let opening = tokio::spawn(async move {
+            if let Some(connection) = door.open(stream, address).await {
                 // An error means that the server stops.
                 let _ = accepted.send(Ok(connection)).await;
             }
         });
+        strangers.push_back(opening.abort_handle());
     }
 }
 
-async fn open(
-    stream: TcpStream,
-    address: SocketAddr,
-    place: Place,
+/// Who is let in.
+struct Door {
     tls: Option<ServerTls>,
-) -> Option<Connection> {
-    // Answers are small, and awaited.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%address, %error, "small packets may be late");
-    }
-    match tls {
-        None => Some(Connection::new(Box::new(stream), Peer::new(address, None), place)),
-        Some(tls) => {
-            let (stream, peer) = tls.handshake(stream, address).await?;
-            Some(Connection::new(stream, peer, place))
+    room: Room,
+    /// One line tells of many: a client in a loop must not fill the log.
+    refusing: AtomicBool,
+}
+
+impl Door {
+    async fn open(&self, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
+        // Answers are small, and awaited.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%address, %error, "small packets may be late");
         }
+        let Some(tls) = self.tls.clone() else {
+            let place = self.place(address)?;
+            return Some(Connection::new(Box::new(stream), Peer::new(address, None), place));
+        };
+        let (stream, peer) = tls.handshake(stream, address).await?;
+        Some(Connection::new(stream, peer, self.place(address)?))
+    }
+
+    fn place(&self, address: SocketAddr) -> Option<Place> {
+        let place = self.room.take(address.ip());
+        if !self.refusing.swap(place.is_none(), Ordering::AcqRel) && place.is_none() {
+            tracing::warn!(%address, "turned a client away, and more perhaps until one gets in again: too many are connected");
+        }
+        place
     }
 }

@@ -1,6 +1,7 @@
 //! Metrics of daemons, for Prometheus.
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -10,6 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,7 +19,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
+use tributary_transport::{Connection, incoming};
 
+/// Connections that there is room for, half of them from one address.
+const CONNECTIONS: usize = 16;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Names and values.
@@ -83,6 +91,8 @@ where
         async move { response(&page.await) }
     };
     let app = Router::new().route("/metrics", get(answer));
+    let listener =
+        Bounded { address: listener.local_addr()?, accepted: incoming(listener, None, CONNECTIONS) };
     serving.spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
             tracing::error!(%error, "metrics are not served any more");
@@ -90,6 +100,34 @@ where
     });
     tracing::info!(%address, "metrics are served");
     Ok(serving)
+}
+
+/// As many connections as there is room for: whoever opens more of them must not take the daemon's descriptors.
+struct Bounded {
+    address: SocketAddr,
+    accepted: ReceiverStream<io::Result<Connection>>,
+}
+
+impl Listener for Bounded {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            match self.accepted.next().await {
+                Some(Ok(connection)) => {
+                    let address = connection.connect_info().address();
+                    return (connection, address);
+                }
+                Some(Err(error)) => tracing::debug!(%error, "a connection for metrics"),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
 }
 
 fn response(page: &Page) -> Response {
@@ -149,5 +187,22 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.0 200") && answer.contains(OPEN_METRICS), "{answer}");
         assert!(answer.contains("tributary_frames_total{port=\"1\"} 7"), "{answer}");
         assert!(serve(None, collect).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_opens_many_connections_takes_few_of_the_daemons_descriptors() {
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let _serving = serve(Some(free), || std::future::ready(page())).await.unwrap();
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            open.push(TcpStream::connect(free).await.unwrap());
+        }
+        // Half of them are one address's: the others were closed at once.
+        let mut closed = 0;
+        for stream in open.iter_mut().skip(CONNECTIONS / 2) {
+            closed += usize::from(matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+        }
+        assert_eq!(closed, CONNECTIONS / 2);
+        drop(open);
     }
 }

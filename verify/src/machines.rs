@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use tributary_protocol::{
     Downlink, OperationEvent, Recipient, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
+    vouching_key,
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank};
 
@@ -85,7 +86,7 @@ impl Workers {
             job: job(0).ok_or(Error::Setup)?,
             rank: Rank::new(rank.into()),
             members: setup.members(0),
-            secret: JobSecret::new([3; JobSecret::BYTES]),
+            secret: secret(),
             confidential: false,
             width: WIDTH,
             window: setup.window * wider,
@@ -203,6 +204,10 @@ pub(crate) struct Answer {
     pub(crate) content: ContentId,
 }
 
+fn secret() -> JobSecret {
+    JobSecret::new([3; JobSecret::BYTES])
+}
+
 /// What is known of the server in some state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts {
@@ -229,7 +234,9 @@ impl Servers {
             start: START,
             fan_in: setup.fan_in(Node::Server, 0),
             downlink: Downlink::Multicast,
+            vouching_key: vouching_key(&secret()),
             reads: None,
+            confidential: false,
         });
         Ok(self
             .settle(

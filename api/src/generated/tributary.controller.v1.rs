@@ -271,6 +271,9 @@ pub struct FinishedSlice {
     /// Big-endian, as in the packet.
     #[prost(bytes = "vec", tag = "6")]
     pub values: ::prost::alloc::vec::Vec<u8>,
+    /// The data-plane id of the generation whose members are in the sum.
+    #[prost(uint32, tag = "8")]
+    pub job_id: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Changed {}
@@ -564,6 +567,9 @@ pub struct ServerRole {
     /// One a worker, by rank.
     #[prost(message, repeated, tag = "3")]
     pub down: ::prost::alloc::vec::Vec<DownPath>,
+    /// With what it vouches for slices that were finished in an earlier generation: 32 bytes, which members make from the secret.
+    #[prost(bytes = "vec", tag = "4")]
+    pub vouching_key: ::prost::alloc::vec::Vec<u8>,
 }
 /// The way of a unicast result.
 #[derive(Clone, PartialEq, ::prost::Message)]

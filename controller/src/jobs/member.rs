@@ -2,6 +2,7 @@
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
+use tributary_protocol::vouching_key;
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
@@ -38,7 +39,15 @@ pub(crate) fn server_config(
     };
     let down = plan.workers.iter().map(path).collect::<Option<_>>()?;
     let secret = record.terms.server_reads.then(|| record.secret.clone());
-    let role = Role::Server { node: plan.server.node, fan_in: plan.server.fan_in, down, take_over, secret };
+    let role = Role::Server {
+        node: plan.server.node,
+        fan_in: plan.server.fan_in,
+        down,
+        take_over,
+        vouching_key: vouching_key(&record.secret),
+        secret,
+        confidential: record.terms.confidential,
+    };
     config(topology, record, generation, (plan.server.key, role, Beginning::OF_JOB))
 }
 

@@ -83,16 +83,25 @@ fn member(config: JobConfig) {
             let worker = protocol::Worker::new(config);
             assert!(worker.is_err() || window <= protocol::MAX_WINDOW);
         }
-        Role::Server { fan_in, take_over, secret: reads, .. } => {
-            let downlink = protocol::Downlink::Unicast;
-            let config =
-                protocol::ServerConfig { job, members, width, window, start, fan_in, downlink, reads };
+        Role::Server { fan_in, take_over, vouching_key, secret: reads, confidential, .. } => {
+            let config = protocol::ServerConfig {
+                job,
+                members,
+                width,
+                window,
+                start,
+                fan_in,
+                downlink: protocol::Downlink::Unicast,
+                vouching_key,
+                reads,
+                confidential,
+            };
             let server = match take_over {
                 None => protocol::Server::new(config),
                 Some(TakeOver { dues, finished }) => {
-                    let slice = |FinishedSlice { seq, operator, tally, values }| {
+                    let slice = |FinishedSlice { seq, job, operator, tally, values }| {
                         let values = tributary_wire::values::to_bytes(&values).into();
-                        protocol::FinishedSlice { seq, operator, tally, values }
+                        protocol::FinishedSlice { seq, job, operator, tally, values }
                     };
                     let finished: Vec<_> = finished.into_iter().map(slice).collect();
                     protocol::Server::take_over(config, &dues, &finished)
@@ -135,6 +144,7 @@ fn seeds() -> Vec<Seed> {
     let down = |rank| DownPath { rank: Rank::new(rank), worker: own, hops: vec![hop(7, 1, 0, 0)] };
     let finished = FinishedSlice {
         seq: Seq(13),
+        job: worker.job,
         operator: Operator::Max,
         tally: Tally::default(),
         values: values(1).into(),
@@ -145,7 +155,9 @@ fn seeds() -> Vec<Seed> {
         fan_in: 1,
         down: vec![down(0), down(3)],
         take_over: None,
+        vouching_key: protocol::vouching_key(&secret),
         secret: Some(secret),
+        confidential: true,
     };
     let reader = JobConfig { role, ..worker.clone() };
     let mut successor = reader.clone();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server, ServerConfig, Time,
-    Timers, Worker, WorkerConfig,
+    Timers, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, SliceWidth, Tally};
 
@@ -149,7 +149,9 @@ impl World {
             start: Seq::FIRST,
             fan_in: 2,
             downlink: Downlink::Multicast,
+            vouching_key: vouching_key(&secret),
             reads: Some(secret.clone()),
+            confidential: false,
         };
         let mut server = sound(Server::new(config));
         for operation in operations_of(0) {

@@ -9,7 +9,9 @@ use tributary_api::agent::v1;
 
 use super::account::Call;
 use super::messages;
+use super::reducing::agent_status;
 use super::session::{Session, Sessions};
+use crate::error::AgentError;
 use crate::worker::Line;
 
 /// Answers that the process has not taken yet.
@@ -26,10 +28,7 @@ pub(super) async fn serve(
     let mut stream = Stream::default();
     // One that breaks has nobody to tell.
     while let Ok(Some(request)) = requests.message().await {
-        // What is behind one that was not started is not started either.
-        if !stream.line.at(stream.started).is_broken() {
-            stream.start(sessions, request, answers).await;
-        }
+        stream.start(sessions, request, answers).await;
     }
 }
 
@@ -51,7 +50,12 @@ impl Stream {
             let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
         };
-        match self.begin(sessions, request, line.clone()).await {
+        // What is behind one that was not started is not started either.
+        let begun = match line.is_broken() {
+            true => Err(agent_status(&AgentError::LineBroken, None)),
+            false => self.begin(sessions, request, line.clone()).await,
+        };
+        match begun {
             Ok(ended) => {
                 let answers = answers.clone();
                 tokio::spawn(async move {

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
+use tributary_protocol::vouching_key;
 use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq, SliceWidth};
 
 pub(crate) const WINDOW: u32 = 64;
@@ -112,8 +113,15 @@ impl Structure {
         let path =
             |rank: &u8| DownPath { rank: Rank::new((*rank).into()), worker: host(*rank), hops: Vec::new() };
         let down = self.ranks.iter().map(path).collect();
-        let secret = Some(secret());
-        let role = Role::Server { node: self.node(), fan_in: self.fan_in(), down, take_over, secret };
+        let role = Role::Server {
+            node: self.node(),
+            fan_in: self.fan_in(),
+            down,
+            take_over,
+            vouching_key: vouching_key(&secret()),
+            secret: Some(secret()),
+            confidential: true,
+        };
         self.member(SERVER_NUMBER + self.server, role)
     }
 }

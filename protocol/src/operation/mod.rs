@@ -206,14 +206,22 @@ impl<C> Operation<C> {
         self.tensor.element_type.scaling(bound, weight).ok()
     }
 
+    /// How the slice is combined.
+    pub(crate) fn operator(&self, position: u64) -> Operator {
+        match self.layout.part(position) {
+            Part::Max(_) => Operator::Max,
+            Part::Sum(_) => Operator::Sum,
+        }
+    }
+
     pub(crate) fn meaning(&self, position: u64) -> Meaning {
-        let (operator, scale) = match self.layout.part(position) {
-            Part::Max(_) => (Operator::Max, (0, 0)),
-            Part::Sum(slice) => (Operator::Sum, self.agreed(slice).unwrap_or_default()),
+        let scale = match self.layout.part(position) {
+            Part::Max(_) => (0, 0),
+            Part::Sum(slice) => self.agreed(slice).unwrap_or_default(),
         };
         Meaning {
             subject: self.subject,
-            operator,
+            operator: self.operator(position),
             seq: self.first_seq.plus((position - self.layout.first) as u32),
             scale,
         }

@@ -13,23 +13,20 @@ pub(crate) struct Mismatch {
 }
 
 impl<C> Operation<C> {
-    /// Whether a result can be believed, given the generations whose members it may have been summed over.
-    pub(crate) fn verify<'m>(
+    /// Whether a result can be believed that these members have summed.
+    pub(crate) fn verify(
         &self,
         position: u64,
         (operator, tally): (Operator, Tally),
         values: ValuesView<'_>,
-        memberships: impl IntoIterator<Item = &'m Membership, IntoIter: Clone + DoubleEndedIterator>,
+        members: &Membership,
     ) -> Result<(), Mismatch> {
         if self.failed {
             return Ok(());
         }
-        let (meaning, memberships) = (self.meaning(position), memberships.into_iter());
-        let counted = |members: &&'m Membership| members.count() == tally.contributors;
-        // Several generations may have had as many members.
-        let owners = |members: &'m Membership| members.owners(&meaning, (tally.weight, tally.tag), values);
-        let owners = || memberships.clone().rev().filter(counted).find_map(owners);
-        let reason = if !memberships.clone().any(|members| counted(&members)) {
+        let meaning = self.meaning(position);
+        let owners = || members.owners(&meaning, (tally.weight, tally.tag), values);
+        let reason = if members.count() != tally.contributors {
             "contributions are missing or doubled"
         } else if operator != meaning.operator {
             "its operator is another one"
@@ -46,7 +43,7 @@ impl<C> Operation<C> {
         } else {
             "its tag does not fit its values"
         };
-        Err(Mismatch { reason, contributors: memberships.last().map_or(0, Membership::count) })
+        Err(Mismatch { reason, contributors: members.count() })
     }
 
     /// How many members' own the bound of a SUM slice is at least: one's, unless that one may have left since.

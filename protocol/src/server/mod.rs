@@ -8,14 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, ValuesView};
+use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
+use crate::masks::Masks;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId};
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
+use crate::vouch::Vouchers;
 use reader::Reader;
 use slot::{Answer, Answers, Contribution, Slot};
 
@@ -93,6 +95,7 @@ pub struct Server {
     window: u32,
     fan_in: u8,
     downlink: Downlink,
+    vouchers: Vouchers,
     reader: Option<Reader>,
     slots: Box<[Slot]>,
     /// What is to be sent: the slice, and to whom.
@@ -112,7 +115,8 @@ impl Server {
         check_window(config.window)?;
         let (start, mask) = (config.start, config.window - 1);
         let due = |index: u32| start.plus(index.wrapping_sub(start.0) & mask);
-        let slots = (0..config.window).map(|index| Slot::new(due(index), config.width)).collect();
+        let slot = |index| Slot::new(due(index), config.job, config.width);
+        let slots = (0..config.window).map(slot).collect();
         Self::with(config, slots)
     }
 
@@ -141,7 +145,8 @@ impl Server {
         if let Some((slot, &due)) = dues.iter().enumerate().find(of_another) {
             return Err(ConfigError::Due { slot, due, window });
         }
-        let mut slots: Box<[Slot]> = dues.iter().map(|due| Slot::new(*due, config.width)).collect();
+        let mut slots: Box<[Slot]> =
+            dues.iter().map(|due| Slot::new(*due, config.job, config.width)).collect();
         for slice in finished {
             let Some(slot) = slot_of(&mut slots, slice.seq) else { continue };
             if slice.seq.plus(window) != slot.due {
@@ -157,17 +162,21 @@ impl Server {
     }
 
     fn with(config: ServerConfig, slots: Box<[Slot]>) -> Result<Self, ConfigError> {
-        let ServerConfig { job, members, width, window, start, fan_in, downlink, reads } = config;
+        let ServerConfig { job, members, width, window, start, fan_in, downlink, .. } = config;
         check_fan_in(fan_in)?;
         let members = check_members(members)?;
         Ok(Self {
             job,
-            reader: reads.map(|secret| Reader::new((&secret, width), (job, &members), start, window)),
+            reader: config.reads.map(|secret| {
+                let masks = config.confidential.then(|| Masks::new(&secret));
+                Reader::new((&secret, width), masks, (job, &members), start, window)
+            }),
             members,
             width,
             window,
             fan_in,
             downlink,
+            vouchers: Vouchers::new(&config.vouching_key),
             slots,
             queue: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -250,6 +259,7 @@ impl Server {
                 Recipient::All => Rank::ALL,
                 Recipient::Rank(rank) => rank,
             };
+            let tag = self.vouchers.vouch(finished.tally.tag, seq, finished.job, self.job);
             let header = Header {
                 kind: Kind::Result,
                 operator: finished.operator,
@@ -257,7 +267,7 @@ impl Server {
                 job: self.job,
                 rank,
                 seq,
-                tally: finished.tally,
+                tally: Tally { tag, ..finished.tally },
             };
             return Some(ResultOut { to, header, values: &finished.values });
         }
@@ -282,7 +292,7 @@ impl Server {
     }
 
     /// Changes over to a new generation of the job. Finished slices are served as before, under the new
-    /// job id; unfinished ones start afresh. `members` may have lost some; they may have gained some only while
+    /// job id, with this server's word that it has finished them; unfinished ones start afresh. `members` may have lost some; they may have gained some only while
     /// the others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
     ///
     /// # Errors
@@ -304,10 +314,10 @@ impl Server {
         self.members = members;
         self.fan_in = fan_in;
         self.job = job;
+        self.slots.iter_mut().for_each(|slot| slot.restart(job));
         // The new tree's ways are others.
         self.round_trip = None;
         self.asked.clear();
-        self.slots.iter_mut().for_each(Slot::restart);
         Ok(())
     }
 

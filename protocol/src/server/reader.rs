@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth, ValuesView, values};
+use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, ValuesView, values};
 
 use super::index_of;
 use super::slot::{Slot, Sum};
 use crate::error::StartError;
+use crate::masks::Masks;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId, Operations};
 use crate::tags::Membership;
@@ -21,11 +22,14 @@ pub(super) struct Reader {
     events: VecDeque<OperationEvent>,
     /// A slice as the members are sent it.
     bytes: Box<[u8]>,
+    /// In a confidential job, with a slice as members see it then.
+    masks: Option<(Masks, Box<[u8]>)>,
 }
 
 impl Reader {
     pub(super) fn new(
         (secret, width): (&JobSecret, SliceWidth),
+        masks: Option<Masks>,
         (job, members): (JobId, &[Rank]),
         start: Seq,
         window: u32,
@@ -36,6 +40,7 @@ impl Reader {
             window,
             events: VecDeque::new(),
             bytes: vec![0; width.bytes()].into(),
+            masks: masks.map(|masks| (masks, vec![0; width.bytes()].into())),
         }
     }
 
@@ -77,8 +82,15 @@ impl Reader {
         let position = self.operations.position(seq);
         let (Some(operation), Some(members)) = (self.operations.at(position), &sum.members) else { return };
         values::write(&sum.values, &mut self.bytes);
-        let values = ValuesView::new(&self.bytes);
-        let failure = match operation.verify(position, (sum.operator, sum.tally), values, [&**members]) {
+        let mut values = ValuesView::new(&self.bytes);
+        if let Some((masks, revealed)) = &mut self.masks
+            && let Some(first) = members.first()
+            && operation.operator(position) == Operator::Sum
+        {
+            masks.reveal((members.job(), seq), first, values, revealed);
+            values = ValuesView::new(revealed);
+        }
+        let failure = match operation.verify(position, (sum.operator, sum.tally), values, members) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
             // There is no other copy of it.
             Err(mismatch) => operation.give_up(position, sum.tally, mismatch),

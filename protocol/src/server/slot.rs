@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Header, JobId, Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
@@ -15,6 +15,8 @@ const MAX_MASK: i32 = i32::MAX;
 /// One slice that is, or was, aggregated.
 #[derive(Debug, Clone)]
 pub(super) struct Sum {
+    /// The generation that sums it.
+    pub(super) job: JobId,
     pub(super) operator: Operator,
     pub(super) tally: Tally,
     pub(super) values: Box<[i32]>,
@@ -23,8 +25,9 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    fn empty(values: usize) -> Self {
+    fn empty(job: JobId, values: usize) -> Self {
         Self {
+            job,
             operator: Operator::Sum,
             tally: Tally::default(),
             values: vec![0; values].into(),
@@ -34,7 +37,7 @@ impl Sum {
 
     /// An empty one of the same width.
     fn another(&self) -> Self {
-        Self::empty(self.values.len())
+        Self::empty(self.job, self.values.len())
     }
 
     fn store(&mut self, operator: Operator, tally: Tally, values: ValuesView<'_>) {
@@ -83,11 +86,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(due: Seq, width: SliceWidth) -> Self {
+    pub(super) fn new(due: Seq, job: JobId, width: SliceWidth) -> Self {
         Self {
             due,
             children: 0,
-            partial: Sum::empty(width.values()),
+            partial: Sum::empty(job, width.values()),
             finished: None,
             answers: Answers::default(),
         }
@@ -96,6 +99,7 @@ impl Slot {
     /// Takes over the slice before `due` as a member got it.
     pub(super) fn take_over(&mut self, slice: &FinishedSlice) {
         let sum = self.finished.get_or_insert_with(|| self.partial.another());
+        sum.job = slice.job;
         sum.store(slice.operator, slice.tally, slice.values());
     }
 
@@ -133,6 +137,7 @@ impl Slot {
         }
         self.children = 0;
         let spare = self.finished.take().unwrap_or_else(|| self.partial.another());
+        let spare = Sum { job: self.partial.job, ..spare };
         self.finished = Some(std::mem::replace(&mut self.partial, spare));
         self.due = self.due.plus(window);
         Contribution::Finished
@@ -140,8 +145,9 @@ impl Slot {
 
     /// Forgets what has come of the awaited slice, and whom the finished one was sent to: both were of another
     /// generation, whose results the members do not take any more.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self, job: JobId) {
         self.children = 0;
+        self.partial.job = job;
         self.answers = Answers::default();
     }
 }

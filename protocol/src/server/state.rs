@@ -27,6 +27,6 @@ impl Slot {
 
 impl Sum {
     fn state(&self) -> impl Hash + '_ {
-        (self.operator, self.tally, &self.values)
+        (self.job, self.operator, self.tally, &self.values)
     }
 }

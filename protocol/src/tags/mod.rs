@@ -84,10 +84,20 @@ impl Membership {
         self.ranks.len() as u32
     }
 
-    /// The member after `rank` in the ring of all of them.
-    pub(crate) fn after(&self, rank: Rank) -> Rank {
-        let at = self.ranks.iter().position(|other| *other == rank).unwrap_or_default();
-        self.ranks.get(at + 1).or(self.ranks.first()).copied().unwrap_or(rank)
+    /// The generation's data-plane id.
+    pub(crate) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// The first member in the row of all of them.
+    pub(crate) fn first(&self) -> Option<Rank> {
+        self.ranks.first().copied()
+    }
+
+    /// The member behind `rank` in that row.
+    pub(crate) fn behind(&self, rank: Rank) -> Option<Rank> {
+        let at = self.ranks.iter().position(|other| *other == rank)?;
+        self.ranks.get(at + 1).copied()
     }
 
     /// One member's tag over its `values`.

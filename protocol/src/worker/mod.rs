@@ -7,6 +7,7 @@ mod pace;
 mod recovery;
 mod slots;
 mod state;
+mod verdict;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +22,7 @@ use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{AllReduce, Tensor};
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::time::Time;
+use crate::vouch::{Vouchers, vouching_key};
 use contribution::Contribution;
 pub use events::{Outgoing, WorkerStats};
 pub use generations::Standing;
@@ -28,6 +30,7 @@ use generations::{Gate, Generations};
 use pace::Pace;
 use recovery::{Recovery, Transmission};
 use slots::{Flight, Slots, State};
+use verdict::Settled;
 
 /// One member of a job: sends slices, verifies results, asks again.
 ///
@@ -43,6 +46,7 @@ pub struct Worker {
     generations: Generations,
     /// For a job that is confidential.
     masks: Option<Masks>,
+    vouchers: Vouchers,
     gate: Gate,
     slots: Slots,
     operations: Operations<Contribution>,
@@ -60,6 +64,8 @@ pub struct Worker {
     stats: WorkerStats,
     /// The packet that was polled last.
     values: Box<[i32]>,
+    /// A result without what hides it; empty where nothing does.
+    revealed: Box<[u8]>,
 }
 
 impl Worker {
@@ -76,6 +82,7 @@ impl Worker {
             rank,
             generations: Generations::new((&secret, width), job, rank, members)?,
             masks: confidential.then(|| Masks::new(&secret)),
+            vouchers: Vouchers::new(&vouching_key(&secret)),
             gate: Gate::Open,
             slots: Slots::new(start, window),
             operations: Operations::new(start, begun, width),
@@ -88,6 +95,7 @@ impl Worker {
             events: VecDeque::new(),
             stats: WorkerStats::default(),
             values: vec![0; width.values()].into(),
+            revealed: vec![0; if confidential { width.bytes() } else { 0 }].into(),
         })
     }
 
@@ -155,27 +163,15 @@ impl Worker {
             self.stats.duplicates += 1;
             return;
         };
-        let Some(operation) = self.operations.at(position) else { return };
-        let generations = self.generations.since(flight.generation);
-        let failure = match operation.verify(position, (header.operator, header.tally), values, generations) {
-            Ok(()) => operation.accept(position, header.tally, values).err(),
-            Err(mismatch) => {
-                self.stats.mismatched += 1;
-                if !flight.mismatched {
-                    // This copy may have been damaged on its way: another one tells.
-                    self.ask_again(position, |flight| flight.mismatched = true);
-                    return;
-                }
-                operation.give_up(position, header.tally, mismatch)
-            }
+        let Some(Settled { job, tally, failure }) = self.judge((position, &flight), header, values) else {
+            return;
         };
-        let operation = operation.id;
-        self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));
+        self.events.extend(failure);
         let in_use = self.in_flight >= self.pace.limit();
         if let Some(sample) = self.recovery.answered(now, &flight) {
             self.pace.sample(sample, in_use);
         }
-        self.slots.keep(header.seq, header.operator, header.tally, values);
+        self.slots.keep(job, (header.seq, header.operator, tally), values);
         self.finish_slice(position);
         self.uncover_gaps();
         self.ask_for_missing(now);
@@ -209,7 +205,7 @@ impl Worker {
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
         if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {
-            masks.hide((job, seq), [rank, members.after(rank)], &mut self.values);
+            masks.hide((job, seq), rank, members.behind(rank), &mut self.values);
         }
         let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };
         Some(Outgoing { header, values: &self.values })

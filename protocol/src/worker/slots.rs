@@ -3,7 +3,7 @@
 //! A slice may be sent once the result of the slice S before it is there (rule 1). So each slot walks
 //! through its own slices, and one that waits holds up no other slot.
 
-use tributary_wire::{Operator, Seq, Tally, ValuesView};
+use tributary_wire::{JobId, Operator, Seq, Tally, ValuesView};
 
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
@@ -112,16 +112,21 @@ impl Slots {
         }
     }
 
-    /// Keeps a result in place of the slot's last one.
-    pub(crate) fn keep(&mut self, seq: Seq, operator: Operator, tally: Tally, values: ValuesView<'_>) {
+    /// Keeps a result, which that generation has summed, in place of the slot's last one.
+    pub(crate) fn keep(
+        &mut self,
+        job: JobId,
+        (seq, operator, tally): (Seq, Operator, Tally),
+        values: ValuesView<'_>,
+    ) {
         let index = self.index(seq);
         match self.finished.get_mut(index) {
             Some(Some(kept)) => {
-                (kept.seq, kept.operator, kept.tally) = (seq, operator, tally);
+                (kept.job, kept.seq, kept.operator, kept.tally) = (job, seq, operator, tally);
                 kept.values.copy_from_slice(values.bytes());
             }
             Some(none) => {
-                *none = Some(FinishedSlice { seq, operator, tally, values: values.bytes().into() });
+                *none = Some(FinishedSlice { job, seq, operator, tally, values: values.bytes().into() });
             }
             None => {}
         }

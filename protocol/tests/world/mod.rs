@@ -3,6 +3,7 @@
 mod churn;
 mod controller;
 mod host;
+mod keeper;
 mod ledger;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationId, Server, ServerConfig, Tensor, Time, Timers, WorkerConfig,
+    vouching_key,
 };
 use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq, SliceWidth};
 
@@ -22,6 +24,7 @@ use churn::News;
 use controller::Controller;
 pub(crate) use host::Outcome;
 use host::{Answer, Host, Place, record};
+use keeper::Keeper;
 use ledger::Ledger;
 
 /// How bad the network is, per packet and step.
@@ -94,7 +97,9 @@ pub(crate) struct World {
     network: Vec<Packet>,
     /// Packets that come much later.
     late: Vec<Packet>,
+    /// Who has been given a wrong copy of which result.
     damaged: HashSet<(Rank, Seq)>,
+    keeper: Option<Keeper>,
     reads: bool,
     /// Operations that the server has yet to be told of.
     to_expect: Vec<Tensor>,
@@ -134,7 +139,9 @@ impl World {
             start: setup.start,
             fan_in: fabric.server_fan_in,
             downlink: setup.downlink,
+            vouching_key: vouching_key(&secret()),
             reads: setup.reads.then(secret),
+            confidential: setup.confidential,
         };
         let template = WorkerConfig {
             job: job(FIRST_JOB),
@@ -167,6 +174,7 @@ impl World {
             network: Vec::new(),
             late: Vec::new(),
             damaged: HashSet::new(),
+            keeper: None,
             reads: setup.reads,
             to_expect: to_read.map(AllReduce::tensor).collect(),
             read: HashMap::new(),
@@ -240,6 +248,9 @@ impl World {
         }
         if self.network.is_empty() || self.rng.random_bool(0.02) {
             return self.stir();
+        }
+        if faulty {
+            self.give()?;
         }
         if faulty && self.rng.random_bool(self.faults.reboots) {
             self.fabric.reboot(&mut self.rng);
@@ -340,6 +351,9 @@ impl World {
             Packet::Up { header, stack, values } if stack.len() == 1 => {
                 if header.job != job(self.job) {
                     self.see("a packet of an older generation");
+                }
+                if faulty && self.keeps(&header, values.as_ref()) {
+                    return Ok(());
                 }
                 let Some(server) = self.servers.get_mut(&stack[0].node) else { return Ok(()) };
                 match values {

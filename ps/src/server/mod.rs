@@ -50,6 +50,10 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Connections that are not workers', at most.
 const OTHER_CONNECTIONS: usize = 64;
+/// Calls of one connection that are under way, streams among them: an agent has one for each of its host's workers.
+const STREAMS: u32 = 128;
+/// Bytes of a call's headers.
+const HEADER_BYTES: u32 = 16 << 10;
 /// What a message has besides a gradient or parameters, at most.
 const MESSAGE_ROOM: usize = 64 << 10;
 
@@ -142,6 +146,8 @@ impl ParameterServer {
         let connections = 4 * workers + OTHER_CONNECTIONS;
         let mut serving = tokio::spawn(
             Server::builder()
+                .max_concurrent_streams(STREAMS)
+                .http2_max_header_list_size(HEADER_BYTES)
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .http2_keepalive_timeout(Some(KEEPALIVE))
                 .http2_adaptive_window(Some(true))

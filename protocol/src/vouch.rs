@@ -1,0 +1,91 @@
+//! How a server vouches for a slice that it had finished before the job's generation changed.
+//!
+//! Such a slice is served as it is, under the new generation's job id. A switch may hold another right sum of the same slice:
+//! one of the earlier generation that it finished and kept to itself, so that the server started the slice anew. If members
+//! took either, some would go on with the sum of all who were in before, and some with that of those who are in now. So they
+//! take a sum of an earlier generation only with the server's word: its tag is combined with a number that follows from the
+//! slice, from the generation that finished it, from the present one, and from a key that switches have not. Whoever has not
+//! got the key guesses it with a probability of 2^-64.
+
+use std::fmt;
+
+use aes::Aes128;
+use aes::cipher::{Array, BlockCipherEncrypt};
+use sha2::{Digest, Sha256};
+use tributary_wire::{JobId, JobSecret, Seq, Tag};
+
+use crate::tags::cipher;
+
+/// The key with which a job's server vouches. Members make it from their secret, of which it tells nothing.
+pub fn vouching_key(secret: &JobSecret) -> JobSecret {
+    let digest =
+        Sha256::new().chain_update(secret.bytes()).chain_update("key of the server's word").finalize();
+    JobSecret::new(digest.into())
+}
+
+/// What vouches, and tells whether somebody has.
+#[derive(Clone)]
+pub(crate) struct Vouchers(Aes128);
+
+/// Not the key.
+impl fmt::Debug for Vouchers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vouchers(…)")
+    }
+}
+
+impl Vouchers {
+    /// From what [`vouching_key`] gives.
+    pub(crate) fn new(key: &JobSecret) -> Self {
+        Self(cipher(key, "vouchers"))
+    }
+
+    /// The tag of a slice that was finished in one generation, as it is served in the `present` one; and of one that is served
+    /// so, the tag that it had.
+    pub(crate) fn vouch(&self, tag: Tag, seq: Seq, finished: JobId, present: JobId) -> Tag {
+        if finished == present {
+            return tag;
+        }
+        let [finished, present] = [finished, present].map(|job| u128::from(job.get()));
+        let mut block = Array::from((finished << 112 | present << 96 | u128::from(seq.0)).to_be_bytes());
+        self.0.encrypt_block(&mut block);
+        let word = u128::from_be_bytes(block.into());
+        Tag { high: tag.high ^ (word >> 32) as u32, low: tag.low ^ word as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vouchers(secret: u8) -> Vouchers {
+        Vouchers::new(&vouching_key(&JobSecret::new([secret; JobSecret::BYTES])))
+    }
+
+    fn vouched(vouchers: &Vouchers, seq: u32, finished: u16, present: u16) -> Tag {
+        let [finished, present] = [finished, present].map(|job| JobId::new(job).unwrap());
+        vouchers.vouch(Tag { high: 1, low: 2 }, Seq(seq), finished, present)
+    }
+
+    #[test]
+    fn a_word_is_for_one_slice_of_one_generation_in_another_one() {
+        let all = [(1, 9, 5, 6), (2, 9, 5, 6), (1, 10, 5, 6), (1, 9, 4, 6), (1, 9, 5, 7), (1, 9, 6, 5)];
+        let all = all.map(|(secret, seq, finished, present)| {
+            let tag = vouched(&vouchers(secret), seq, finished, present);
+            (tag.high, tag.low)
+        });
+        for (at, one) in all.iter().enumerate() {
+            assert!(*one != (1, 2) && !all[at + 1..].contains(one), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn who_vouches_twice_has_the_tag_again_and_the_present_generation_needs_no_word() {
+        let vouchers = vouchers(1);
+        let [five, six] = [5, 6].map(|job| JobId::new(job).unwrap());
+        let tag = Tag { high: 3, low: 4 };
+        let there = vouchers.vouch(tag, Seq(9), five, six);
+        assert_eq!(vouchers.vouch(there, Seq(9), five, six), tag);
+        assert_eq!(vouchers.vouch(tag, Seq(9), six, six), tag);
+    }
+}

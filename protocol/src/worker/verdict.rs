@@ -1,0 +1,67 @@
+//! Whether a result that is awaited is believed, and as whose.
+
+use tributary_wire::{Header, JobId, Operator, Tally, ValuesView};
+
+use super::Worker;
+use super::slots::Flight;
+use crate::operation::{OperationEvent, OperationId};
+
+/// A result that settles its slice.
+pub(super) struct Settled {
+    /// The generation whose members have summed it.
+    pub(super) job: JobId,
+    /// What they have summed beside the values.
+    pub(super) tally: Tally,
+    /// The operation fails by it.
+    pub(super) failure: Option<OperationEvent>,
+}
+
+impl Worker {
+    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way: of the present
+    /// ones, or, with the [server's word](crate::vouch), of earlier ones. A wrong one is asked for once more, since the
+    /// copy may have been damaged on its way: then the slice is not settled. The second time its operation fails.
+    pub(super) fn judge(
+        &mut self,
+        (position, flight): (u64, &Flight),
+        header: &Header,
+        values: ValuesView<'_>,
+    ) -> Option<Settled> {
+        let Self { job: present, masks, vouchers, revealed, .. } = self;
+        let operation = self.operations.at(position)?;
+        let (id, contributors) = (operation.id, header.tally.contributors);
+        let is_hidden = operation.operator(position) == Operator::Sum;
+        let mut wrong = None;
+        for members in self.generations.since(flight.generation).rev() {
+            let job = members.job();
+            let tag = vouchers.vouch(header.tally.tag, header.seq, job, *present);
+            let tally = Tally { tag, ..header.tally };
+            let masks = masks.as_ref().filter(|_| is_hidden && members.count() == contributors);
+            let values = match masks.zip(members.first()) {
+                Some((masks, first)) => {
+                    masks.reveal((job, header.seq), first, values, revealed);
+                    ValuesView::new(revealed)
+                }
+                None => values,
+            };
+            match operation.verify(position, (header.operator, tally), values, members) {
+                Ok(()) => {
+                    let failure = operation.accept(position, tally, values).err();
+                    return Some(Settled { job, tally, failure: failed(id, failure) });
+                }
+                // What is wrong with it is said as of the present generation.
+                Err(mismatch) => drop(wrong.get_or_insert(mismatch)),
+            }
+        }
+        self.stats.mismatched += 1;
+        if !flight.mismatched {
+            self.ask_again(position, |flight| flight.mismatched = true);
+            return None;
+        }
+        let failure = operation.give_up(position, header.tally, wrong?);
+        Some(Settled { job: *present, tally: header.tally, failure: failed(id, failure) })
+    }
+}
+
+fn failed(operation: OperationId, error: Option<crate::CollectiveError>) -> Option<OperationEvent> {
+    error.map(|error| OperationEvent::Failed { operation, error })
+}

@@ -1,0 +1,54 @@
+//! Somebody between the last switch and the server, who keeps finished sums back and gives them to members later.
+
+use std::rc::Rc;
+
+use rand::RngExt;
+use tributary_wire::{Header, Kind};
+
+use super::World;
+use crate::fabric::{Values, job, with_view};
+
+/// Sums of all members that did not get to the server.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper(Vec<(Header, Values)>);
+
+impl World {
+    /// From now on somebody keeps sums back.
+    pub(crate) fn keep_sums(&mut self) {
+        self.keeper = Some(Keeper::default());
+    }
+
+    /// Whether it keeps this one.
+    pub(super) fn keeps(&mut self, header: &Header, values: Option<&Values>) -> bool {
+        let all = self.ledger.members().len();
+        let (Some(Keeper(kept)), Some(values)) = (&mut self.keeper, values) else { return false };
+        let is_finished = header.job == job(self.job) && header.tally.contributors as usize == all;
+        let keeps = is_finished && self.rng.random_bool(0.2);
+        if keeps {
+            kept.push((*header, Rc::clone(values)));
+        }
+        keeps
+    }
+
+    /// It gives a sum of an earlier generation to a member, as if the server had sent it in the present one; but not twice
+    /// for one slice and member, which would fail the operation.
+    pub(super) fn give(&mut self) -> Result<(), String> {
+        let Some(Keeper(kept)) = &self.keeper else { return Ok(()) };
+        if kept.is_empty() || !self.rng.random_bool(0.1) {
+            return Ok(());
+        }
+        let (header, values) = kept[self.rng.random_range(0..kept.len())].clone();
+        let members = self.ledger.members();
+        let rank = members[self.rng.random_range(0..members.len())];
+        let at = usize::from(rank.get());
+        let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
+        let waits = worker.standing().dues.contains(&header.seq);
+        if header.job == job(self.job) || !waits || !self.damaged.insert((rank, header.seq)) {
+            return Ok(());
+        }
+        let header = Header { kind: Kind::Result, job: job(self.job), rank, retransmit: false, ..header };
+        with_view(&values, |view| worker.handle_result(self.now, &header, view));
+        self.see("a sum that was kept back");
+        self.drain(at)
+    }
+}
