@@ -6,6 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Client, PLAIN, create, job, list, start};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::Code;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_report::Report;
@@ -66,4 +68,21 @@ async fn what_is_far_larger_in_memory_than_on_the_wire_is_refused() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert!(refused.message().contains("fields"), "{refused}");
     assert!(list(&mut client).await.is_empty(), "and the controller goes on");
+}
+
+/// In HTTP/2 a client may have as many streams as it likes, unless the server's first words say otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_have_so_many_streams_and_no_more() {
+    const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
+    let (controller, _client) = controller().await;
+    let mut stream = TcpStream::connect(controller.api_addr()).await.unwrap();
+    // The preface, and SETTINGS without any.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+    stream.read_exact(&mut settings).await.unwrap();
+    let (settings, _) = settings.as_chunks::<6>();
+    let most = settings.iter().find(|setting| setting[..2] == MAX_CONCURRENT_STREAMS).unwrap();
+    assert!((1..=256).contains(&u32::from_be_bytes([most[2], most[3], most[4], most[5]])));
 }
