@@ -17,10 +17,11 @@ use tributary_wire::{JobId, JobSecret, Rank, Seq, ValuesView};
 
 use crate::tags::cipher;
 
-/// Values in one block of a stream.
-const VALUES_PER_BLOCK: usize = 4;
-/// Blocks that are encrypted at once.
+/// Bytes of one block of a stream.
+const BLOCK_BYTES: usize = 16;
+/// Blocks that are encrypted at once, and the bytes of these.
 const AT_ONCE: usize = 8;
+const PART_BYTES: usize = AT_ONCE * BLOCK_BYTES;
 
 /// What a member's masks are made from.
 #[derive(Clone)]
@@ -47,40 +48,53 @@ impl Masks {
 
     /// Writes the sum of all members to `out`, big-endian; `first` is the first member of the row.
     pub(crate) fn reveal(&self, slice: (JobId, Seq), first: Rank, hidden: ValuesView<'_>, out: &mut [u8]) {
-        let (words, _) = out.as_chunks_mut::<4>();
-        let mut hidden = hidden.iter();
-        for (words, stream) in words.chunks_mut(AT_ONCE * VALUES_PER_BLOCK).zip(self.stream(slice, first)) {
-            for ((word, mask), value) in words.iter_mut().zip(stream).zip(&mut hidden) {
-                *word = value.wrapping_sub(mask).to_be_bytes();
+        let parts = out.chunks_mut(PART_BYTES).zip(hidden.bytes().chunks(PART_BYTES));
+        for ((out, hidden), stream) in parts.zip(self.stream(slice, first)) {
+            let words = out.as_chunks_mut().0.iter_mut().zip(hidden.as_chunks().0);
+            for ((to, value), mask) in words.zip(masks_of(&stream)) {
+                *to = i32::from_be_bytes(*value).wrapping_sub(mask).to_be_bytes();
             }
         }
     }
 
-    fn combine(&self, slice: (JobId, Seq), rank: Rank, values: &mut [i32], combine: fn(i32, i32) -> i32) {
-        let parts = values.chunks_mut(AT_ONCE * VALUES_PER_BLOCK);
+    fn combine(
+        &self,
+        slice: (JobId, Seq),
+        rank: Rank,
+        values: &mut [i32],
+        combine: impl Fn(i32, i32) -> i32,
+    ) {
+        let parts = values.chunks_mut(PART_BYTES / size_of::<i32>());
         for (values, stream) in parts.zip(self.stream(slice, rank)) {
-            values.iter_mut().zip(stream).for_each(|(value, mask)| *value = combine(*value, mask));
+            values.iter_mut().zip(masks_of(&stream)).for_each(|(value, mask)| *value = combine(*value, mask));
         }
     }
 
     /// A member's stream for a slice, part by part.
-    fn stream(
-        &self,
-        (job, seq): (JobId, Seq),
-        rank: Rank,
-    ) -> impl Iterator<Item = [i32; AT_ONCE * VALUES_PER_BLOCK]> {
-        let place = u128::from(job.get()) << 112 | u128::from(seq.0) << 80 | u128::from(rank.get()) << 64;
-        (0..).map(move |part: u64| {
-            let first = place | (u128::from(part) * AT_ONCE as u128);
-            let mut blocks: [_; AT_ONCE] =
-                std::array::from_fn(|at| Array::from((first + at as u128).to_be_bytes()));
+    fn stream(&self, (job, seq): (JobId, Seq), rank: Rank) -> impl Iterator<Item = [u8; PART_BYTES]> {
+        let place = u64::from(job.get()) << 48 | u64::from(seq.0) << 16 | u64::from(rank.get());
+        (0..).step_by(AT_ONCE).map(move |first: u64| {
+            let mut blocks = [Array::from([0; BLOCK_BYTES]); AT_ONCE];
+            for (block, counter) in blocks.iter_mut().zip(first..) {
+                let (high, low) = block.split_at_mut(BLOCK_BYTES / 2);
+                high.copy_from_slice(&place.to_be_bytes());
+                low.copy_from_slice(&counter.to_be_bytes());
+            }
             self.0.encrypt_blocks(&mut blocks);
-            let mut stream = [0; AT_ONCE * VALUES_PER_BLOCK];
-            let words = blocks.iter().flat_map(|block| block.as_slice().as_chunks::<4>().0);
-            stream.iter_mut().zip(words).for_each(|(mask, word)| *mask = i32::from_be_bytes(*word));
-            stream
+            let mut part = [0; PART_BYTES];
+            part.as_chunks_mut::<BLOCK_BYTES>()
+                .0
+                .iter_mut()
+                .zip(blocks)
+                .for_each(|(to, block)| *to = block.into());
+            part
         })
     }
+}
+
+/// The numbers that a part of a stream is.
+fn masks_of(part: &[u8; PART_BYTES]) -> impl Iterator<Item = i32> {
+    part.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word))
 }
 
 #[cfg(test)]
