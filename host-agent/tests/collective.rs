@@ -8,10 +8,11 @@ mod star;
 
 use std::collections::HashSet;
 
+use half::{bf16, f16};
 use star::{Meddle, Star};
 use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, WorkerAgent};
-use tributary_protocol::{AllReduce, CollectiveError, GradientData, Reduced, Sums, bf16, f16};
+use tributary_protocol::{AllReduce, CollectiveError, GradientData, Reduced, Sums};
 use tributary_wire::{FrameView, Kind, MessageView, Rank, SliceWidth};
 
 const WORKERS: u8 = 4;
@@ -64,9 +65,9 @@ fn every_type(downlink: Downlink, loss: f64) -> Star {
     let star = Star::start(WORKERS, downlink, loss, honest());
     let f32s: Vec<_> = (0..WORKERS.into()).map(gradient).collect();
     let f16s: Vec<Vec<_>> =
-        f32s.iter().map(|input| input.iter().map(|x| f16::from_f32(*x)).collect()).collect();
+        f32s.iter().map(|input| input.iter().map(|x| f16::from_f32(*x).to_f32()).collect()).collect();
     let bf16s: Vec<Vec<_>> =
-        f32s.iter().map(|input| input.iter().map(|x| bf16::from_f32(*x)).collect()).collect();
+        f32s.iter().map(|input| input.iter().map(|x| bf16::from_f32(*x).to_f32()).collect()).collect();
     let i32s: Vec<Vec<_>> =
         f32s.iter().map(|input| input.iter().map(|x| (x * 1e4) as i32).collect()).collect();
     let results = star.on_every_worker(|rank, worker| {
@@ -81,12 +82,7 @@ fn every_type(downlink: Downlink, loss: f64) -> Star {
             ]
         })
     });
-    let inputs = [
-        f32s.clone(),
-        f16s.iter().map(|input| input.iter().map(|x| x.to_f32()).collect()).collect(),
-        vec![Vec::new(); WORKERS.into()],
-        bf16s.iter().map(|input| input.iter().map(|x| x.to_f32()).collect()).collect(),
-    ];
+    let inputs = [f32s.clone(), f16s.clone(), vec![Vec::new(); WORKERS.into()], bf16s.clone()];
     for repeat in 0..2 {
         for (kind, inputs) in inputs.iter().enumerate() {
             let of_kind: Vec<_> = results.iter().map(|worker| worker[repeat][kind].clone()).collect();

@@ -18,7 +18,6 @@ mod worker;
 
 pub use config::{ConfigError, DEFAULT_WINDOW, Downlink, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
 pub use error::{CollectiveError, Missing, StartError};
-pub use half::{bf16, f16};
 pub use numbers::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};

@@ -6,10 +6,11 @@ mod fabric;
 mod generations;
 mod world;
 
+use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, OperationId, Sums, bf16, f16};
+use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, OperationId, Sums};
 use tributary_wire::{Operator, Rank, Seq};
 use world::{Churn, Faults, Outcome, Setup, World, operation};
 
@@ -85,8 +86,8 @@ fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
             let floats: Vec<f32> = (0..len).map(|_| rng.random_range(-1.0..1.0)).collect();
             let data = match kind {
                 0 => GradientData::F32(floats),
-                1 => GradientData::F16(floats.into_iter().map(f16::from_f32).collect()),
-                2 => GradientData::BF16(floats.into_iter().map(bf16::from_f32).collect()),
+                1 => GradientData::F16(floats.into_iter().map(|x| f16::from_f32(x).to_f32()).collect()),
+                2 => GradientData::BF16(floats.into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()),
                 _ => GradientData::I32((0..len).map(|_| rng.random_range(-1000..1000)).collect()),
             };
             operation("layer", data, rng.random_range(0..4))
@@ -235,7 +236,7 @@ fn raise_bounds(operator: Operator, values: &mut [i32], by: i32) {
 fn members_that_run_different_operations_notice() {
     let changes: [fn(&mut AllReduce); 3] = [
         |operation| operation.data = GradientData::F32(vec![0.5; 301]),
-        |operation| operation.data = GradientData::BF16(vec![bf16::ONE; 300]),
+        |operation| operation.data = GradientData::BF16(vec![1.0; 300]),
         |operation| operation.name = "conv2.weight".to_owned(),
     ];
     for change in changes {

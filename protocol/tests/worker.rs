@@ -8,7 +8,7 @@ use std::time::Duration;
 use alone::{ME, answer, config, integers, job, sent, seqs};
 use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
-    WorkerConfig, f16,
+    WorkerConfig,
 };
 use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth};
 
@@ -181,7 +181,7 @@ fn finish(worker: &mut Worker) {
 fn an_all_reduce_takes_the_memory_that_it_says() {
     /// The worker's own, and this test's.
     const BESIDES: u64 = 64 << 10;
-    let halves = GradientData::F16(vec![f16::ONE; 4000 * 256]);
+    let halves = GradientData::F16(vec![1.0; 4000 * 256]);
     for data in [integers(4000).data, halves] {
         let mut worker = Worker::new(config(4)).unwrap();
         let memory = AllReduce { data: data.clone(), ..integers(0) }.tensor().memory(SliceWidth::ETHERNET);

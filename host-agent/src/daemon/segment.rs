@@ -11,16 +11,18 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 use rustix::fs::OFlags;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
-use tributary_protocol::{self as protocol, GradientData, Sums, Tensor, bf16, f16};
+use tributary_protocol::{self as protocol, GradientData, Sums, Tensor};
 use tributary_wire::SliceWidth;
 
 /// In this unit a file's blocks are counted, whatever the file system's.
 const BLOCK_BYTES: u64 = 512;
-/// Elements that are rounded at once, before they are written.
-const ROUNDED_AT_ONCE: usize = 16 << 10;
+/// Floats of 16 bits that are widened at once, after they are read, and rounded at once, before they are written.
+const CONVERTED_AT_ONCE: usize = 16 << 10;
 
 /// An open segment.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Place {
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
         let element_type = self.element_type.of_protocol();
         let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
-        reduced.saturating_add(ROUNDED_AT_ONCE as u64 * self.element_type.bytes())
+        reduced.saturating_add(CONVERTED_AT_ONCE as u64 * self.element_type.bytes())
     }
 }
 
@@ -145,26 +147,40 @@ impl Segment {
         }
     }
 
-    /// A copy of the elements there.
+    /// A copy of the elements there; floats of 16 bits are widened.
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for the copy.
     pub(crate) fn read(&self, place: Place) -> io::Result<GradientData> {
         Ok(match place.element_type {
             ElementType::F32 => GradientData::F32(self.read_elements(place)?),
-            ElementType::F16 => GradientData::F16(self.read_elements(place)?),
-            ElementType::BF16 => GradientData::BF16(self.read_elements(place)?),
+            ElementType::F16 => GradientData::F16(self.read_widened::<f16>(place)?),
+            ElementType::BF16 => GradientData::BF16(self.read_widened::<bf16>(place)?),
             ElementType::I32 => GradientData::I32(self.read_elements(place)?),
         })
     }
 
     /// As [`read`](Self::read), for a type that is known to be the place's.
     pub(crate) fn read_elements<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<T>> {
-        let mut elements = Vec::new();
-        elements.try_reserve_exact(place.count)?;
-        elements.resize(place.count, T::zeroed());
+        let mut elements = zeros(place.count)?;
         self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place.offset)?;
         Ok(elements)
+    }
+
+    fn read_widened<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<f32>>
+    where
+        [T]: HalfFloatSliceExt,
+    {
+        let mut narrow = [T::zeroed(); CONVERTED_AT_ONCE];
+        let mut wide = zeros(place.count)?;
+        let mut offset = place.offset;
+        for wide in wide.chunks_mut(CONVERTED_AT_ONCE) {
+            let narrow = &mut narrow[..wide.len()];
+            self.file.read_exact_at(bytemuck::cast_slice_mut(narrow), offset)?;
+            narrow.convert_to_f32_slice(wide);
+            offset += size_of_val(narrow) as u64;
+        }
+        Ok(wide)
     }
 
     /// Puts sums of as many elements there, rounded to the elements' type.
@@ -186,9 +202,9 @@ impl Segment {
         sums: &[f32],
         round: impl Fn(f32) -> T,
     ) -> io::Result<()> {
-        let mut rounded = Vec::with_capacity(ROUNDED_AT_ONCE);
+        let mut rounded = Vec::with_capacity(CONVERTED_AT_ONCE);
         let mut offset = place.offset;
-        for sums in sums.chunks(ROUNDED_AT_ONCE) {
+        for sums in sums.chunks(CONVERTED_AT_ONCE) {
             rounded.clear();
             rounded.extend(sums.iter().map(|sum| round(*sum)));
             self.write_elements(Place { offset, ..place }, &rounded)?;
@@ -209,6 +225,14 @@ impl Segment {
         }
         self.file.write_all_at(bytes, place.offset)
     }
+}
+
+/// A vector of so many zeros, or an error where the system does not give the memory for it.
+fn zeros<T: bytemuck::Pod>(len: usize) -> io::Result<Vec<T>> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(len)?;
+    zeros.resize(len, T::zeroed());
+    Ok(zeros)
 }
 
 fn open_status(name: &SegmentName, error: &io::Error) -> Status {
@@ -264,8 +288,8 @@ mod tests {
         let made = Made::new(&[0; 4]);
         let segment = Segment::open(&made.0, own_uid(), 4).unwrap();
         for (element_type, expected) in [
-            (ElementType::F16, GradientData::F16(vec![f16::from_f32(0.1), f16::from_f32(3.0)])),
-            (ElementType::BF16, GradientData::BF16(vec![bf16::from_f32(0.1), bf16::from_f32(3.0)])),
+            (ElementType::F16, GradientData::F16(vec![f16::from_f32(0.1).to_f32(), 3.0])),
+            (ElementType::BF16, GradientData::BF16(vec![bf16::from_f32(0.1).to_f32(), 3.0])),
         ] {
             let place = segment.place(0, element_type, 2).unwrap();
             segment.write(place, &Sums::F32(vec![0.1, 3.0])).unwrap();
@@ -343,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_any_number_are_rounded() {
-        let count = 2 * ROUNDED_AT_ONCE + 3;
+    fn any_number_of_sums_is_rounded_and_widened_again() {
+        let count = 2 * CONVERTED_AT_ONCE + 3;
         let made = Made::new(&vec![0; 2 + 2 * count]);
         let segment = Segment::open(&made.0, own_uid(), 2 + 2 * count as u64).unwrap();
         let place = segment.place(2, ElementType::BF16, count as u64).unwrap();
         let sums: Vec<f32> = (0..count).map(|at| at as f32).collect();
         segment.write(place, &Sums::F32(sums.clone())).unwrap();
-        let rounded = sums.into_iter().map(bf16::from_f32).collect();
+        let rounded = sums.into_iter().map(|sum| bf16::from_f32(sum).to_f32()).collect();
         assert_eq!(segment.read(place).unwrap(), GradientData::BF16(rounded));
     }
 }

@@ -10,8 +10,6 @@
 //! though they would cancel out) but an overflow inside the fabric wraps silently and cannot be
 //! told from a right sum afterwards, and the exact answer would need twice the bits on every link.
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
 use tributary_wire::Rank;
 
 use super::vectors;
@@ -31,23 +29,7 @@ const F32_MANTISSA_BITS: u32 = 23;
 
 /// The bound of `rank`'s floats.
 pub(crate) fn of_floats(values: &[f32], rank: Rank) -> u32 {
-    of_magnitude(vectors::largest_magnitude(values), rank)
-}
-
-/// The bound of `rank`'s floats, which are half as wide.
-pub(crate) fn of_halves(values: &[f16], rank: Rank) -> u32 {
-    let largest = vectors::largest_half_magnitude(values.reinterpret_cast());
-    of_magnitude(f16::from_bits(largest).to_f32().to_bits(), rank)
-}
-
-/// The bound of `rank`'s floats, which are the upper halves of wider ones.
-pub(crate) fn of_upper_halves(values: &[bf16], rank: Rank) -> u32 {
-    let largest = vectors::largest_half_magnitude(values.reinterpret_cast());
-    of_magnitude(bf16::from_bits(largest).to_f32().to_bits(), rank)
-}
-
-/// The bound of floats the largest of which has these bits, without its sign.
-fn of_magnitude(largest: u32, rank: Rank) -> u32 {
+    let largest = vectors::largest_magnitude(values);
     if largest >= F32_INFINITY {
         return NOT_FINITE | u32::from(rank.get());
     }
@@ -127,16 +109,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn narrow_floats_have_the_bound_of_the_same_wide_ones(bits in prop::collection::vec(any::<u16>(), 0..20)) {
-            let halves: Vec<f16> = bits.iter().copied().map(f16::from_bits).collect();
-            let wide: Vec<f32> = halves.iter().map(|half| half.to_f32()).collect();
-            prop_assert_eq!(of_halves(&halves, RANK), of_floats(&wide, RANK));
-            let upper: Vec<bf16> = bits.iter().copied().map(bf16::from_bits).collect();
-            let wide: Vec<f32> = upper.iter().map(|half| half.to_f32()).collect();
-            prop_assert_eq!(of_upper_halves(&upper, RANK), of_floats(&wide, RANK));
-        }
-
         #[test]
         fn an_exponent_is_the_smallest_that_bounds(value in any::<f32>()) {
             prop_assume!(value.is_finite() && value != 0.0);

@@ -3,7 +3,6 @@
 use std::collections::TryReserveError;
 use std::fmt;
 
-use half::{bf16, f16};
 use tributary_wire::Rank;
 
 use super::bound;
@@ -42,14 +41,17 @@ impl AllReduce {
 }
 
 /// The elements that one member contributes; any number of them, none included.
+///
+/// Floats of 16 bits come widened to 32, which is exact: the vector is as long as that of their sums, and these take its
+/// place. Their own type is what members have to agree on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GradientData {
     /// IEEE 754 single precision.
     F32(Vec<f32>),
-    /// IEEE 754 half precision.
-    F16(Vec<f16>),
-    /// The upper half of single precision.
-    BF16(Vec<bf16>),
+    /// IEEE 754 half precision, each widened.
+    F16(Vec<f32>),
+    /// The upper half of single precision, each widened.
+    BF16(Vec<f32>),
     /// Integers, added exactly; a sum that might not fit is an error.
     I32(Vec<i32>),
 }
@@ -58,9 +60,7 @@ impl GradientData {
     /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
-            Self::F32(values) => values.len(),
-            Self::F16(values) => values.len(),
-            Self::BF16(values) => values.len(),
+            Self::F32(values) | Self::F16(values) | Self::BF16(values) => values.len(),
             Self::I32(values) => values.len(),
         }
     }

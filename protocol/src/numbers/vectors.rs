@@ -12,20 +12,12 @@ use super::fixed_point::quantise;
 
 /// All of an f32 but its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
-/// All of a 16-bit float but its sign, whichever float it is.
-const HALF_MAGNITUDE: u16 = 0x7fff;
 
 /// The largest magnitude, as the bits of a float. Without their sign, floats are ordered like the integers
 /// that their bits spell; infinities come after all numbers, and NaNs after them.
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn largest_magnitude(values: &[f32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.to_bits() & F32_MAGNITUDE))
-}
-
-/// The same of floats of 16 bits, which are given as their bits.
-#[multiversion(targets("x86_64+avx2"))]
-pub(crate) fn largest_half_magnitude(values: &[u16]) -> u16 {
-    values.iter().fold(0, |largest, value| largest.max(value & HALF_MAGNITUDE))
 }
 
 /// The largest magnitude of integers.
@@ -75,9 +67,6 @@ mod tests {
         fn largest_magnitudes_are_those_of_one_value_after_the_other(values in floats()) {
             let one_by_one = values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0);
             prop_assert_eq!(largest_magnitude(&values), one_by_one);
-            let halves: Vec<u16> = values.iter().map(|value| value.to_bits() as u16).collect();
-            let one_by_one = halves.iter().map(|half| half & 0x7fff).max().unwrap_or(0);
-            prop_assert_eq!(largest_half_magnitude(&halves), one_by_one);
             let integers: Vec<i32> = values.iter().map(|value| value.to_bits().cast_signed()).collect();
             let one_by_one = integers.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
             prop_assert_eq!(largest_integer(&integers), one_by_one);

@@ -43,7 +43,7 @@ impl Tensor {
         // What is withheld of an operation that is given up is a bool for each.
         let per_max_slice = size_of::<Agreement>() + size_of::<bool>();
         let agreements = (layout.max_slices() as u64).saturating_mul(per_max_slice as u64);
-        let elements = Elements::memory(self.element_type, self.len);
+        let elements = Elements::memory(self.len);
         elements.saturating_add(slices).saturating_add(agreements)
     }
 }

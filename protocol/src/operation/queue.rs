@@ -29,12 +29,12 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation takes that contributes `data`, which is this tensor's.
+    /// As much room as an operation takes that contributes `data`, which is this tensor's, beside it.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
     pub(crate) fn room_for(&self, tensor: &Tensor, data: GradientData) -> Result<Room, StartError> {
-        Room::take(tensor, self.width, || Elements::contributed(data))
+        Room::take(tensor, self.width, || Ok(Elements::contributed(data)))
     }
 
     /// As much room as an operation on this tensor takes whose sums are only read.

@@ -118,9 +118,9 @@ fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce]) -> bool {
 /// One worker's contribution to each element, weighted.
 fn contribution(operation: &AllReduce) -> Vec<f64> {
     let floats: Vec<f64> = match &operation.data {
-        GradientData::F32(values) => values.iter().map(|&x| x.into()).collect(),
-        GradientData::F16(values) => values.iter().map(|x| x.to_f64()).collect(),
-        GradientData::BF16(values) => values.iter().map(|x| x.to_f64()).collect(),
+        GradientData::F32(values) | GradientData::F16(values) | GradientData::BF16(values) => {
+            values.iter().map(|&x| x.into()).collect()
+        }
         GradientData::I32(values) => values.iter().map(|&x| x.into()).collect(),
     };
     // What has no weight may hold anything.
