@@ -90,10 +90,9 @@ pub enum Role {
         fan_in: u8,
         /// The way to each worker: in the order of [`JobConfig::ranks`].
         down: Vec<DownPath>,
-        /// Where another server stopped and this one goes on, or where the members are of whom this one does not know; `None` for a
-        /// job's first server, and as a rule for one that stays.
+        /// Where another server stopped and this one goes on; `None` for a job's first server, and for one that stays.
         take_over: Option<TakeOver>,
-        /// With what it vouches for slices that were finished in an earlier generation.
+        /// With what it vouches for the results that it sends.
         vouching_key: JobSecret,
         /// The members' secret, for a server that reads the sums.
         secret: Option<JobSecret>,

@@ -17,7 +17,7 @@ use tributary_host_agent::{ServerAgent, WorkerAgent};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, LinkMeter, link};
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 use tributary_planner::{Downlink, FabricState, JobRequest, Plan, SwitchRole, choose, plan};
-use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
+use tributary_protocol::{AllReduce, GradientData, Sums, Timers, vouching_key};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL};
 use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq, SliceWidth};
@@ -155,6 +155,10 @@ fn endpoint(topology: &Topology, host: NodeKey) -> Endpoint {
     Endpoint { mac: host.mac, ip: host.ip }
 }
 
+fn secret() -> JobSecret {
+    JobSecret::new([1; JobSecret::BYTES])
+}
+
 /// All members, each on its host's link; those of the server's host share it.
 struct Team {
     workers: BTreeMap<u16, WorkerAgent>,
@@ -169,11 +173,10 @@ impl Team {
         let (splitter, [of_server, of_worker]) = Splitter::start(shared);
         network.hosts.insert(plan.server.key, of_worker);
         let worker = |route: &tributary_planner::WorkerRoute| {
-            let secret = JobSecret::new([1; JobSecret::BYTES]);
             let role = Role::Worker {
                 rank: Rank::new(route.rank),
                 up: route.up.clone(),
-                secret,
+                secret: secret(),
                 confidential: true,
             };
             let config = config(topology, plan, route.key, role);
@@ -192,7 +195,7 @@ impl Team {
             fan_in: plan.server.fan_in,
             down,
             take_over: None,
-            vouching_key: JobSecret::new([2; JobSecret::BYTES]),
+            vouching_key: vouching_key(&secret()),
             secret: None,
             confidential: true,
         };

@@ -185,7 +185,7 @@ impl ServerRole {
             return Ok(());
         }
         if let JobRole::Server { take_over: Some(_), .. } = &config.role {
-            // The members know better what is finished than this server does.
+            // Others have served the job since: the members know better what is finished than this server does.
             *self = Self::new(config, false)?;
             return Ok(());
         }

@@ -59,7 +59,7 @@ pub struct ServerConfig {
     pub fan_in: u8,
     /// How first results travel.
     pub downlink: Downlink,
-    /// With what it vouches for slices that it finished in an earlier generation: [`vouching_key`](crate::vouching_key) of the
+    /// With what it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
     /// members' secret.
     pub vouching_key: JobSecret,
     /// For one that reads the sums, too: the members' secret, with which it verifies them.

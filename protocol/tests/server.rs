@@ -66,12 +66,27 @@ fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: 
     server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
 }
 
-/// Everything that the server wants to send: to whom, which slice, its first value and its tally.
+/// Everything that the server wants to send: to whom, which slice, its first value and its tally, without the server's
+/// word.
 fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
     let next = |server: &mut Server| {
-        server.poll_transmit().map(|out| (out.to, out.header.seq.0, out.values[0], out.header.tally))
+        let out = server.poll_transmit()?;
+        let Header { seq, tally, .. } = out.header;
+        let (word, tag) = (word(seq), tally.tag);
+        let tag = Tag { high: tag.high ^ word.high, low: tag.low ^ word.low };
+        Some((out.to, seq.0, out.values[0], Tally { tag, ..tally }))
     };
     std::iter::from_fn(|| next(server)).collect()
+}
+
+/// The word of the job's server for this slice in the first generation: the tag with which it serves it if its own is 0.
+fn word(seq: Seq) -> Tag {
+    let values = Box::new([0; SliceWidth::ETHERNET.bytes()]);
+    let (operator, tally) = (Operator::Sum, Tally::default());
+    let finished = FinishedSlice { seq, job: job(5), operator, tally, values };
+    let mut server = Server::take_over(config(&RANKS, 1, 1), &[seq.plus(1)], &[finished]).unwrap();
+    contribute(&mut server, Time::ZERO + LATER, &header(seq.0, 0), hop(0, 1), 0);
+    server.poll_transmit().unwrap().header.tally.tag
 }
 
 fn recipients(server: &mut Server) -> Vec<Recipient> {

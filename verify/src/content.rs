@@ -28,6 +28,12 @@ impl Content {
     pub(crate) fn values(&self) -> ValuesView<'_> {
         ValuesView::new(&self.bytes)
     }
+
+    /// Whether `other` is the same but for the tag, with which the server vouches. Who gets it verifies that.
+    pub(crate) fn is_served_as(&self, other: &Self) -> bool {
+        let tally = Tally { tag: other.tally.tag, ..self.tally };
+        (self.operator, tally, &self.bytes) == (other.operator, other.tally, &other.bytes)
+    }
 }
 
 /// All contents that there were.

@@ -274,7 +274,8 @@ impl World {
             };
             sums = pairs.into_iter().map(add).collect();
         }
-        sums.contains(&Some(content))
+        let Some(got) = self.contents.get(content) else { return false };
+        sums.into_iter().flatten().any(|sum| self.contents.get(sum).is_some_and(|sum| sum.is_served_as(got)))
     }
 
     /// The server changes over to the next generation; whoever leaves is gone. Returns what the server would answer to

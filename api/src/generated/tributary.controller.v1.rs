@@ -567,7 +567,7 @@ pub struct ServerRole {
     /// One a worker, by rank.
     #[prost(message, repeated, tag = "3")]
     pub down: ::prost::alloc::vec::Vec<DownPath>,
-    /// With what it vouches for slices that were finished in an earlier generation: 32 bytes, which members make from the secret.
+    /// With what it vouches for the results that it sends: 32 bytes, which members make from the secret.
     #[prost(bytes = "vec", tag = "4")]
     pub vouching_key: ::prost::alloc::vec::Vec<u8>,
 }

@@ -58,7 +58,7 @@ pub(crate) struct Target {
     pub(crate) expected: Option<Expectation>,
     /// Its server's host.
     pub(crate) server: NodeKey,
-    /// The server has to go on where the members say that they are: another one has stopped there, or this one does not know.
+    /// The server has to go on where another one stopped.
     pub(crate) takes_over: bool,
     /// Why, for people.
     pub(crate) reason: String,
@@ -182,10 +182,6 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
 /// Nothing is dead, and nothing comes. Somebody on the wire may have put into a switch's slot, or the server's, what no member
 /// has sent: with a number from the future it keeps the members' slices out, for ever. Tags do not let anything wrong be
 /// believed, and new slots, under a new number of the job, hold nothing of that.
-///
-/// Or somebody has given a right sum to some members which the server has never got. They do not send that slice again, and it
-/// waits for them: so it goes on where the furthest of them are, and gets from them what the others miss. One that reads
-/// the sums cannot, since it would miss what it has not read.
 fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
     let time = around.stuck.filter(|time| *time >= STUCK_PATIENCE && !crew.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
@@ -193,8 +189,7 @@ fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> 
         return Some(Step::Rest(Some(until)));
     }
     let reason = format!("its members have all waited for {} s without any result", time.as_secs());
-    let takes_over = !job.record.terms.server_reads;
-    Some(Step::Change(Target { takes_over, ..same_members(crew, crew.server, reason) }))
+    Some(Step::Change(same_members(crew, crew.server, reason)))
 }
 
 /// Nothing is wrong: somebody may come in, or a better structure may be worth a change.

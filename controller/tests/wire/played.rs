@@ -3,7 +3,7 @@
 
 use tributary_api::JobConfig;
 use tributary_protocol::{
-    AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
+    AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
 
@@ -23,7 +23,8 @@ pub(crate) fn play(
         worker
     };
     let mut workers: Vec<_> = job.ranks.iter().map(start).collect();
-    let (mut server, fan_in, mut bytes) = (server(job), job.ranks.len() as u8, vec![0; job.width.bytes()]);
+    let (mut server, fan_in, mut bytes) =
+        (server(job, secret), job.ranks.len() as u8, vec![0; job.width.bytes()]);
     let node = NodeId::new(1).unwrap();
     while workers.iter_mut().all(|worker| worker.poll_event().is_none()) {
         for (worker, child) in workers.iter_mut().zip(0..) {
@@ -46,7 +47,7 @@ pub(crate) fn play(
     }
 }
 
-fn server(job: &JobConfig) -> Server {
+fn server(job: &JobConfig, secret: &JobSecret) -> Server {
     let config = ServerConfig {
         job: job.job,
         members: job.ranks.clone(),
@@ -55,7 +56,7 @@ fn server(job: &JobConfig) -> Server {
         start: job.start_seq,
         fan_in: job.ranks.len() as u8,
         downlink: Downlink::Multicast,
-        vouching_key: JobSecret::new([2; JobSecret::BYTES]),
+        vouching_key: vouching_key(secret),
         reads: None,
         confidential: false,
     };

@@ -291,9 +291,9 @@ impl Server {
         self.reader.as_mut()?.poll_event()
     }
 
-    /// Changes over to a new generation of the job. Finished slices are served as before, under the new
-    /// job id, with this server's word that it has finished them; unfinished ones start afresh. `members` may have lost some; they may have gained some only while
-    /// the others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
+    /// Changes over to a new generation of the job. Finished slices are served as before, under the new job id; unfinished
+    /// ones start afresh. `members` may have lost some; they may have gained some only while the others are
+    /// [frozen](crate::Worker::freeze) between operations, when no slice is begun.
     ///
     /// # Errors
     /// [`ConfigError`] when the members or the fan-in make no sense, when somebody would join inside an operation, or

@@ -17,8 +17,8 @@ pub(super) struct Settled {
 }
 
 impl Worker {
-    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way: of the present
-    /// ones, or, with the [server's word](crate::vouch), of earlier ones. A wrong one is asked for once more, since the
+    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way, with the [server's
+    /// word](crate::vouch) that it is the one that all members get. A wrong one is asked for once more, since the
     /// copy may have been damaged on its way: then the slice is not settled. The second time its operation fails.
     pub(super) fn judge(
         &mut self,

@@ -1,8 +1,14 @@
-//! A worker alone, against a server that is played by the test: a job of one member, whose results are
-//! what it has sent.
+//! A worker alone: a job of one member, whose results are what it has sent, with its server's word.
 
-use tributary_protocol::{AllReduce, GradientData, Time, Timers, Worker, WorkerConfig};
-use tributary_wire::{Header, JobId, JobSecret, Kind, Rank, Seq, SliceWidth, ValuesView};
+use std::time::Duration;
+
+use tributary_protocol::{
+    AllReduce, Downlink, FinishedSlice, GradientData, Server, ServerConfig, Time, Timers, Worker,
+    WorkerConfig, vouching_key,
+};
+use tributary_wire::{
+    Header, Hop, JobId, JobSecret, Kind, NodeId, Rank, Seq, SliceWidth, ValuesView, values,
+};
 
 pub(crate) const ME: Rank = Rank::new(3);
 
@@ -41,11 +47,38 @@ pub(crate) fn seqs(slices: &[Slice]) -> Vec<u32> {
 }
 
 /// The result of a slice is the slice, since nobody else takes part.
-pub(crate) fn answer(worker: &mut Worker, now: Time, (header, values): &Slice) {
-    let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
-    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        *to = value.to_be_bytes();
-    }
+pub(crate) fn answer(worker: &mut Worker, now: Time, slice: &Slice) {
+    give(worker, now, &served(slice, slice.0.job));
+}
+
+/// What the server sends in the `present` generation once it has finished this slice in the slice's own.
+pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
+    let hop = Hop { node: NodeId::new(9).unwrap(), egress_port: 0, aggregate: true, child: 0, fan_in: 1 };
+    let WorkerConfig { members, secret, width, start, .. } = config(1);
+    let config = ServerConfig {
+        job: present,
+        members,
+        width,
+        window: 1,
+        start,
+        fan_in: hop.fan_in,
+        downlink: Downlink::Unicast,
+        vouching_key: vouching_key(&secret),
+        reads: None,
+        confidential: false,
+    };
+    let Header { seq, job, operator, tally, .. } = *header;
+    let bytes = values::to_bytes(values);
+    let finished = FinishedSlice { seq, job, operator, tally, values: bytes.clone().into() };
+    let mut server = Server::take_over(config, &[seq.plus(1)], &[finished]).unwrap();
+    let again = Header { job: present, retransmit: true, ..*header };
+    server.handle_gradient(Time::ZERO + Duration::from_secs(1), &again, &hop, Some(ValuesView::new(&bytes)));
+    let out = server.poll_transmit().unwrap();
+    (out.header, out.values.to_vec())
+}
+
+/// Hands a result to the worker, whoever has made it.
+pub(crate) fn give(worker: &mut Worker, now: Time, (header, values): &Slice) {
     let header = Header { kind: Kind::Result, ..*header };
-    worker.handle_result(now, &header, ValuesView::new(&bytes));
+    worker.handle_result(now, &header, ValuesView::new(&values::to_bytes(values)));
 }

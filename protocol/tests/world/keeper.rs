@@ -1,4 +1,4 @@
-//! Somebody between the last switch and the server, who keeps finished sums back and gives them to members later.
+//! Somebody between the last switch and the server, who takes finished sums, keeps some of them back, and gives them to members.
 
 use std::rc::Rc;
 
@@ -8,12 +8,12 @@ use tributary_wire::{Header, Kind};
 use super::World;
 use crate::fabric::{Values, job, with_view};
 
-/// Sums of all members that did not get to the server.
+/// Sums of all members, some of which did not get to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper(Vec<(Header, Values)>);
 
 impl World {
-    /// From now on somebody keeps sums back.
+    /// From now on somebody takes sums, and keeps some back.
     pub(crate) fn keep_sums(&mut self) {
         self.keeper = Some(Keeper::default());
     }
@@ -23,15 +23,15 @@ impl World {
         let all = self.ledger.members().len();
         let (Some(Keeper(kept)), Some(values)) = (&mut self.keeper, values) else { return false };
         let is_finished = header.job == job(self.job) && header.tally.contributors as usize == all;
-        let keeps = is_finished && self.rng.random_bool(0.2);
-        if keeps {
+        let takes = is_finished && self.rng.random_bool(0.3);
+        if takes {
             kept.push((*header, Rc::clone(values)));
         }
-        keeps
+        takes && self.rng.random_bool(0.6)
     }
 
-    /// It gives a sum of an earlier generation to a member, as if the server had sent it in the present one; but not twice
-    /// for one slice and member, which would fail the operation.
+    /// It gives a sum of the present generation or an earlier one to a member, as if the server had sent it in the present
+    /// one; but not twice for one slice and member, which would fail the operation.
     pub(super) fn give(&mut self) -> Result<(), String> {
         let Some(Keeper(kept)) = &self.keeper else { return Ok(()) };
         if kept.is_empty() || !self.rng.random_bool(0.1) {
@@ -43,7 +43,7 @@ impl World {
         let at = usize::from(rank.get());
         let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
         let waits = worker.standing().dues.contains(&header.seq);
-        if header.job == job(self.job) || !waits || !self.damaged.insert((rank, header.seq)) {
+        if !waits || !self.damaged.insert((rank, header.seq)) {
             return Ok(());
         }
         let header = Header { kind: Kind::Result, job: job(self.job), rank, retransmit: false, ..header };
