@@ -38,7 +38,9 @@ impl Offload {
     }
 
     pub(super) fn to_bytes(self) -> [u8; OFFLOAD_BYTES] {
-        let [l0, l1] = (HEADER_BYTES as u16).to_ne_bytes();
+        // The kernel refuses a frame that is shorter than what this says of its headers.
+        let headers = if self.kind == DATAGRAMS { HEADER_BYTES } else { 0 };
+        let [l0, l1] = (headers as u16).to_ne_bytes();
         let [s0, s1] = self.segment.to_ne_bytes();
         let ([c0, c1], [o0, o1]) = (self.checksum.0.to_ne_bytes(), self.checksum.1.to_ne_bytes());
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]

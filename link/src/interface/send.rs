@@ -109,8 +109,9 @@ impl Outgoing {
                     self.meter.count_all_carried(frames, bytes);
                 }
                 Err(Errno::INTR) => {}
-                // A full queue, an interface that is down, a frame longer than its MTU.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE) => {
+                // A full queue, an interface that is down, a frame longer than its MTU, or one that the kernel finds fault
+                // with: whoever sends something must not be able to take the port out of use.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INVAL) => {
                     self.meter.count_all_dropped(message.frames as u64);
                     first += 1;
                 }
