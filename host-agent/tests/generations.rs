@@ -14,9 +14,9 @@ mod line;
 #[allow(dead_code, reason = "only the hub is used here")]
 mod star;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fabric::Fabric;
 use hosts::{code, reduce};
@@ -27,7 +27,8 @@ use tributary_api::v1::{self, job_event::Event};
 use tributary_api::{FinishedSlice, TakeOver};
 use tributary_client::{ClientError, Job, JoinOptions, Operation, Reduction};
 use tributary_protocol::merge;
-use tributary_wire::{FrameView, Kind, Rank, Seq};
+use tributary_wire::frame::{FrameHeader, emit, frame_len};
+use tributary_wire::{FrameView, Header, Kind, Message, Rank, Seq};
 
 fn honest() -> Meddle {
     Box::new(|_, _| {})
@@ -237,6 +238,86 @@ async fn another_server_goes_on_where_one_was_lost() {
     assert!(a == expected && b == expected);
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0));
     assert_eq!((a.unwrap(), b.unwrap()), ((2.0, 2), (2.0, 2)));
+}
+
+/// Keeps the server's results from two members, from this slice on, until the third one has left. Then the two send these
+/// slices again, and each time that both have, the first one gets their sum in place of the server's result.
+fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
+    /// The data-plane id of the second generation.
+    const SECOND: u16 = 8;
+    let (mut gradients, mut given) = (HashMap::new(), HashSet::new());
+    Box::new(move |sender, frame| {
+        let Ok(view) = FrameView::parse(frame) else { return };
+        let (header, values) = (*view.message().header(), view.message().values());
+        let Header { kind, job, rank, seq, .. } = header;
+        match (kind, values) {
+            (Kind::Result, _) => {
+                let is_kept = match job.get() {
+                    SECOND => rank == Rank::new(0) && !given.contains(&seq),
+                    _ => rank < Rank::new(2) && seq.distance(from) >= 0,
+                };
+                if is_kept {
+                    // To a host that there is not.
+                    frame[5] = 99;
+                }
+            }
+            (Kind::Gradient, Some(values)) if job.get() == SECOND => {
+                let gradient = (header.tally, values.iter().collect::<Vec<_>>());
+                gradients.insert((sender, seq), gradient);
+                let both = gradients.get(&(0, seq)).zip(gradients.get(&(1, seq)));
+                let Some((one, other)) = both.filter(|_| given.insert(seq)) else { return };
+                let mut tally = one.0;
+                tally.add(other.0);
+                let values: Vec<_> = one.1.iter().zip(&other.1).map(|(a, b)| a.wrapping_add(*b)).collect();
+                let [worker, server] = [0, job::SERVER_NUMBER].map(job::host);
+                let addresses = FrameHeader {
+                    source_mac: server.mac,
+                    destination_mac: worker.mac,
+                    source_ip: server.ip,
+                    destination_ip: worker.ip,
+                };
+                let header =
+                    Header { kind: Kind::Result, retransmit: false, rank: Rank::new(0), tally, ..header };
+                let message = Message { header, hops: &[], values: Some(&values) };
+                *frame = vec![0; frame_len(&message)];
+                emit(&addresses, &message, frame).unwrap();
+                divided.fetch_add(1, Ordering::Relaxed);
+            }
+            (Kind::Gradient, _) => {}
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_true_sum_of_those_who_stay_is_not_taken_in_place_of_the_servers() {
+    let divided = Arc::new(AtomicU64::new(0));
+    let mut fabric = Fabric::start_unicast(3, divide(Seq(10), Arc::clone(&divided))).await;
+    let [mut first, mut second, mut third] = fabric.join_all(JoinOptions::default()).await;
+    let gradient = |rank: u8| vec![f32::from(rank) + 1.0; 25_600];
+    let (mut a, mut b, mut c) = (gradient(0), gradient(1), gradient(2));
+    let whole = || Operation::whole::<f32>();
+    let mut both = Box::pin(async {
+        tokio::join!(reduce(&mut first, &mut a, whole()), reduce(&mut second, &mut b, whole()))
+    });
+    tokio::select! {
+        _ = reduce(&mut third, &mut c, whole()) => panic!("the others have not sent all"),
+        _ = &mut both => panic!("they have got all"),
+        // The server has finished at least 16 slices for the third one alone.
+        () = fabric.wait_until(|results| results[0] == 9 && results[1] == 9 && results[2] >= 9 + 16) => {}
+    }
+    let change = async {
+        drop(third);
+        fabric.directory.wait_for("w2 leaves: its training process is gone").await;
+        fabric.structure = fabric.structure.next();
+        fabric.structure.ranks = vec![0, 1];
+        fabric.change().await;
+    };
+    let ((one, other), ()) = tokio::join!(&mut both, change);
+    assert_eq!(one.unwrap(), other.unwrap(), "both say over whom each part is summed");
+    drop(both);
+    assert!(a == b && divided.load(Ordering::Relaxed) >= 16);
+    let of_three = a.iter().filter(|sum| **sum == 6.0).count();
+    assert!(of_three >= 24 * 256 && a.iter().all(|sum| [3.0, 6.0].contains(sum)), "{of_three} are of three");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const SERVER_NODE: u16 = 99;
 pub(crate) const SERVER_NUMBER: u8 = 200;
 
 /// The addresses of a host; workers' numbers are their ranks.
-fn host(number: u8) -> Endpoint {
+pub(crate) fn host(number: u8) -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0, 0, 0, 1, number), ip: Ipv4Addr::new(10, 0, 1, number) }
 }
 
