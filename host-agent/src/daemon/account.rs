@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
+use super::kept::KeptVectors;
 use super::limits::Limits;
 
 /// One session's part of the [`Budget`]. It is given back once the session is over and nothing of it is under way any
@@ -24,6 +25,14 @@ struct Memory {
     /// The most that was in use at once.
     reserved: Permit,
     in_use: u64,
+    /// In what is reserved and not in use.
+    kept: KeptVectors,
+}
+
+impl Memory {
+    fn unused(&self) -> u64 {
+        self.reserved.amount().saturating_sub(self.in_use)
+    }
 }
 
 /// Memory that a session uses, until it is dropped.
@@ -49,7 +58,11 @@ impl Account {
         Ok(Arc::new(Self {
             budget: Arc::clone(budget),
             user,
-            memory: Mutex::new(Memory { reserved: budget.take(user, Resource::Memory, 0)?, in_use: 0 }),
+            memory: Mutex::new(Memory {
+                reserved: budget.take(user, Resource::Memory, 0)?,
+                in_use: 0,
+                kept: KeptVectors::default(),
+            }),
             calls: semaphore(),
             operations: semaphore(),
             _session: budget.take(user, Resource::Sessions, 1)?,
@@ -79,6 +92,16 @@ impl Account {
     /// Before the session takes so many bytes more. As much as it has used at once stays its own until it is over: an
     /// operation under way never waits for another session's, which on another host could wait for this one's.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
+        Ok(self.take_with_vector(bytes, 0)?.0)
+    }
+
+    /// The same, and a vector of `len` elements that are in these bytes, whatever is in it, if one was
+    /// [kept](Self::keep); else one that is empty.
+    pub(crate) fn take_with_vector(
+        self: &Arc<Self>,
+        bytes: u64,
+        len: usize,
+    ) -> Result<(InUse, Vec<u32>), LimitError> {
         let limit = self.limits().session_memory;
         let mut memory = self.memory();
         let needed = memory.in_use.saturating_add(bytes);
@@ -87,7 +110,18 @@ impl Account {
         }
         memory.reserved.grow_to(needed)?;
         memory.in_use = needed;
-        Ok(InUse { account: Arc::clone(self), bytes })
+        let vector = memory.kept.take(len);
+        let unused = memory.unused();
+        memory.kept.keep_at_most(unused);
+        Ok((InUse { account: Arc::clone(self), bytes }, vector))
+    }
+
+    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it has room in what stays
+    /// the session's own.
+    pub(crate) fn keep(&self, vector: Vec<u32>) {
+        let mut memory = self.memory();
+        let unused = memory.unused();
+        memory.kept.keep(vector, unused);
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -123,5 +157,29 @@ mod tests {
         assert!(other.take(300).is_err());
         drop(half);
         drop(other.take(300).unwrap());
+    }
+
+    #[test]
+    fn vectors_are_kept_in_memory_that_is_reserved_and_not_in_use() {
+        const BYTES: u64 = 400_000;
+        let len = BYTES as usize / 4;
+        let budget = Budget::new(Limits::of_this_machine().with_memory(1 << 30));
+        let account = Account::open(&budget, 1).unwrap();
+        account.keep(vec![7; len]);
+        let (first, vector) = account.take_with_vector(BYTES, len).unwrap();
+        assert_eq!(vector, [0; 0], "none was reserved");
+        let (second, _) = account.take_with_vector(BYTES, len).unwrap();
+        drop((first, second));
+        // There is room for two; the first is let go of.
+        for number in 0..3 {
+            account.keep(vec![number; len]);
+        }
+        assert_eq!(account.take_with_vector(BYTES, len - 1).unwrap().1, [0; 0], "one of its length only");
+        let (one, vector) = account.take_with_vector(BYTES, len).unwrap();
+        assert_eq!(vector, vec![2; len]);
+        // Something else takes the room of the other one.
+        let other = account.take(BYTES).unwrap();
+        drop((one, other));
+        assert_eq!(account.take_with_vector(BYTES, len).unwrap().1, [0; 0]);
     }
 }

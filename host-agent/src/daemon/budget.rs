@@ -165,6 +165,11 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
+    /// How much was taken.
+    pub(crate) fn amount(&self) -> u64 {
+        self.amount
+    }
+
     /// Takes more, until it is this much in all; less is never given back.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod connections;
 mod course;
 mod fabric;
 mod jobs;
+mod kept;
 mod limits;
 mod member;
 mod messages;

@@ -4,11 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytemuck::cast_vec;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, Reduced, StartError};
+use tributary_protocol::{AllReduce, Reduced, StartError, Sums};
 
+use super::account::Account;
 use super::course::Part;
 use super::member::Member;
 use super::messages;
@@ -75,17 +77,18 @@ impl Reducing {
         check_name(&request.name)?;
         let entry = self.under_way.enter(segment.stretch(place))?;
         let account = &session.account;
-        let held = self.under_way.room(|| account.take(place.memory_to_reduce(running.width))).await?;
+        let memory = place.memory_to_reduce(running.width);
+        let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         let from = Arc::clone(&segment);
-        let data = copy(place, move || from.read(place)).await.map_err(segments::unusable)?;
+        let data = copy(place, move || from.read(place, vector)).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, line));
         let tensor = request.name.clone();
         let operation = AllReduce { name: request.name, data, weight: request.weight };
-        let member = Arc::clone(&self.member);
+        let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
         let reduction = running.start_reduce(operation, part, terms, Held::new(held));
         Ok(async move {
             let answer = match reduction.await {
-                Ok(reduction) => put_back(reduction, segment, place).await,
+                Ok(reduction) => put_back(reduction, segment, place, &account).await,
                 Err(error) => no_result((&member, &running), error, tensor).await,
             };
             // It is all let go of before it is said.
@@ -107,15 +110,27 @@ fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
     Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
 }
 
-/// Puts the result into its place, if there is one.
-async fn put_back(reduction: Reduction, segment: Arc<Segment>, place: Place) -> v1::AllReduceResponse {
+/// Puts the result into its place, if there is one, and keeps its vector.
+async fn put_back(
+    reduction: Reduction,
+    segment: Arc<Segment>,
+    place: Place,
+    account: &Account,
+) -> v1::AllReduceResponse {
     let answer = messages::all_reduced(&reduction);
-    let written = copy(place, move || match &reduction.outcome {
-        Outcome::Reduced(Reduced { sums, .. }) => segment.write(place, sums),
-        Outcome::Regroup(_) | Outcome::Detached(_) => Ok(()),
-    });
-    match written.await {
-        Ok(()) => answer,
+    let Reduction { outcome, held, .. } = reduction;
+    let Outcome::Reduced(Reduced { sums, .. }) = outcome else { return answer };
+    let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
+    // What the session uses is less now by what it keeps.
+    drop(held);
+    match written {
+        Ok(sums) => {
+            account.keep(match sums {
+                Sums::F32(sums) => cast_vec(sums),
+                Sums::I32(sums) => cast_vec(sums),
+            });
+            answer
+        }
         Err(error) => messages::failed(&segments::unusable(error), false, false),
     }
 }

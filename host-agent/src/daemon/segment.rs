@@ -11,6 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
+use bytemuck::cast_vec;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use rustix::fs::OFlags;
@@ -147,32 +148,36 @@ impl Segment {
         }
     }
 
-    /// A copy of the elements there; floats of 16 bits are widened.
+    /// A copy of the elements there, in `vector`, whatever is in that; floats of 16 bits are widened.
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for the copy.
-    pub(crate) fn read(&self, place: Place) -> io::Result<GradientData> {
+    pub(crate) fn read(&self, place: Place, vector: Vec<u32>) -> io::Result<GradientData> {
         Ok(match place.element_type {
-            ElementType::F32 => GradientData::F32(self.read_elements(place)?),
-            ElementType::F16 => GradientData::F16(self.read_widened::<f16>(place)?),
-            ElementType::BF16 => GradientData::BF16(self.read_widened::<bf16>(place)?),
-            ElementType::I32 => GradientData::I32(self.read_elements(place)?),
+            ElementType::F32 => GradientData::F32(self.read_elements(place, cast_vec(vector))?),
+            ElementType::F16 => GradientData::F16(self.read_widened::<f16>(place, cast_vec(vector))?),
+            ElementType::BF16 => GradientData::BF16(self.read_widened::<bf16>(place, cast_vec(vector))?),
+            ElementType::I32 => GradientData::I32(self.read_elements(place, cast_vec(vector))?),
         })
     }
 
     /// As [`read`](Self::read), for a type that is known to be the place's.
-    pub(crate) fn read_elements<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<T>> {
-        let mut elements = zeros(place.count)?;
+    pub(crate) fn read_elements<T: bytemuck::Pod>(
+        &self,
+        place: Place,
+        mut elements: Vec<T>,
+    ) -> io::Result<Vec<T>> {
+        resize(&mut elements, place.count)?;
         self.file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place.offset)?;
         Ok(elements)
     }
 
-    fn read_widened<T: bytemuck::Pod>(&self, place: Place) -> io::Result<Vec<f32>>
+    fn read_widened<T: bytemuck::Pod>(&self, place: Place, mut wide: Vec<f32>) -> io::Result<Vec<f32>>
     where
         [T]: HalfFloatSliceExt,
     {
         let mut narrow = [T::zeroed(); CONVERTED_AT_ONCE];
-        let mut wide = zeros(place.count)?;
+        resize(&mut wide, place.count)?;
         let mut offset = place.offset;
         for wide in wide.chunks_mut(CONVERTED_AT_ONCE) {
             let narrow = &mut narrow[..wide.len()];
@@ -227,12 +232,11 @@ impl Segment {
     }
 }
 
-/// A vector of so many zeros, or an error where the system does not give the memory for it.
-fn zeros<T: bytemuck::Pod>(len: usize) -> io::Result<Vec<T>> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len)?;
-    zeros.resize(len, T::zeroed());
-    Ok(zeros)
+/// Makes a vector so long, or says that the system does not give the memory for it.
+fn resize<T: bytemuck::Pod>(vector: &mut Vec<T>, len: usize) -> io::Result<()> {
+    vector.try_reserve_exact(len.saturating_sub(vector.len()))?;
+    vector.resize(len, T::zeroed());
+    Ok(())
 }
 
 fn open_status(name: &SegmentName, error: &io::Error) -> Status {
@@ -277,7 +281,8 @@ mod tests {
         let made = Made::new(bytemuck::cast_slice(&content));
         let segment = Segment::open(&made.0, own_uid(), 16).unwrap();
         let place = segment.place(4, ElementType::F32, 2).unwrap();
-        assert_eq!(segment.read(place).unwrap(), GradientData::F32(vec![2.0, 3.0]));
+        assert_eq!(segment.read(place, Vec::new()).unwrap(), GradientData::F32(vec![2.0, 3.0]));
+        assert_eq!(segment.read(place, vec![7; 2]).unwrap(), GradientData::F32(vec![2.0, 3.0]));
         segment.write(place, &Sums::F32(vec![20.0, 30.0])).unwrap();
         let expected = [1.0_f32, 20.0, 30.0, 4.0];
         assert_eq!(fs::read(made.0.path()).unwrap(), bytemuck::cast_slice::<f32, u8>(&expected));
@@ -293,7 +298,7 @@ mod tests {
         ] {
             let place = segment.place(0, element_type, 2).unwrap();
             segment.write(place, &Sums::F32(vec![0.1, 3.0])).unwrap();
-            assert_eq!(segment.read(place).unwrap(), expected);
+            assert_eq!(segment.read(place, Vec::new()).unwrap(), expected);
         }
     }
 
@@ -351,7 +356,7 @@ mod tests {
         let segment = Segment::open(&made.0, own_uid(), 16).unwrap();
         let place = segment.place(0, ElementType::I32, 4).unwrap();
         fs::write(made.0.path(), [0; 8]).unwrap();
-        assert_eq!(segment.read(place).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(segment.read(place, Vec::new()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         let sums = Sums::I32(vec![1; 4]);
         assert_eq!(segment.write(place, &sums).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(fs::read(made.0.path()).unwrap(), [0; 8]);
@@ -375,6 +380,6 @@ mod tests {
         let sums: Vec<f32> = (0..count).map(|at| at as f32).collect();
         segment.write(place, &Sums::F32(sums.clone())).unwrap();
         let rounded = sums.into_iter().map(|sum| bf16::from_f32(sum).to_f32()).collect();
-        assert_eq!(segment.read(place).unwrap(), GradientData::BF16(rounded));
+        assert_eq!(segment.read(place, Vec::new()).unwrap(), GradientData::BF16(rounded));
     }
 }

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tonic::Status;
 
-use super::account::InUse;
 use super::budget::LimitError;
 use super::segment::Stretch;
 
@@ -64,10 +63,7 @@ impl UnderWay {
 
     /// Takes memory for the one that has entered last. While others are under way, what is missing may become free: they
     /// end without this one, since they were started before it on all members.
-    pub(super) async fn room(
-        &self,
-        take: impl Fn() -> Result<InUse, LimitError>,
-    ) -> Result<InUse, LimitError> {
+    pub(super) async fn room<T>(&self, take: impl Fn() -> Result<T, LimitError>) -> Result<T, LimitError> {
         loop {
             let mut ended = pin!(self.ended.notified());
             // What ends from now on is noticed.
