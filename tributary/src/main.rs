@@ -1,6 +1,7 @@
 //! The `tributary` command line: argument parsing and wiring only.
 
 mod agent;
+mod allocator;
 mod allreduce;
 mod bench;
 mod certs;
@@ -66,6 +67,7 @@ enum Command {
 const WRONG_USE: u8 = 2;
 
 fn main() -> ExitCode {
+    allocator::give_large_pieces_back();
     let done = match &Cli::parse().command {
         Command::Agent(args) => agent::run(args),
         Command::Allreduce(args) => allreduce::run(args),
