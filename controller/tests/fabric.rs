@@ -84,10 +84,27 @@ async fn whatever_a_switch_held_it_is_brought_into_its_state() {
             .into(),
     ];
     // With the same program: another one would be replaced, and take all this with it.
-    spoilt.install_and_write("leaf", fresh.cookie("leaf").await, &leftovers).await;
+    let (_, ours) = fresh.running("leaf").await;
+    spoilt.install_and_write("leaf", ours, &leftovers).await;
     assert_ne!(spoilt.read_all().await, expected);
     let (_other, _) = start(topology, spoilt.addresses()).await;
     assert_eq!(spoilt.read_all().await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_program_is_replaced_whatever_it_is_called() {
+    let topology = shipped("two-workers.toml");
+    let mut switches = Switches::start(&topology).await;
+    let (first, _) = start(topology.clone(), switches.addresses()).await;
+    let ours = switches.running("leaf").await;
+    first.shutdown().await.unwrap();
+    // As whoever is primary may do: under the same cookie.
+    let other = switches::program_with_small_table("SwitchIngress.admission.admission", 8);
+    switches.use_program(other.path());
+    switches.install_and_write("leaf", ours.1, &[]).await;
+    assert_ne!(switches.running("leaf").await, ours);
+    let (_second, _) = start(topology, switches.addresses()).await;
+    assert_eq!(switches.running("leaf").await, ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,6 +108,6 @@ async fn a_switch_that_hangs_is_named_and_not_waited_for() {
     let silence = |what| SessionError::NoAnswer { switch: "leaf-1".to_owned(), what, seconds: 30 };
     assert_eq!(session.write(vec![update]).await, Err(silence("a write")));
     assert_eq!(session.read(vec![entity]).await, Err(silence("a read")));
-    assert_eq!(session.pipeline_cookie().await, Err(silence("to say what it runs")));
+    assert_eq!(session.running(&[], 0).await, Err(silence("to say what it runs")));
     assert_eq!(session.api_version().await, Err(silence("to say what it can do")));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tributary_p4runtime::session::Mastership;
+use tributary_p4runtime::session::{Mastership, Running};
 use tributary_p4runtime::{Session, SessionError, Target};
 
 use super::election::Elections;
@@ -54,12 +54,12 @@ pub(crate) struct Reset {
 }
 
 impl Program {
-    /// A switch was asked for its program's cookie.
-    fn found(&mut self, cookie: Option<u64>, ours: u64) {
-        let is_ours = cookie == Some(ours);
+    /// A switch was asked for its program, and compared it with ours.
+    fn found(&mut self, running: Running) {
+        let is_ours = running == Running::Same;
         if !is_ours && self.ours == Some(true) {
             let count = self.reset.map_or(0, |reset| reset.count) + 1;
-            self.reset = Some(Reset { count, at: Instant::now(), other_program: cookie.is_some() });
+            self.reset = Some(Reset { count, at: Instant::now(), other_program: running == Running::Other });
         }
         self.ours = Some(is_ours);
     }
@@ -148,9 +148,9 @@ impl Connector {
 
     /// Asks the switch whether it runs our program.
     pub(super) async fn check_program(&self, session: &Session) -> Result<bool, SwitchError> {
-        let (cookie, ours) = (session.pipeline_cookie().await?, self.pipeline.cookie);
-        self.program.send_modify(|program| program.found(cookie, ours));
-        Ok(cookie == Some(ours))
+        let running = session.running(&self.pipeline.device_config, self.pipeline.cookie).await?;
+        self.program.send_modify(|program| program.found(running));
+        Ok(running == Running::Same)
     }
 
     /// Brings the switch into its newest desired state, and tells those who wait for it. Is an error where the

@@ -77,7 +77,7 @@ fn whatever_bmv2_held_it_is_brought_into_its_state() {
         let look = fabric.look();
         let (controller, _) = start(topology.clone(), look.addresses()).await;
         let expected = look.read_all().await;
-        let ours = look.cookie("leaf").await;
+        let (_, ours) = look.running("leaf").await;
         controller.shutdown().await.unwrap();
 
         // Under our program's cookie the entries stay; under another one the program is installed anew, and

@@ -133,9 +133,10 @@ impl Switches {
         all
     }
 
-    /// By what the switch knows its program.
-    pub async fn cookie(&self, name: &str) -> u64 {
-        self.session(name).await.unwrap().pipeline_cookie().await.unwrap().unwrap()
+    /// The program that the switch runs, and by what it knows it.
+    pub async fn running(&self, name: &str) -> (Vec<u8>, u64) {
+        let program = self.session(name).await.unwrap().pipeline().await.unwrap().unwrap();
+        (program.p4_device_config, program.cookie.unwrap().cookie)
     }
 
     /// What a controller of another time has done: the program, and entries.

@@ -19,6 +19,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 pub use error::{SessionError, UpdateFailure};
+pub use pipeline::Running;
 pub use stream::Notification;
 
 use crate::p4::v1 as message;

@@ -11,9 +11,20 @@ use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
+/// Which program a switch runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Running {
+    /// None.
+    Nothing,
+    /// The same one, also by its bytes: whoever may be primary can give another one the same cookie.
+    Same,
+    /// Another one.
+    Other,
+}
+
 impl Session {
     /// Makes the switch run this program, with empty tables and no multicast group. `device_config` is p4c's
-    /// JSON for BMv2 and for the embedded switch; the cookie comes back from [`Session::pipeline_cookie`].
+    /// JSON for BMv2 and for the embedded switch; [`Session::running`] tells by both whether the switch runs it.
     pub async fn set_pipeline(
         &self,
         device_config: &[u8],
@@ -82,10 +93,15 @@ impl Session {
         self.fetch_pipeline(ResponseType::All).await
     }
 
-    /// The cookie of what the switch runs; `None` while it runs nothing, or nothing with a cookie.
-    pub async fn pipeline_cookie(&self) -> Result<Option<u64>, SessionError> {
-        let config = self.fetch_pipeline(ResponseType::CookieOnly).await?;
-        Ok(config.and_then(|config| config.cookie).map(|cookie| cookie.cookie))
+    /// What the switch says of the program that it runs, next to this one.
+    pub async fn running(&self, device_config: &[u8], cookie: u64) -> Result<Running, SessionError> {
+        let Some(config) = self.fetch_pipeline(ResponseType::DeviceConfigAndCookie).await? else {
+            return Ok(Running::Nothing);
+        };
+        // Some targets do not keep what they were given.
+        let is_same = config.p4_device_config.is_empty() || config.p4_device_config == device_config;
+        let has_cookie = config.cookie.is_some_and(|its| its.cookie == cookie);
+        Ok(if is_same && has_cookie { Running::Same } else { Running::Other })
     }
 
     /// A part of what the switch runs.

@@ -5,6 +5,7 @@ use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry}
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::session::Running;
 
 use crate::packet_stream::PacketStream;
 use crate::pair::{ETHERNET, Pair};
@@ -77,6 +78,6 @@ async fn a_program_that_was_installed_by_half_does_not_keep_the_next_one_out() {
     let refused = bmv2.configure(Action::VerifyAndCommit, Some(saved)).await;
     assert!(refused.is_err(), "BMv2 has learnt it, and needs no help any more");
     bmv2.set_pipeline(ETHERNET.json.as_bytes(), &ETHERNET.info, 3).await.unwrap();
-    assert_eq!(bmv2.pipeline_cookie().await, Ok(Some(3)));
+    assert_eq!(bmv2.running(ETHERNET.json.as_bytes(), 3).await, Ok(Running::Same));
     broadcast_to(&bmv2, &[1]).await;
 }

@@ -5,6 +5,7 @@ use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use tributary_p4runtime::p4::v1::{self as message, ForwardingPipelineConfig};
+use tributary_p4runtime::session::Running;
 use tributary_p4runtime::{Code, P4Info, Session, SessionError};
 
 use crate::fixture::{INFO, JSON, Rig, admission, code, delete, entries, guard, insert, modify, read};
@@ -39,7 +40,7 @@ async fn before_a_program_is_set_nothing_can_be_read_or_written() {
     let rig = Rig::start().await;
     let session = rig.connect(1).await.unwrap();
     assert_eq!(session.pipeline().await, Ok(None));
-    assert_eq!(session.pipeline_cookie().await, Ok(None));
+    assert_eq!(session.running(JSON.as_bytes(), 1).await, Ok(Running::Nothing));
     let read = session.read(vec![Query::AllTables.to_proto(&INFO).unwrap()]).await.unwrap_err();
     assert_eq!(read.code(), Some(Code::FailedPrecondition), "{read}");
     let write = session.write(vec![insert(admission(1, 1))]).await.unwrap_err();
@@ -50,7 +51,9 @@ async fn before_a_program_is_set_nothing_can_be_read_or_written() {
 async fn a_program_is_given_back_as_it_was_set() {
     let (_rig, session) = Rig::with_program().await;
     assert_eq!(session.pipeline().await, Ok(Some(config(1))));
-    assert_eq!(session.pipeline_cookie().await, Ok(Some(1)));
+    assert_eq!(session.running(JSON.as_bytes(), 1).await, Ok(Running::Same));
+    assert_eq!(session.running(JSON.as_bytes(), 2).await, Ok(Running::Other));
+    assert_eq!(session.running(b"another one with the cookie", 1).await, Ok(Running::Other));
     let fetch = async |part| session.fetch_pipeline(part).await.unwrap().unwrap();
     let info = fetch(ResponseType::P4infoAndCookie).await;
     assert!(info.p4info.is_some() && info.p4_device_config.is_empty() && info.cookie.is_some());
@@ -126,7 +129,7 @@ async fn a_program_can_be_replaced_under_its_entries() {
     let before = everything(&session).await;
     session.replace_pipeline(JSON.as_bytes(), &INFO, 9).await.unwrap();
     assert_eq!(everything(&session).await, before);
-    assert_eq!(session.pipeline_cookie().await, Ok(Some(9)));
+    assert_eq!(session.running(JSON.as_bytes(), 9).await, Ok(Running::Same));
 }
 
 #[tokio::test]
@@ -134,7 +137,7 @@ async fn a_saved_program_takes_requests_until_it_is_committed() {
     let (_rig, session) = Rig::with_program().await;
     fill(&session).await;
     session.configure(Action::VerifyAndSave, Some(config(5))).await.unwrap();
-    assert_eq!(session.pipeline_cookie().await, Ok(Some(5)));
+    assert_eq!(session.running(JSON.as_bytes(), 5).await, Ok(Running::Same));
     assert!(entries(&session, "admission").await.is_empty(), "requests refer to the saved program");
     session.write(vec![insert(guard(4, 4)), modify(identity(8))]).await.unwrap();
     session.configure(Action::Commit, None).await.unwrap();
@@ -151,7 +154,7 @@ async fn a_commit_forgets_what_was_saved() {
     let (_rig, session) = Rig::with_program().await;
     session.configure(Action::VerifyAndSave, Some(config(5))).await.unwrap();
     session.set_pipeline(JSON.as_bytes(), &INFO, 6).await.unwrap();
-    assert_eq!(session.pipeline_cookie().await, Ok(Some(6)));
+    assert_eq!(session.running(JSON.as_bytes(), 6).await, Ok(Running::Same));
     let late = session.configure(Action::Commit, None).await.unwrap_err();
     assert_eq!(late.code(), Some(Code::NotFound), "{late}");
 }
