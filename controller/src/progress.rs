@@ -38,7 +38,9 @@ pub(crate) struct Told {
     pub(crate) operations: u64,
     /// The time that the process last took between two of them.
     pub(crate) step: Duration,
-    /// How long it has been waiting for a result that others have not given.
+    /// How long it has been waiting for a result while none came.
+    pub(crate) waits: Duration,
+    /// The same, but not longer than the job has had its present structure.
     pub(crate) stalled: Duration,
     pub(crate) at: Instant,
 }
@@ -55,22 +57,23 @@ impl Progress {
             let told = Told {
                 operations: job.operations,
                 step: Duration::from_nanos(job.step_nanoseconds),
-                stalled: Duration::from_millis(job.stalled_milliseconds),
+                waits: Duration::from_millis(job.stalled_milliseconds),
+                stalled: Duration::from_millis(job.stalled_in_generation_milliseconds),
                 at: now,
             };
             self.processes.insert((job.job.clone(), host.to_owned()), told);
         }
     }
 
-    /// For how long a process of the job has waited for somebody who is not there; `None`: none does.
+    /// For how long a process of the job has waited in its present structure for somebody who is not there; `None`: none does.
     pub(crate) fn stall(&self, job: &str, now: Instant) -> Option<Duration> {
         let stalls =
             self.of(job).filter(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH);
         stalls.map(|(_, told)| told.stalled).max()
     }
 
-    /// For how long all of these hosts' processes have waited for a result of the job while none came; `None`: one of them
-    /// does not wait, or has told nothing lately.
+    /// For how long all of these hosts' processes have waited in the job's present structure for a result while none came;
+    /// `None`: one of them does not wait, or has told nothing lately.
     pub(crate) fn stuck<'a>(
         &self,
         job: &str,

@@ -240,13 +240,17 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
     let worker = Daemon::attend(&mut net.client, "w0").await.unwrap();
     let _telling = worker.tell(v1::JobProgress {
         job: "digits".into(),
-        stalled_milliseconds: 1000,
+        stalled_milliseconds: 60_000,
+        stalled_in_generation_milliseconds: 1000,
         ..Default::default()
     });
     for config in net.all_change().await.values() {
         assert_eq!((config.generation, &config.ranks), (2, &ranks(0..8)));
     }
-    assert_ne!(spine(&net.listed().await), used);
+    let now = net.listed().await;
+    assert_ne!(spine(&now), used);
+    // Over all its structures.
+    assert_eq!(now.waiting_for, ["a result, at w0 for 60 s"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,7 +90,7 @@ pub enum AgentError {
         /// How long it was given.
         limit: Duration,
         /// What it waited for at last.
-        wait: Wait,
+        wait: Box<Wait>,
         /// What is missing: a [`CollectiveError::Abandoned`].
         error: Box<CollectiveError>,
         /// Members that do not wait for a result, as their agents have told last: they may not have begun it.

@@ -6,10 +6,11 @@ mod job;
 mod star;
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use job::configs;
+use job::{Structure, configs};
 use star::{Meddle, Star};
 use tributary_api::{Downlink, JobConfig, Role};
 use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
@@ -245,6 +246,28 @@ fn an_agent_whose_port_breaks_says_so() {
     assert!(reason.contains("eth7"), "{reason}");
     assert!(reason_of(agent.stats().unwrap_err()).contains("eth7"));
     assert!(reason_of(agent.stop().unwrap_err()).contains("eth7"), "stopping tells, too");
+}
+
+#[tokio::test]
+async fn how_long_no_result_has_come_counts_over_changes_of_the_job() {
+    let (first, (port, _line)) = (Structure::first(2, Downlink::Multicast), ports());
+    let worker = WorkerAgent::start(&first.worker(0), Timers::default(), Box::new(port)).unwrap();
+    let worker = Arc::new(worker);
+    let reducing = Arc::clone(&worker);
+    let reducing = tokio::task::spawn_blocking(move || reducing.all_reduce(ones(100)));
+    let wait = async |least| loop {
+        match worker.situation().await.unwrap().wait {
+            Some(wait) if wait.silent >= least => break wait,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    let before = wait(Duration::from_millis(50)).await;
+    assert_eq!(before.silent, before.unmoved);
+    worker.change(&first.next().worker(0)).await.unwrap();
+    let after = wait(before.silent).await;
+    assert!(after.silent - after.unmoved >= before.silent, "{before:?} {after:?}");
+    worker.end("enough");
+    assert_eq!(reason_of(reducing.await.unwrap().unwrap_err()), "enough");
 }
 
 #[test]

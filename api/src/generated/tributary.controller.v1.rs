@@ -389,7 +389,7 @@ pub struct JobProgress {
     /// The time that the process last took between two all-reduces: its own work.
     #[prost(uint64, tag = "3")]
     pub step_nanoseconds: u64,
-    /// How long it has been waiting for a result that others have not given; 0: it does not.
+    /// How long it has been waiting for a result while none came; 0: it does not wait.
     #[prost(uint64, tag = "4")]
     pub stalled_milliseconds: u64,
     /// Steps of training that it has made since it opened the job.
@@ -398,6 +398,9 @@ pub struct JobProgress {
     /// The last of these, the oldest first.
     #[prost(message, repeated, tag = "6")]
     pub last_steps: ::prost::alloc::vec::Vec<TrainingStep>,
+    /// As stalled_milliseconds, but not longer than the job has had its present structure.
+    #[prost(uint64, tag = "7")]
+    pub stalled_in_generation_milliseconds: u64,
 }
 /// A step of training: one all-reduce, or several of which the last says that it is the step's last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -124,7 +124,7 @@ fn told_of(job: &str, told: Told) -> v1::JobProgress {
         job: job.to_owned(),
         operations: told.operations,
         step_nanoseconds: u64::try_from(told.step.as_nanos()).unwrap_or(u64::MAX),
-        stalled_milliseconds: milliseconds(told.stalled),
+        stalled_milliseconds: milliseconds(told.waits),
         // ExplainJob has its steps.
         ..v1::JobProgress::default()
     }
@@ -133,8 +133,8 @@ fn told_of(job: &str, told: Told) -> v1::JobProgress {
 /// Whose processes have been waiting for a result for long.
 fn stalled<'a>(job: &'a Job, progress: &'a Progress) -> impl Iterator<Item = String> + 'a {
     let lives = job.is_alive();
-    let long = progress.of(&job.record.name).filter(move |(_, told)| lives && told.stalled >= LONG_WAIT);
-    long.map(|(host, told)| format!("a result, at {host} for {} s", told.stalled.as_secs()))
+    let long = progress.of(&job.record.name).filter(move |(_, told)| lives && told.waits >= LONG_WAIT);
+    long.map(|(host, told)| format!("a result, at {host} for {} s", told.waits.as_secs()))
 }
 
 /// What is wrong with cables, by the node where it shows.

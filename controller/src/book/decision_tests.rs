@@ -82,9 +82,12 @@ fn tell_of_wait(book: &mut Book, stalled_milliseconds: u64, now: Instant) {
     tell_of_wait_on("w0", book, stalled_milliseconds, now);
 }
 
-fn tell_of_wait_on(host: &str, book: &mut Book, stalled_milliseconds: u64, now: Instant) {
-    let jobs =
-        vec![v1::JobProgress { job: "job".into(), stalled_milliseconds, ..v1::JobProgress::default() }];
+fn tell_of_wait_on(host: &str, book: &mut Book, stalled_in_generation_milliseconds: u64, now: Instant) {
+    let jobs = vec![v1::JobProgress {
+        job: "job".into(),
+        stalled_in_generation_milliseconds,
+        ..v1::JobProgress::default()
+    }];
     book.progress.note(host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 

@@ -253,7 +253,7 @@ impl Job {
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
         let is_degraded =
             || matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_));
-        Duration::from_millis(progress.stalled_milliseconds) >= STUCK_PATIENCE
+        Duration::from_millis(progress.stalled_in_generation_milliseconds) >= STUCK_PATIENCE
             || news && auto && is_degraded()
     }
 

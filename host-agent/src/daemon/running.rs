@@ -151,10 +151,11 @@ impl Running {
             true => self.agent.situation().await.ok().and_then(|situation| situation.wait),
             false => None,
         };
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         v1::JobProgress {
             job: self.job.clone(),
-            stalled_milliseconds: wait
-                .map_or(0, |wait| u64::try_from(wait.silent.as_millis()).unwrap_or(u64::MAX)),
+            stalled_milliseconds: wait.map_or(0, |wait| milliseconds(wait.silent)),
+            stalled_in_generation_milliseconds: wait.map_or(0, |wait| milliseconds(wait.unmoved)),
             ..progress
         }
     }

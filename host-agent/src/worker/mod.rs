@@ -143,8 +143,10 @@ pub struct Situation {
 /// What all-reduces wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How long no result has come, nor anything else that lets them go on.
+    /// How long no result has come.
     pub silent: Duration,
+    /// How long nothing else has come, either, that lets them go on: a change of generation.
+    pub unmoved: Duration,
     /// The oldest slice without a result, if they have begun.
     pub slice: Option<Seq>,
     /// How long the worker has been frozen for a change of generation, if it is.

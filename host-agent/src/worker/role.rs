@@ -87,8 +87,10 @@ pub(crate) struct WorkerRole {
     proceeding: Option<oneshot::Sender<Standing>>,
     /// When it was frozen, if it is.
     frozen: Option<Time>,
-    /// When something came last that let operations go on, and how many results had come by then.
-    moved: (Time, u64),
+    /// When a result came last, and how many had come by then.
+    heard: (Time, u64),
+    /// When something came last that let operations go on: a result, or a change of generation.
+    moved: Time,
 }
 
 impl WorkerRole {
@@ -129,7 +131,8 @@ impl WorkerRole {
             held: BTreeMap::new(),
             proceeding: None,
             frozen: None,
-            moved: (Time::ZERO, 0),
+            heard: (Time::ZERO, 0),
+            moved: Time::ZERO,
         })
     }
 
@@ -195,7 +198,7 @@ impl WorkerRole {
         let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
         if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {
             let given_up = self.given_up.take();
-            let since = |started: Time| given_up.map_or(now, |since| started.max(since).max(self.moved.0));
+            let since = |started: Time| given_up.map_or(now, |since| started.max(since).max(self.moved));
             self.oldest = oldest.map(|(id, started)| (id, since(started)));
         }
     }
@@ -267,7 +270,7 @@ impl WorkerRole {
         self.addresses = [config.own.mac, config.multicast.mac];
         self.members = members;
         self.joined = joined.or(self.joined.take());
-        self.moved.0 = now;
+        self.moved = now;
         for operation in withdrawn {
             let held = self.held.remove(&operation);
             if let (Some(pending), Some(joined)) = (self.pending.remove(&operation), &self.joined) {
@@ -295,7 +298,7 @@ impl WorkerRole {
                 // Only the oldest one can have had its time.
                 let since = self.oldest.map_or(now, |(_, since)| since);
                 self.given_up = Some(since);
-                let (wait, error) = (self.wait(now, since), Box::new(error));
+                let (wait, error) = (Box::new(self.wait(now, since)), Box::new(error));
                 AgentError::Deadline { limit, wait, error, absent: Vec::new(), setback: String::new() }
             }
             _ => error.into(),
@@ -324,7 +327,8 @@ impl WorkerRole {
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
         let oldest = awaited.min_by_key(|due| due.distance(next));
         Wait {
-            silent: now - since.max(self.moved.0),
+            silent: now - since.max(self.heard.0),
+            unmoved: now - since.max(self.moved),
             slice: oldest.filter(|_| !idle),
             frozen: self.frozen.map(|since| now - since),
         }
@@ -453,8 +457,8 @@ impl Role for WorkerRole {
             self.frozen = None;
         }
         let results = self.worker.stats().results;
-        if results != self.moved.1 {
-            self.moved = (now, results);
+        if results != self.heard.1 {
+            (self.heard, self.moved) = ((now, results), now);
         }
     }
 
