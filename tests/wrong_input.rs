@@ -5,9 +5,10 @@
 mod support;
 
 use std::convert::Infallible;
-use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
 
 use serde_json::Value;
 use support::{json, refused, root};
@@ -40,6 +41,16 @@ fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
 
 fn named<'a>(list: &'a mut Value, name: &str) -> &'a mut Value {
     list.as_array_mut().unwrap().iter_mut().find(|item| item["name"] == name).unwrap()
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_told_of_no_defect() {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let list = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["lab", "list"]).stdout(writer).output();
+    let list = list.unwrap();
+    assert!(!list.status.success());
+    assert_eq!(support::stderr(&list), "");
 }
 
 #[test]

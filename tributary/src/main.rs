@@ -26,6 +26,7 @@ mod switch;
 mod tls;
 mod topology;
 
+use std::panic;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -68,6 +69,7 @@ const WRONG_USE: u8 = 2;
 
 fn main() -> ExitCode {
     allocator::give_large_pieces_back();
+    say_nothing_of_a_closed_pipe();
     let done = match &Cli::parse().command {
         Command::Agent(args) => agent::run(args),
         Command::Allreduce(args) => allreduce::run(args),
@@ -92,4 +94,16 @@ fn main() -> ExitCode {
             if error.is::<WrongUse>() { ExitCode::from(WRONG_USE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Who reads what is printed, such as `head`, may have seen enough of it and close the pipe. That ends the command, as anything
+/// else that cannot go on; but it is no defect to be told of.
+fn say_nothing_of_a_closed_pipe() {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |why| {
+        let is_pipe = |text: &str| text.starts_with("failed printing to stdout: Broken pipe");
+        if !why.payload_as_str().is_some_and(is_pipe) {
+            tell(why);
+        }
+    }));
 }
