@@ -200,8 +200,8 @@ impl std::fmt::Display for Comparison {
         if !silent.is_empty() {
             return write!(
                 f,
-                "its sum is wrong: {given}. Those may be at another all-reduce, after one that was given up or failed \
-                 there. Start all ranks again. What was seen: {seen}"
+                "its sum is wrong: {given}. Those may be at another all-reduce, after one that has ended, failed or \
+                 was given up there. Start all ranks again. What was seen: {seen}"
             );
         }
         write!(
