@@ -50,6 +50,7 @@ pub use access::ControllerTls;
 pub use book::Reload;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
+pub use jobs::JOB_HISTORY;
 pub use journal::{JournalError, check_record};
 pub use observer::Observer;
 pub use pipeline::{PipelineError, PipelineSource, built_in_slots};

@@ -25,5 +25,6 @@ pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
 pub(crate) use profiles::{Agreed, HandedIn, Number, Outcome};
 pub(crate) use record::{JobRecord, Terms};
+pub use registry::JOB_HISTORY;
 pub(crate) use registry::{JobKey, Registry};
 pub(crate) use surroundings::{Signs, Surroundings};

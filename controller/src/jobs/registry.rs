@@ -15,7 +15,7 @@ use super::record::JobRecord;
 pub(crate) type JobKey = u64;
 
 /// Jobs that are over and still listed.
-const HISTORY: usize = 256;
+pub const JOB_HISTORY: usize = 256;
 
 /// All jobs by their order of creation.
 ///
@@ -117,7 +117,7 @@ impl Registry {
     fn forget(&mut self) {
         let over = |(key, job): (&JobKey, &Job)| (!job.holds_resources()).then_some(*key);
         let over: Vec<JobKey> = self.jobs.iter().filter_map(over).collect();
-        for key in over.iter().take(over.len().saturating_sub(HISTORY)) {
+        for key in over.iter().take(over.len().saturating_sub(JOB_HISTORY)) {
             self.jobs.remove(key);
         }
     }
@@ -162,13 +162,13 @@ mod tests {
         nothing.generations[0].switches.clear();
         let kept = registry.add(holding, now).unwrap();
         registry.get_mut(kept).unwrap().end();
-        let count = 2 * HISTORY;
+        let count = 2 * JOB_HISTORY;
         for _ in 0..count {
             let key = registry.add(nothing.clone(), now).unwrap();
             registry.get_mut(key).unwrap().end();
         }
         let keys: Vec<_> = registry.iter().map(|(key, _)| key).collect();
-        assert_eq!(keys.len(), 1 + HISTORY + 1, "the one that holds, the history, and the last one");
+        assert_eq!(keys.len(), 1 + JOB_HISTORY + 1, "the one that holds, the history, and the last one");
         assert_eq!((keys[0], keys[keys.len() - 1]), (kept, 1 + count as JobKey));
     }
 }

@@ -16,9 +16,10 @@ use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::Summary;
 use tributary_cli::options::size;
 use tributary_cli::output;
+use tributary_controller::JOB_HISTORY;
 
 use super::allreduce::reduce_on_all;
-use super::networks::{Shape, Switches};
+use super::networks::{Network, Shape, Switches};
 use super::{machine, rate, until_stopped};
 use crate::daemon::Stop;
 use crate::lab;
@@ -27,6 +28,11 @@ use usage::{Kind, Usage};
 
 /// For one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// So many jobs come before those that are measured, until the controller's memory is full of jobs that are over: it keeps some of
+/// them, and what those took that it forgets is not used anew at once.
+const JOBS_BEFORE: usize = 3 * JOB_HISTORY;
+/// The tensor that these reduce once.
+const BYTES_BEFORE: u64 = 64 << 10;
 /// Between two lines that say how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
@@ -35,7 +41,7 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 /// taken. Needs root
 ///
 /// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
-/// what they scatter, after the first tenth of the time, in which caches fill.
+/// what they scatter, after some hundred small jobs and the first tenth of the time, in which caches fill.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct EnduranceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -114,14 +120,13 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
     let mut network = shape.up(&name, args.rate, Switches::OURS, &mut stop).await?;
+    fill(&mut network).await?;
     let bytes = args.size.as_u64() * u64::from(args.iterations);
     let (begin, length) = (Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
     let (mut usages, mut rates, mut said) = (Vec::new(), Vec::new(), Instant::now());
     while begin.elapsed() < length {
         let turn = Instant::now();
-        let reducing = reduce_on_all(&network.lab, &network.record, args.size.as_u64(), args.iterations, &[]);
-        let done = timeout(PATIENCE, reducing).await;
-        done.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+        reduce(&network, args.size.as_u64(), args.iterations).await?;
         rates.push(bytes as f64 / turn.elapsed().as_secs_f64());
         usages.push((begin.elapsed(), Usage::of_all(&network.lab, &network.record)?));
         if said.elapsed() >= SAY_EVERY {
@@ -142,6 +147,28 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         parts: parts(&usages, length / 10)?,
         machine: machine::describe(),
     })
+}
+
+/// Jobs that are over, as many as the controller keeps and more.
+async fn fill(network: &mut Network) -> Result<()> {
+    let mut said = Instant::now();
+    for job in 1..=JOBS_BEFORE {
+        reduce(network, BYTES_BEFORE, 1).await?;
+        if said.elapsed() >= SAY_EVERY {
+            eprintln!("{job} of {JOBS_BEFORE} jobs that come before those that are measured");
+            said = Instant::now();
+        }
+        lab::restart_job(&network.lab, &mut network.record, None)?;
+    }
+    Ok(())
+}
+
+/// A turn.
+async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
+    let reducing = reduce_on_all(&network.lab, &network.record, bytes, iterations, &[]);
+    let done = timeout(PATIENCE, reducing).await;
+    done.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+    Ok(())
 }
 
 /// How each figure has changed since the caches were full.
