@@ -42,20 +42,27 @@ async fn sum(job: &mut Job, value: f32) -> Result<(f32, u32), ClientError> {
     Ok((values[0], runs[0].contributors))
 }
 
+/// A member's process ends, and the others go on without it.
+async fn lose(fabric: &mut Fabric, rank: u8, process: Job, reason: &'static str) {
+    drop(process);
+    fabric.directory.wait_for(&format!("w{rank} leaves: its training process is gone")).await;
+    go_on_without(fabric, rank, reason).await;
+}
+
+async fn go_on_without(fabric: &mut Fabric, rank: u8, reason: &'static str) {
+    fabric.structure = fabric.structure.next();
+    fabric.structure.ranks.retain(|other| *other != rank);
+    fabric.structure.reason = reason;
+    fabric.change().await;
+}
+
 #[tokio::test]
 async fn those_who_are_left_go_on_with_what_they_have_begun() {
     let mut fabric = Fabric::start(3, honest()).await;
     let [mut first, mut second, third] = fabric.join_all(JoinOptions::default()).await;
-    let last_word = async {
-        drop(third);
-        fabric.directory.wait_for("w2 leaves: its training process is gone").await;
-        fabric.structure = fabric.structure.next();
-        fabric.structure.ranks = vec![0, 1];
-        fabric.structure.reason = "w2 is gone";
-        fabric.change().await;
-    };
-    // They wait for the third one's contribution until then.
-    let (a, b, ()) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), last_word);
+    // They wait for the third one's contribution until it is gone.
+    let loss = lose(&mut fabric, 2, third, "w2 is gone");
+    let (a, b, ()) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), loss);
     assert_eq!((a.unwrap(), b.unwrap()), ((3.0, 2), (3.0, 2)));
     assert_eq!((first.ranks(), first.generation()), (vec![0, 1], 2));
     assert_eq!(first.lost(), BTreeMap::from([(2, "w2 is gone".to_owned())]));
@@ -177,6 +184,11 @@ async fn members_proceed_to_where_the_furthest_one_is() {
     assert_eq!((two.0, two.1.unwrap(), one.unwrap()), ((3.0, 2), (7.0, 2), (7.0, 2)));
 }
 
+/// Sends a frame to a host that there is not.
+fn divert(frame: &mut [u8]) {
+    frame[5] = 99;
+}
+
 /// Keeps results from a worker, from this slice on, until it is told to stop.
 fn keep_from(rank: u16, from: Seq) -> (Meddle, Arc<AtomicBool>) {
     let keeps = Arc::new(AtomicBool::new(true));
@@ -187,8 +199,7 @@ fn keep_from(rank: u16, from: Seq) -> (Meddle, Arc<AtomicBool>) {
             header.kind == Kind::Result && header.rank == Rank::new(rank) && header.seq.distance(from) >= 0
         });
         if is_kept && meddling.load(Ordering::Acquire) {
-            // To a host that there is not.
-            frame[5] = 99;
+            divert(frame);
         }
     };
     (Box::new(meddle), keeps)
@@ -257,8 +268,7 @@ fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
                     _ => rank < Rank::new(2) && seq.distance(from) >= 0,
                 };
                 if is_kept {
-                    // To a host that there is not.
-                    frame[5] = 99;
+                    divert(frame);
                 }
             }
             (Kind::Gradient, Some(values)) if job.get() == SECOND => {
@@ -305,14 +315,7 @@ async fn a_true_sum_of_those_who_stay_is_not_taken_in_place_of_the_servers() {
         // The server has finished at least 16 slices for the third one alone.
         () = fabric.wait_until(|results| results[0] == 9 && results[1] == 9 && results[2] >= 9 + 16) => {}
     }
-    let change = async {
-        drop(third);
-        fabric.directory.wait_for("w2 leaves: its training process is gone").await;
-        fabric.structure = fabric.structure.next();
-        fabric.structure.ranks = vec![0, 1];
-        fabric.change().await;
-    };
-    let ((one, other), ()) = tokio::join!(&mut both, change);
+    let ((one, other), ()) = tokio::join!(&mut both, lose(&mut fabric, 2, third, "w2 is gone"));
     assert_eq!(one.unwrap(), other.unwrap(), "both say over whom each part is summed");
     drop(both);
     assert!(a == b && divided.load(Ordering::Relaxed) >= 16);
@@ -348,9 +351,7 @@ async fn remove(fabric: &mut Fabric, rank: u8, process: Job) {
     let removed = v1::JobRemoved { reason: "a test".into() };
     fabric.directory.tell(&format!("w{rank}"), Event::Removed(removed)).await;
     drop(process);
-    fabric.structure = fabric.structure.next();
-    fabric.structure.ranks.retain(|other| *other != rank);
-    fabric.change().await;
+    go_on_without(fabric, rank, "").await;
 }
 
 /// A process of that host comes into the running job.
@@ -419,14 +420,8 @@ async fn another_leader_takes_the_place_of_one_that_is_lost_while_they_synchroni
     let mut third = join_again(&mut fabric, 2).await;
     assert_eq!(third.regroup().unwrap().leader, 0);
     // The leader goes before it has given anything; the others have begun without knowing.
-    let lost = async {
-        drop(first);
-        fabric.directory.wait_for("w0 leaves").await;
-        fabric.structure = fabric.structure.next();
-        fabric.structure.ranks = vec![1, 2];
-        fabric.change().await;
-    };
-    let (b, c, ()) = tokio::join!(synchronised(&mut second, 5.0), synchronised(&mut third, 6.0), lost);
+    let loss = lose(&mut fabric, 0, first, "w0 is gone");
+    let (b, c, ()) = tokio::join!(synchronised(&mut second, 5.0), synchronised(&mut third, 6.0), loss);
     assert_eq!((b, c), (5.0, 5.0));
 }
 

@@ -1,8 +1,12 @@
 //! The server alone: what it completes, answers and refuses.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
+#[allow(dead_code, reason = "only its server is used here")]
+mod alone;
+
 use std::time::Duration;
 
+use alone::{ME, served};
 use tributary_protocol::{
     ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
     ServerConfig, StartError, Tensor, Time, vouching_key,
@@ -81,12 +85,8 @@ fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
 
 /// The word of the job's server for this slice in the first generation: the tag with which it serves it if its own is 0.
 fn word(seq: Seq) -> Tag {
-    let values = Box::new([0; SliceWidth::ETHERNET.bytes()]);
-    let (operator, tally) = (Operator::Sum, Tally::default());
-    let finished = FinishedSlice { seq, job: job(5), operator, tally, values };
-    let mut server = Server::take_over(config(&RANKS, 1, 1), &[seq.plus(1)], &[finished]).unwrap();
-    contribute(&mut server, Time::ZERO + LATER, &header(seq.0, 0), hop(0, 1), 0);
-    server.poll_transmit().unwrap().header.tally.tag
+    let finished = Header { rank: ME, tally: Tally::default(), ..header(seq.0, 0) };
+    served(&(finished, vec![0; SliceWidth::ETHERNET.values()]), finished.job).0.tally.tag
 }
 
 fn recipients(server: &mut Server) -> Vec<Recipient> {

@@ -1,10 +1,9 @@
 //! `tributary topology`: a network as its file describes it, with all that the file leaves out.
 
-use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tributary_topology::{
@@ -124,11 +123,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
             if args.json { serde_json::to_string_pretty(&network)? } else { network.text() }
         }
     };
-    match writeln!(io::stdout(), "{text}") {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
-    }
+    output::print(&text)
 }
 
 fn fat_tree(ports: usize, workers: Option<usize>) -> Result<FatTree, WrongUse> {

@@ -4,7 +4,6 @@ mod layout;
 mod picture;
 mod table;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use tributary_topology::Topology;
 use crate::picture::PictureFile;
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::{Aggregation, Downlink, load_topology, size, window};
+use tributary_cli::output;
 
 /// Shows the aggregation tree of a job on a topology: who aggregates, the hop stacks, the bytes on every link
 /// and the expected speed-up. Nothing runs.
@@ -71,11 +71,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
         file.write(&picture::picture(&topology, &plan))?;
     }
     let text = if args.json { serde_json::to_string_pretty(&plan)? } else { text(&topology, &plan) };
-    match writeln!(io::stdout(), "{text}") {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
-    }
+    output::print(&text)
 }
 
 /// The plan for people.
