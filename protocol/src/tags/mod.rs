@@ -9,7 +9,7 @@
 //! of its values v_i, written in two digits. Switches and the server add digits as plain numbers, which is all that they do
 //! and know. The receiver knows the members, so it knows what the sum of their tags must be for the sum that it got: with
 //! Σ v_i, Σ weight and ΣF in place of one member's. The coefficients r and the pads F come from the job's
-//! [secret](JobSecret).
+//! [secret](JobSecret). ΣF takes no longer to make than one of them does ([`Pads`]).
 //!
 //! To whoever has not got the secret a tag is a random number, because of its pad, and says nothing of the coefficients. One
 //! who changes values by d_i, not all of them 0, has to change the tag by Σ r_i · d_i mod P, which takes each value with the
@@ -35,8 +35,8 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesVi
 
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
-use keys::Keys;
 pub(crate) use keys::cipher;
+use keys::{Coefficients, Keys, Pads};
 pub(crate) use meaning::{Meaning, Subject, SubjectDigests, name_hash};
 use products::Multipliers;
 
@@ -53,35 +53,43 @@ pub(crate) struct Share {
 #[derive(Debug, Clone)]
 pub(crate) struct Membership {
     job: JobId,
-    ranks: Box<[Rank]>,
+    /// In order.
+    row: Box<[Rank]>,
     keys: Arc<Keys>,
+    pads: Pads,
 }
 
 impl Membership {
     /// `ranks`: each once. Secret and width are the job's for life.
     pub(crate) fn new((secret, width): (&JobSecret, SliceWidth), job: JobId, ranks: &[Rank]) -> Self {
-        let keys = Keys::new(secret, width, Field::new(ranks.len()));
-        Self { job, ranks: ranks.into(), keys: Arc::new(keys) }
+        Self::with_keys(Keys::new(secret, width, Field::new(ranks.len())).into(), job, ranks)
     }
 
     /// Those of another generation of the same job. What both have in common is there once.
     pub(crate) fn next(&self, job: JobId, ranks: &[Rank]) -> Self {
         let Keys { secret, width, field, .. } = &*self.keys;
         if Field::new(ranks.len()) == *field {
-            return Self { job, ranks: ranks.into(), keys: self.keys.clone() };
+            return Self::with_keys(self.keys.clone(), job, ranks);
         }
         Self::new((secret, *width), job, ranks)
     }
 
+    fn with_keys(keys: Arc<Keys>, job: JobId, ranks: &[Rank]) -> Self {
+        let mut row: Box<[_]> = ranks.into();
+        row.sort_unstable();
+        let pads = Pads::new(&keys.secret, &row);
+        Self { job, row, keys, pads }
+    }
+
     /// What tags need to know of an operation; the same in all generations of the job.
     pub(crate) fn digests(&self, subject: Subject) -> SubjectDigests {
-        self.keys.pads.digests(subject)
+        self.keys.subjects.digests(subject)
     }
 
     /// How many members there are.
     pub(crate) fn count(&self) -> u32 {
         // At most MOST_MEMBERS.
-        self.ranks.len() as u32
+        self.row.len() as u32
     }
 
     /// The generation's data-plane id.
@@ -91,22 +99,31 @@ impl Membership {
 
     /// The first member in the row of all of them.
     pub(crate) fn first(&self) -> Option<Rank> {
-        self.ranks.first().copied()
+        self.row.first().copied()
     }
 
     /// The member behind `rank` in that row.
     pub(crate) fn behind(&self, rank: Rank) -> Option<Rank> {
-        let at = self.ranks.iter().position(|other| *other == rank)?;
-        self.ranks.get(at + 1).copied()
+        let at = self.row.binary_search(&rank).ok()?;
+        self.row.get(at + 1).copied()
     }
 
     /// One member's tag over its `values`.
     pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32]) -> Tag {
-        let Keys { field, coefficients, pads, .. } = &*self.keys;
-        let pad = pads.sum(*field, self.job, meaning, &[share.rank]);
+        let Keys { field, coefficients, .. } = &*self.keys;
+        let pad = match self.behind(share.rank) {
+            Some(behind) => {
+                let [own, behind] = self.pads.numbers(self.job, meaning, [share.rank, behind]);
+                own - behind
+            }
+            None => {
+                let [own] = self.pads.numbers(self.job, meaning, [share.rank]);
+                own
+            }
+        };
         let owned = if share.owns && meaning.operator == Operator::Sum { coefficients.owners } else { 0 };
         let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
-        field.split(field.add(field.add(covered, owned), pad))
+        field.split(field.reduce(covered + i128::from(owned) + pad))
     }
 
     /// How many members own the bound of the slice's scale, if all of this comes from all members, each once; `None` if it
@@ -117,12 +134,10 @@ impl Membership {
         (weight, tag): (u32, Tag),
         values: ValuesView<'_>,
     ) -> Option<u32> {
-        let Keys { field, coefficients, pads, .. } = &*self.keys;
-        let pads = pads.sum(*field, self.job, meaning, &self.ranks);
-        let rest = field.subtract(
-            field.subtract(field.join(tag), pads),
-            self.covered(meaning, weight, |multipliers| multipliers.of_view(values)),
-        );
+        let Keys { field, coefficients, .. } = &*self.keys;
+        let [pads] = self.pads.numbers(self.job, meaning, [self.first()?]);
+        let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
+        let rest = field.reduce(field.join(tag) - pads - covered);
         let owners = field.multiply(rest, coefficients.per_owner);
         let most = match meaning.operator {
             Operator::Sum => self.count(),
@@ -131,15 +146,13 @@ impl Membership {
         u32::try_from(owners).ok().filter(|owners| *owners <= most)
     }
 
-    /// What is linear in what members give: values, of which `products` tells the sum of products, and weight.
-    fn covered(&self, meaning: &Meaning, weight: u32, products: impl FnOnce(&Multipliers) -> u128) -> u64 {
-        let Keys { field, coefficients, .. } = &*self.keys;
-        let weight = u128::from(coefficients.weight) * u128::from(weight);
+    /// What is linear in what members give: values, of which `products` tells the sum of products, and weight. Below 2^106.
+    fn covered(&self, meaning: &Meaning, weight: u32, products: impl FnOnce(&Multipliers) -> i128) -> i128 {
+        let Coefficients { values, weight: per_weight, .. } = &self.keys.coefficients;
+        let weight = i128::from(*per_weight) * i128::from(weight);
         match meaning.operator {
-            Operator::Sum => {
-                field.subtract(field.reduce(products(&coefficients.values) + weight), coefficients.offset)
-            }
-            Operator::Max => field.reduce(weight),
+            Operator::Sum => products(values) + weight,
+            Operator::Max => weight,
         }
     }
 }

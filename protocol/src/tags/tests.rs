@@ -50,7 +50,7 @@ struct Sum {
 
 /// One member's contribution: values that leave room for the others'.
 fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha8Rng) -> Sum {
-    let most = i32::MAX / members.ranks.len() as i32;
+    let most = i32::MAX / members.row.len() as i32;
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
     let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank), owns: rank == 0 };
     let tag = members.tag(&said.by(members), share, &values);
@@ -76,7 +76,7 @@ impl Sum {
 
 fn right_sum(members: &Membership, seed: u64) -> Sum {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    Sum::of((0..members.ranks.len() as u16).map(|rank| contribution(members, SAID, rank, &mut random)))
+    Sum::of((0..members.row.len() as u16).map(|rank| contribution(members, SAID, rank, &mut random)))
 }
 
 #[test]

@@ -1,93 +1,68 @@
 //! The sum of a slice's values, each times its coefficient: the loop that a tag's cost is made of.
-//!
-//! A coefficient has up to 64 bits. It is there in limbs so short that the products of all of a slice's values with one
-//! limb can be added up in 64 bits, which is what vector units do.
 
-use multiversion::multiversion;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use tributary_wire::ValuesView;
 
-/// Three limbs of 22 bits hold 64; a product with a value has 54, and the sum of [`AT_ONCE`] of them 62.
-const LIMBS: usize = 3;
-const LIMB_BITS: u32 = 22;
-/// Values whose products are added up in 64 bits.
-const AT_ONCE: usize = 256;
-const _: () = assert!(LIMBS as u32 * LIMB_BITS >= 64 && (AT_ONCE as u64) << (LIMB_BITS + 32) > 0);
-
-/// The bits of a factor for which vector units have a multiplication.
-const FACTOR: u64 = u32::MAX as u64;
-
-/// Maps a signed value to one that is not, and larger by 2^31.
-pub(super) const SIGN: u32 = 1 << 31;
-
-/// The limbs of up to [`AT_ONCE`] coefficients: of each place those of all of them, each as wide as the products that it is
-/// a factor of, so that vector units do not have to widen them.
-type Limbs = [[u64; AT_ONCE]; LIMBS];
+use super::field::Field;
 
 /// One coefficient for each value of a slice.
 #[derive(Clone)]
-pub(super) struct Multipliers(Box<[Limbs]>);
+pub(super) struct Multipliers {
+    /// Those of the two numbers which a coefficient may be that need the fewest bits.
+    coefficients: Box<[i64]>,
+    /// The same for wide vectors, where the processor has them.
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<avx2::Multipliers>,
+}
 
 impl Multipliers {
-    pub(super) fn new(coefficients: &[u64]) -> Self {
-        Self(coefficients.chunks(AT_ONCE).map(limbs).collect())
+    /// `coefficients`: numbers of the field.
+    pub(super) fn new(field: Field, coefficients: &[u64]) -> Self {
+        let coefficients: Box<_> =
+            coefficients.iter().map(|number| nearest_to_zero(field, *number)).collect();
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            vectors: avx2::Multipliers::new(field.digit_bits(), &coefficients),
+            coefficients,
+        }
     }
 
-    /// Σ coefficient · (value + [2^31](SIGN)): below 2^107.
-    pub(super) fn of_numbers(&self, values: &[i32]) -> u128 {
-        self.0
-            .iter()
-            .zip(values.chunks(AT_ONCE))
-            .map(|(limbs, values)| whole(sums_of_numbers(limbs, values)))
-            .sum()
+    /// Σ coefficient · value, not reduced: its magnitude is at most that of 2^92 for each value.
+    pub(super) fn of_numbers(&self, values: &[i32]) -> i128 {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = &self.vectors {
+            let (sum, done) = vectors.of_numbers(values);
+            return sum + self.one_by_one(done, values.iter().copied());
+        }
+        self.one_by_one(0, values.iter().copied())
     }
 
     /// The same of values as they came.
-    pub(super) fn of_view(&self, values: ValuesView<'_>) -> u128 {
-        self.0
-            .iter()
-            .zip(values.chunks(AT_ONCE))
-            .map(|(limbs, values)| whole(sums_of_view(limbs, values)))
-            .sum()
-    }
-}
-
-fn limbs(coefficients: &[u64]) -> Limbs {
-    let mut limbs = [[0; AT_ONCE]; LIMBS];
-    for (limbs, place) in limbs.iter_mut().zip(0..) {
-        for (limb, coefficient) in limbs.iter_mut().zip(coefficients) {
-            *limb = (coefficient >> (place * LIMB_BITS)) & ((1 << LIMB_BITS) - 1);
+    pub(super) fn of_view(&self, values: ValuesView<'_>) -> i128 {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = &self.vectors {
+            let (sum, done) = vectors.of_view(values);
+            return sum + self.one_by_one(done, values.iter());
         }
+        self.one_by_one(0, values.iter())
     }
-    limbs
-}
 
-fn whole(sums: [u64; LIMBS]) -> u128 {
-    sums.iter().rev().fold(0, |whole, sum| (whole << LIMB_BITS) + u128::from(*sum))
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
-fn sums_of_numbers(limbs: &Limbs, values: &[i32]) -> [u64; LIMBS] {
-    sums(limbs, values.iter().copied())
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
-fn sums_of_view(limbs: &Limbs, values: ValuesView<'_>) -> [u64; LIMBS] {
-    sums(limbs, values.iter())
-}
-
-/// Inlined, so that each caller has it for its processors.
-#[inline(always)]
-fn sums(limbs: &Limbs, values: impl Iterator<Item = i32>) -> [u64; LIMBS] {
-    let [low, middle, high] = limbs;
-    let mut sums = [0; LIMBS];
-    for (((value, low), middle), high) in values.zip(low).zip(middle).zip(high) {
-        let value = u64::from(value.cast_unsigned() ^ SIGN);
-        // What is cut off is 0, which the compiler does not know: both factors have 32 bits.
-        sums[0] += (low & FACTOR) * value;
-        sums[1] += (middle & FACTOR) * value;
-        sums[2] += (high & FACTOR) * value;
+    /// Of those after the first ones.
+    fn one_by_one(&self, first: usize, values: impl Iterator<Item = i32>) -> i128 {
+        let products = self.coefficients.iter().zip(values).skip(first);
+        products.map(|(coefficient, value)| i128::from(*coefficient) * i128::from(value)).sum()
     }
-    sums
+}
+
+/// The number or what it is less the prime. From half of the power of two above the prime on it is the latter; a digit's
+/// half later, so that both digits can be chosen to be at most half of a digit's power of two, and above minus that.
+fn nearest_to_zero(field: Field, number: u64) -> i64 {
+    let bits = field.digit_bits();
+    let most = (1 << (2 * bits - 1)) + (1 << (bits - 1));
+    // Both are below 2^62.
+    if number <= most { number.cast_signed() } else { number.cast_signed() - field.prime().cast_signed() }
 }
 
 #[cfg(test)]
@@ -97,8 +72,28 @@ mod tests {
 
     use super::*;
 
+    fn expected(field: Field, coefficients: &[u64], numbers: &[i32]) -> u64 {
+        let products = coefficients.iter().zip(numbers).map(|(a, b)| i128::from(*a) * i128::from(*b));
+        field.reduce(products.sum())
+    }
+
+    /// All that there are: numbers, in both forms, and without wide vectors.
+    fn sums(multipliers: &Multipliers, numbers: &[i32]) -> [i128; 3] {
+        let bytes = tributary_wire::values::to_bytes(numbers);
+        [
+            multipliers.of_numbers(numbers),
+            multipliers.of_view(ValuesView::new(&bytes)),
+            multipliers.one_by_one(0, numbers.iter().copied()),
+        ]
+    }
+
+    fn fields() -> impl Strategy<Value = Field> {
+        (1..=15_u32).prop_map(|doublings| Field::new(1 << doublings))
+    }
+
+    /// Of a slice of any width, and of what is no multiple of any vector.
     fn coefficients_and_numbers() -> impl Strategy<Value = (Vec<u64>, Vec<i32>)> {
-        let widths: Vec<_> = SliceWidth::all().map(SliceWidth::values).collect();
+        let widths: Vec<_> = SliceWidth::all().map(SliceWidth::values).chain([0, 1, 45]).collect();
         prop::sample::select(widths).prop_flat_map(|values| {
             (prop::collection::vec(any::<u64>(), values), prop::collection::vec(any::<i32>(), values))
         })
@@ -106,23 +101,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn products_are_added_up_as_one_by_one((coefficients, numbers) in coefficients_and_numbers()) {
-            let one = |(coefficient, number): (&u64, &i32)| {
-                u128::from(*coefficient) * (i128::from(*number) + (1 << 31)).cast_unsigned()
-            };
-            let expected: u128 = coefficients.iter().zip(&numbers).map(one).sum();
-            let multipliers = Multipliers::new(&coefficients);
-            prop_assert_eq!(multipliers.of_numbers(&numbers), expected);
-            let bytes = tributary_wire::values::to_bytes(&numbers);
-            prop_assert_eq!(multipliers.of_view(ValuesView::new(&bytes)), expected);
+        fn products_are_added_up_as_one_by_one(field in fields(), (coefficients, numbers) in coefficients_and_numbers()) {
+            let coefficients: Vec<_> = coefficients.iter().map(|c| field.reduce(i128::from(*c))).collect();
+            let multipliers = Multipliers::new(field, &coefficients);
+            let expected = expected(field, &coefficients, &numbers);
+            for sum in sums(&multipliers, &numbers) {
+                prop_assert_eq!(field.reduce(sum), expected);
+            }
         }
     }
 
+    /// The largest products of either sign, and the coefficients where digits are carried.
     #[test]
     fn the_largest_of_all_have_room() {
         let values = SliceWidth::WIDEST.values();
-        let multipliers = Multipliers::new(&vec![u64::MAX; values]);
-        let expected = u128::from(u64::MAX) * u128::from(u32::MAX) * values as u128;
-        assert_eq!(multipliers.of_numbers(&vec![i32::MAX; values]), expected);
+        for field in (1..=15).map(|doublings| Field::new(1 << doublings)) {
+            let (half, digit) = (1 << (2 * field.digit_bits() - 1), 1 << (field.digit_bits() - 1));
+            let edges = [0, half - digit, half, half + digit, field.prime() - 1];
+            for coefficient in edges.into_iter().flat_map(|edge| [edge.saturating_sub(1), edge, edge + 1]) {
+                let coefficient = coefficient % field.prime();
+                let multipliers = Multipliers::new(field, &vec![coefficient; values]);
+                for number in [i32::MIN, i32::MAX] {
+                    let numbers = vec![number; values];
+                    let [of_numbers, of_view, one_by_one] = sums(&multipliers, &numbers);
+                    assert_eq!((of_numbers, of_view), (one_by_one, one_by_one), "{coefficient} {number}");
+                    let expected = expected(field, &vec![coefficient; values], &numbers);
+                    assert_eq!(field.reduce(one_by_one), expected);
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,181 @@
+//! The products of eight values at a time, with AVX2.
+//!
+//! AVX2 multiplies the lower halves, with their signs, of four 64-bit lanes. A coefficient has up to 62 bits, so it is there in
+//! two digits of k bits, as [the field's](super::Field) tags are, which are signed: at most 2^(k - 1), and above minus that. A
+//! product of a value with one of them is at least -2^(k + 30) and below 2^(k + 30), so that 2^(33 - k) of them fit into a lane.
+//! Then each half of a lane is added to a sum of its own, which has room for as many as a slice has.
+
+use std::arch::x86_64::{
+    __m256i, _mm256_add_epi64, _mm256_and_si256, _mm256_extract_epi64, _mm256_mul_epi32, _mm256_set1_epi64x,
+    _mm256_setr_epi8, _mm256_setr_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64,
+};
+
+use tributary_wire::ValuesView;
+
+/// Values that a vector has.
+const AT_ONCE: usize = 8;
+
+/// The lower half of a lane.
+const LOWER: i64 = u32::MAX as i64;
+
+/// One coefficient for each value, in vectors. There are some only where the processor has AVX2.
+#[derive(Clone)]
+pub(super) struct Multipliers {
+    eights: Box<[Eight]>,
+    digit_bits: u32,
+}
+
+/// The digits of eight coefficients.
+#[derive(Clone)]
+#[repr(align(32))]
+struct Eight {
+    low: [i32; AT_ONCE],
+    high: [i32; AT_ONCE],
+}
+
+impl Eight {
+    fn new(coefficients: &[i64; AT_ONCE], digit_bits: u32) -> Self {
+        let low = |coefficient: i64| {
+            let (whole, half) = (1 << digit_bits, 1 << (digit_bits - 1));
+            let low = coefficient & (whole - 1);
+            if low > half { low - whole } else { low }
+        };
+        Self {
+            low: coefficients.map(|coefficient| low(coefficient) as i32),
+            high: coefficients.map(|coefficient| ((coefficient - low(coefficient)) >> digit_bits) as i32),
+        }
+    }
+}
+
+/// Values, those at even places and those at odd ones, in the lower half of each lane.
+type Lanes = (__m256i, __m256i);
+
+impl Multipliers {
+    /// `None` where the processor has no AVX2. `coefficients`: with digits as above; what is left of them after the last
+    /// eight is left out.
+    pub(super) fn new(digit_bits: u32, coefficients: &[i64]) -> Option<Self> {
+        let eights = coefficients.as_chunks().0.iter().map(|eight| Eight::new(eight, digit_bits));
+        is_x86_feature_detected!("avx2").then(|| Self { eights: eights.collect(), digit_bits })
+    }
+
+    /// The sum of products, and of how many values it is.
+    #[allow(unsafe_code)]
+    pub(super) fn of_numbers(&self, values: &[i32]) -> (i128, usize) {
+        // SAFETY: the processor has AVX2: otherwise there were no such multipliers.
+        unsafe { self.sum_of_numbers(values.as_chunks().0) }
+    }
+
+    /// The same of values as they came.
+    #[allow(unsafe_code)]
+    pub(super) fn of_view(&self, values: ValuesView<'_>) -> (i128, usize) {
+        // SAFETY: as in `of_numbers`.
+        unsafe { self.sum_of_view(values.bytes().as_chunks().0) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn sum_of_numbers(&self, values: &[[i32; AT_ONCE]]) -> (i128, usize) {
+        self.sum(values, |values| {
+            let values = vector(values);
+            (values, _mm256_srli_epi64::<32>(values))
+        })
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn sum_of_view(&self, values: &[[u8; AT_ONCE * size_of::<i32>()]]) -> (i128, usize) {
+        // Also turns the bytes round.
+        #[rustfmt::skip]
+        let (even, odd) = (
+            _mm256_setr_epi8(
+                3, 2, 1, 0, -1, -1, -1, -1, 11, 10, 9, 8, -1, -1, -1, -1,
+                3, 2, 1, 0, -1, -1, -1, -1, 11, 10, 9, 8, -1, -1, -1, -1,
+            ),
+            _mm256_setr_epi8(
+                7, 6, 5, 4, -1, -1, -1, -1, 15, 14, 13, 12, -1, -1, -1, -1,
+                7, 6, 5, 4, -1, -1, -1, -1, 15, 14, 13, 12, -1, -1, -1, -1,
+            ),
+        );
+        self.sum(values, |bytes| {
+            let words = bytes.as_chunks().0;
+            let words = std::array::from_fn(|at| words.get(at).copied().map_or(0, i32::from_ne_bytes));
+            let values = vector(&words);
+            (_mm256_shuffle_epi8(values, even), _mm256_shuffle_epi8(values, odd))
+        })
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn sum<T>(&self, values: &[T], lanes: impl Fn(&T) -> Lanes) -> (i128, usize) {
+        let room = 1 << (33 - self.digit_bits);
+        let mut sums = [HalfSums::new(); 2];
+        for (eights, values) in self.eights.chunks(room).zip(values.chunks(room)) {
+            // As far from either end as a sum of products may be from 0.
+            let mut products = [[_mm256_set1_epi64x(i64::MIN); 2]; 2];
+            for (eight, values) in eights.iter().zip(values) {
+                let (even, odd) = lanes(values);
+                for ([evens, odds], digits) in products.iter_mut().zip([&eight.low, &eight.high]) {
+                    let digits = vector(digits);
+                    *evens = _mm256_add_epi64(*evens, _mm256_mul_epi32(even, digits));
+                    let digits = _mm256_srli_epi64::<32>(digits);
+                    *odds = _mm256_add_epi64(*odds, _mm256_mul_epi32(odd, digits));
+                }
+            }
+            for (sums, products) in sums.iter_mut().zip(products) {
+                sums.add(products);
+            }
+        }
+        let [low, high] = sums;
+        let done = self.eights.len().min(values.len()) * AT_ONCE;
+        (low.whole() + (high.whole() << self.digit_bits), done)
+    }
+}
+
+/// Of sums of products with one of the digits, each above the least number that a lane may hold: those of their halves.
+#[derive(Clone, Copy)]
+struct HalfSums {
+    lower: __m256i,
+    upper: __m256i,
+    /// How many have been added.
+    lanes: i128,
+}
+
+impl HalfSums {
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn new() -> Self {
+        Self { lower: _mm256_setzero_si256(), upper: _mm256_setzero_si256(), lanes: 0 }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn add(&mut self, products: [__m256i; 2]) {
+        let lower = _mm256_set1_epi64x(LOWER);
+        for products in products {
+            self.lower = _mm256_add_epi64(self.lower, _mm256_and_si256(products, lower));
+            self.upper = _mm256_add_epi64(self.upper, _mm256_srli_epi64::<32>(products));
+            self.lanes += 4;
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn whole(self) -> i128 {
+        i128::from(across(self.lower)) + (i128::from(across(self.upper)) << 32) - (self.lanes << 63)
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn vector(of: &[i32; AT_ONCE]) -> __m256i {
+    let [a, b, c, d, e, f, g, h] = *of;
+    _mm256_setr_epi32(a, b, c, d, e, f, g, h)
+}
+
+/// The sum of four lanes.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn across(lanes: __m256i) -> i64 {
+    _mm256_extract_epi64::<0>(lanes)
+        + _mm256_extract_epi64::<1>(lanes)
+        + _mm256_extract_epi64::<2>(lanes)
+        + _mm256_extract_epi64::<3>(lanes)
+}
