@@ -116,6 +116,20 @@ fn what_members_do_not_give_alike_is_noticed() {
     }
 }
 
+/// Pads are differences, which cancel out: only those of all members, each once, leave what a receiver expects.
+#[test]
+fn no_choice_of_contributions_but_each_once_is_believed() {
+    let members = membership(4);
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let each: Vec<_> = (0..4).map(|rank| contribution(&members, SAID, rank, &mut random)).collect();
+    let choices = (0..3_usize.pow(4)).map(|number| [27, 9, 3, 1].map(|place| number / place % 3));
+    for times in choices.filter(|times| times.iter().any(|times| *times > 0)) {
+        let chosen = each.iter().zip(times).flat_map(|(one, times)| std::iter::repeat_n(one.clone(), times));
+        let owners = Sum::of(chosen).owners(&members, SAID);
+        assert_eq!(owners.is_some(), times == [1; 4], "{times:?} times: {owners:?}");
+    }
+}
+
 #[test]
 fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_believed() {
     let sum = right_sum(&membership(4), 2);
