@@ -286,7 +286,7 @@ impl Manager {
             if *at_end {
                 job.come_to_end(&place);
             }
-            job.depart(&place, None);
+            job.leave(&place, reason, Instant::now());
         }
         Ok(())
     }
@@ -355,9 +355,10 @@ impl Manager {
     pub(crate) fn invite(&self, key: JobKey, host: &str) {
         let mut book = self.book();
         let Some(job) = book.jobs.get_mut(key) else { return };
-        job.invite(host);
+        let now = Instant::now();
+        job.invite(host, now);
         let (name, token) = (job.record.name.clone(), job.record.token.to_bytes());
-        let told = book.hosts.order_to_serve(host, &name, token, Instant::now());
+        let told = book.hosts.order_to_serve(host, &name, token, now);
         tracing::info!(job = name, host, told, "asked to serve");
     }
 

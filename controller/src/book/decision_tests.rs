@@ -374,7 +374,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     // Its server dies, w0 serves instead; then the server is back.
     let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&book, key) };
     let job = book.jobs.get_mut(key).unwrap();
-    job.invite("w0");
+    job.invite("w0", Instant::now());
     let _second = join(job, "w0", v1::MemberRole::Server);
     carry_out(&mut book, key, &taken_over);
     let now = Instant::now();
@@ -390,4 +390,62 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
     let Step::Change(target) = book.next_step(key, gone) else { panic!("{:?}", book.next_step(key, gone)) };
     assert_eq!(target.reason, "w3 is gone");
+}
+
+/// A daemon that could serve comes.
+fn attend(book: &mut Book, host: &str, now: Instant) {
+    let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
+    // Its orders go nowhere.
+    drop(book.hosts.enter(&hello, now));
+}
+
+#[test]
+fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
+    let mut book = book(256, 4);
+    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let now = Instant::now();
+    let at = |seconds| now + Duration::from_secs(seconds);
+    attend(&mut book, "ps", now);
+    assert_eq!(book.next_step(key, now), Step::Invite("ps".into()));
+    let job = book.jobs.get_mut(key).unwrap();
+    job.invite("ps", now);
+    let server = join(job, "ps", v1::MemberRole::Server);
+    assert!(matches!(book.next_step(key, now), Step::Rest(Some(_))));
+
+    // Its stream breaks. The same daemon is asked again after a while, another one at once.
+    book.jobs.get_mut(key).unwrap().lose(&server.place, server.session, at(1));
+    let Step::Rest(Some(later)) = book.next_step(key, at(1)) else {
+        panic!("{:?}", book.next_step(key, at(1)))
+    };
+    assert!(later < at(10), "{:?}", later - now);
+    attend(&mut book, "ps", at(2));
+    assert_eq!(book.next_step(key, at(2)), Step::Invite("ps".into()));
+}
+
+#[test]
+fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
+    let (mut book, topology) = (book(256, 4), topology());
+    let (key, members) = running(&mut book);
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    attend(&mut book, "ps", now);
+    book.jobs.get_mut(key).unwrap().leave(&members[4].place, "it has no thread", later);
+    book.pulse.beat(later);
+    // Nobody else could serve: it is left alone for a while.
+    let Step::Rest(Some(until)) = book.next_step(key, later) else {
+        panic!("{:?}", book.next_step(key, later))
+    };
+    assert!(until > later + Duration::from_secs(1), "{:?}", until - later);
+
+    attend(&mut book, "w0", later);
+    let target = due(&mut book, key, later);
+    assert_eq!(
+        (target.server, &*target.reason),
+        (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
+    );
+
+    // One that is started again may do better.
+    attend(&mut book, "ps", until - Duration::from_secs(1));
+    let target = due(&mut book, key, until - Duration::from_secs(1));
+    assert_eq!(target.server, topology.find("ps").unwrap());
 }

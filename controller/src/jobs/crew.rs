@@ -50,6 +50,8 @@ pub(super) struct Crew<'a> {
     pub(super) server: NodeKey,
     /// The present server is there, or may come back.
     pub(super) server_is_there: bool,
+    /// Why it has given up serving, if it has said so.
+    given_up: Option<String>,
     /// Until when those that are away may come back.
     returns: Vec<Instant>,
     /// What that is taken for which is only silent.
@@ -112,6 +114,7 @@ impl<'a> Crew<'a> {
             detachment: job.record.generation().detachment.clone(),
             server: plan.server.key,
             server_is_there: true,
+            given_up: None,
             returns: Vec::new(),
             doubt: Doubt::Alive,
             ways: Ways::of(plan, around.asking),
@@ -132,6 +135,9 @@ impl<'a> Crew<'a> {
         }
         let server = presence(job, &Place::Server(plan.server.name.clone()), around, unheard);
         crew.server_is_there = server != Presence::Gone;
+        let pause =
+            job.invitations.pause(&plan.server.name, around.attends_since(&plan.server.name), around.now);
+        crew.given_up = pause.map(|(reason, _)| reason.to_owned());
         crew.note(server);
         crew
     }
@@ -149,8 +155,9 @@ impl<'a> Crew<'a> {
 
     /// Who is gone, in words.
     pub(super) fn loss(&self) -> Option<String> {
-        let server =
-            (!self.server_is_there).then(|| format!("server {} is gone", self.topology[self.server].name));
+        let why = self.given_up.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let server = (!self.server_is_there)
+            .then(|| format!("server {} is gone{why}", self.topology[self.server].name));
         let workers = (!self.lost.is_empty()).then(|| {
             format!("{} {} gone", self.lost.join(", "), if self.lost.len() == 1 { "is" } else { "are" })
         });
@@ -178,8 +185,7 @@ impl<'a> Crew<'a> {
         let mut servers: Vec<NodeKey> = Vec::new();
         for host in by_rank {
             let name = &around.topology[host].name;
-            let attends = || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
-            let able = Some(host) == present || (around.serving)(name) || attends();
+            let able = Some(host) == present || can_serve(job, name, around);
             if able && !servers.contains(&host) && !self.fabric(around).dead_nodes.contains(&host) {
                 servers.push(host);
             }
@@ -217,6 +223,13 @@ impl<'a> Crew<'a> {
             false => Vec::new(),
         }
     }
+}
+
+/// Whether a host could be a job's server: it is there, and has not just given that up.
+pub(super) fn can_serve(job: &Job, host: &str, around: &Surroundings<'_>) -> bool {
+    let is_here = || job.attendee(&Place::Server(host.to_owned())).is_some_and(Attendee::is_here);
+    let pauses = || job.invitations.pause(host, around.attends_since(host), around.now).is_some();
+    ((around.serving)(host) || is_here()) && !pauses()
 }
 
 /// Whether somebody is there.

@@ -9,7 +9,7 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use super::attendee::{Attendee, Place};
-use super::crew::Crew;
+use super::crew::{Crew, can_serve};
 use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
@@ -105,11 +105,17 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
         let (patience, missing) = (job.record.terms.join_deadline, missing.join(", "));
         return Step::Fail(format!("{missing} did not join within {patience:?} of its creation"));
     }
-    let server = Place::Server(plan.server.name.clone());
-    if !is_here(&server) && !job.is_invited(&plan.server.name) && (around.serving)(&plan.server.name) {
-        return Step::Invite(plan.server.name.clone());
+    let name = &plan.server.name;
+    if !is_here(&Place::Server(name.clone())) {
+        let is_serving = (around.serving)(name);
+        let due = job.invitations.due(name, around.attends_since(name), around.now);
+        return match is_serving {
+            true if due <= around.now => Step::Invite(name.clone()),
+            true => Step::Rest(Some(due.min(deadline))),
+            false => Step::Rest(Some(deadline)),
+        };
     }
-    if !missing.is_empty() || !is_here(&server) {
+    if !missing.is_empty() {
         return Step::Rest(Some(deadline));
     }
     let members = job.record.request.workers.clone();
@@ -143,7 +149,8 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     let servers = crew.servers(job, around);
     let request = crew.request(job, crew.members.clone());
     let Ok(choice) = planner::choose(around.topology, crew.fabric(around), &request, &servers) else {
-        return Step::Rest(crew.earliest_return());
+        let again = [crew.earliest_return(), job.invitations.end_of_pause(around.now)];
+        return Step::Rest(again.into_iter().flatten().min());
     };
     let cut_off = &choice.left_out;
     let broken = crew.broken_part(job, around, crew.doubt);
@@ -285,9 +292,7 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     let wanted = job.record.request.server;
     let plan = &job.record.generation().plan;
     let name = &around.topology[wanted].name;
-    let can_serve =
-        (around.serving)(name) || job.attendee(&Place::Server(name.clone())).is_some_and(Attendee::is_here);
-    let server = if can_serve { wanted } else { plan.server.key };
+    let server = if can_serve(job, name, around) { wanted } else { plan.server.key };
     let request = planner::JobRequest { server, ..crew.request(job, crew.members.clone()) };
     // Its own load must not drive it off its own links.
     let new = planner::plan(around.topology, &around.fabric.without(plan), &request).ok()?;

@@ -1,7 +1,7 @@
 //! One job: its state, and who is there.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -19,6 +19,7 @@ use super::decision::STUCK_PATIENCE;
 use super::detachment::OnDegraded;
 use super::error::JobError;
 use super::generation::{Beginning, Generation, Stage};
+use super::invitations::Invitations;
 use super::measured::Measured;
 use super::member::{server_config, worker_config};
 use super::profiles::{HandedIn, Number, Profiles};
@@ -65,7 +66,7 @@ pub(crate) struct Job {
     state: State,
     attendees: BTreeMap<Place, Attendee>,
     /// Hosts that were asked to be its server.
-    invited: BTreeSet<String>,
+    pub(super) invitations: Invitations,
     sessions: SessionId,
     /// It is in this state of attendance since then: created, or taken up by a controller that has started again.
     pub(crate) since: Instant,
@@ -114,7 +115,7 @@ impl Job {
             record,
             state: State::Created,
             attendees: BTreeMap::new(),
-            invited: BTreeSet::new(),
+            invitations: Invitations::default(),
             sessions: 0,
             since: now,
             advanced: now,
@@ -323,16 +324,12 @@ impl Job {
 
     fn may_serve(&self, topology: &Topology, host: &str) -> bool {
         let asked_for = topology.find(host) == Some(self.record.request.server);
-        asked_for || self.invited.contains(host) || self.record.generation().plan.server.name == host
+        asked_for || self.invitations.has(host) || self.record.generation().plan.server.name == host
     }
 
     /// A host is asked to join as its server.
-    pub(crate) fn invite(&mut self, host: &str) {
-        self.invited.insert(host.to_owned());
-    }
-
-    pub(crate) fn is_invited(&self, host: &str) -> bool {
-        self.invited.contains(host)
+    pub(crate) fn invite(&mut self, host: &str, now: Instant) {
+        self.invitations.ask(host, now);
     }
 
     /// `host` is one of the job's: its places.
@@ -390,6 +387,14 @@ impl Job {
     /// Whether its training has come to its end: once the last worker is gone, it has ended.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.at_its_end
+    }
+
+    /// Whoever attends to the place has said that it goes, and why.
+    pub(crate) fn leave(&mut self, place: &Place, reason: &str, now: Instant) {
+        if let Place::Server(host) = place {
+            self.invitations.give_up(host, reason, now);
+        }
+        self.depart(place, None);
     }
 
     /// Whoever attends to the place has gone for good; says so.

@@ -162,6 +162,6 @@ fn another_host_serves_only_when_it_was_asked_to() {
     let mut job = created();
     let serve = Joining { role: v1::MemberRole::Server, ..joining("w2", true, 0) };
     assert!(job.join(&topology(), &serve).is_err());
-    job.invite("w2");
+    job.invite("w2", Instant::now());
     assert_eq!(job.join(&topology(), &serve).unwrap().place, Place::Server("w2".into()));
 }

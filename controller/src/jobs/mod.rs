@@ -7,6 +7,7 @@ mod desired;
 mod detachment;
 mod error;
 mod generation;
+mod invitations;
 mod job;
 mod measured;
 mod member;

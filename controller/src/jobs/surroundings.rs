@@ -57,6 +57,13 @@ pub(crate) struct Signs {
     pub(crate) last_told: Option<Instant>,
 }
 
+impl Surroundings<'_> {
+    /// Since when the daemon attends that came last of a host that may serve; `None`: none does.
+    pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
+        (self.signs)(&Place::Server(server.to_owned()), server).attends_since
+    }
+}
+
 impl Signs {
     /// Whether a member is at work, though its own connection to the controller is over since `gone`: its daemon still has
     /// one and says so, or has none either, and its switch hears its probes. What comes from a daemon after its connection

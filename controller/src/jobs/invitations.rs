@@ -1,0 +1,119 @@
+//! Whom a job has asked to be its server, and what came of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who was asked and is not there is asked again after so long: its daemon may have joined and lost its stream again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// A host that has given up serving the job is left alone for so long, ...
+const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
+/// ... twice as long each time that it gives up again, so often at most.
+const DOUBLINGS: u32 = 6;
+
+/// Hosts that were asked to be a job's server, or were it.
+#[derive(Debug, Default)]
+pub(crate) struct Invitations(BTreeMap<String, Invitation>);
+
+#[derive(Debug, Default)]
+struct Invitation {
+    asked: Option<Instant>,
+    given_up: Option<GivenUp>,
+}
+
+#[derive(Debug)]
+struct GivenUp {
+    reason: String,
+    at: Instant,
+    /// How often, in a row.
+    times: u32,
+}
+
+impl GivenUp {
+    fn until(&self) -> Instant {
+        self.at + SHORTEST_PAUSE * 2_u32.pow((self.times - 1).min(DOUBLINGS))
+    }
+}
+
+impl Invitations {
+    /// A host is asked.
+    pub(crate) fn ask(&mut self, host: &str, now: Instant) {
+        self.0.entry(host.to_owned()).or_default().asked = Some(now);
+    }
+
+    /// Whether a host was ever asked.
+    pub(crate) fn has(&self, host: &str) -> bool {
+        self.0.get(host).is_some_and(|invitation| invitation.asked.is_some())
+    }
+
+    /// A host has said that it does not serve the job any more, and why.
+    pub(crate) fn give_up(&mut self, host: &str, reason: &str, now: Instant) {
+        let invitation = self.0.entry(host.to_owned()).or_default();
+        let times = invitation.given_up.as_ref().map_or(0, |before| before.times) + 1;
+        invitation.given_up = Some(GivenUp { reason: reason.to_owned(), at: now, times });
+    }
+
+    /// Why a host has given up, and until when it is therefore left alone; `None` if it is not. A daemon that attends since
+    /// later is another one, which may do better.
+    pub(crate) fn pause(
+        &self,
+        host: &str,
+        attends_since: Option<Instant>,
+        now: Instant,
+    ) -> Option<(&str, Instant)> {
+        let given_up = self.0.get(host)?.given_up.as_ref()?;
+        let is_another = attends_since.is_some_and(|since| since > given_up.at);
+        (!is_another && now < given_up.until()).then(|| (&*given_up.reason, given_up.until()))
+    }
+
+    /// When the first host that is left alone may be asked again, whatever daemon it has.
+    pub(crate) fn end_of_pause(&self, now: Instant) -> Option<Instant> {
+        let all = self.0.values().filter_map(|invitation| invitation.given_up.as_ref());
+        all.map(GivenUp::until).filter(|until| now < *until).min()
+    }
+
+    /// When a host that is not there may be asked: who was not asked, or has another daemon since then, at once.
+    pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
+        let asked = self.0.get(host).and_then(|invitation| invitation.asked);
+        let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));
+        let again = open.map_or(now, |asked| asked + ASK_AGAIN);
+        self.pause(host, attends_since, now).map_or(again, |(_, until)| again.max(until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_come_is_asked_again_later_and_another_daemon_of_it_at_once() {
+        let (mut invitations, start) = (Invitations::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(!invitations.has("ps"));
+        assert_eq!(invitations.due("ps", Some(start), at(1)), at(1));
+        invitations.ask("ps", at(1));
+        assert!(invitations.has("ps"));
+        assert_eq!(invitations.due("ps", Some(start), at(2)), at(1) + ASK_AGAIN);
+        assert_eq!(invitations.due("ps", Some(at(2)), at(3)), at(3));
+    }
+
+    #[test]
+    fn who_gives_up_is_left_alone_for_longer_and_longer_unless_it_is_started_again() {
+        let (mut invitations, start) = (Invitations::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(invitations.pause("ps", None, start), None);
+        let mut pauses = Vec::new();
+        for round in 0..9 {
+            let now = at(1000 * round);
+            invitations.give_up("ps", "no thread", now);
+            let (reason, until) = invitations.pause("ps", Some(start), now).unwrap();
+            assert_eq!((reason, invitations.pause("ps", Some(start), until)), ("no thread", None));
+            assert_eq!(invitations.pause("ps", Some(now + SHORTEST_PAUSE), now + SHORTEST_PAUSE), None);
+            invitations.ask("ps", now);
+            assert_eq!(invitations.due("ps", Some(start), now), until);
+            pauses.push((until - now).as_secs());
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 320, 320]);
+    }
+}
