@@ -11,8 +11,8 @@ use super::field::Field;
 use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
 
-/// Of a pad's block these bits are left out, so that there is room for sums with it. More than enough are left to be spread
-/// evenly below the prime.
+/// Of a block these bits are left out, so that there is room for sums with it. More than enough are left to be spread evenly
+/// below the prime.
 const LEFT_OUT: u32 = 8;
 
 /// What tags are made from in all generations of a job, as long as they are numbers of the same field.
@@ -104,13 +104,25 @@ impl Pads {
         Self(cipher(secret, purpose))
     }
 
+    /// The pad of a member; `behind` is the member behind it, if there is one.
+    pub(super) fn of_member(&self, job: JobId, meaning: &Meaning, own: Rank, behind: Option<Rank>) -> i128 {
+        match behind {
+            Some(behind) => {
+                let [own, behind] = self.numbers(job, meaning, [own, behind]);
+                own - behind
+            }
+            None => self.of_all(job, meaning, own),
+        }
+    }
+
+    /// What the pads add up to of all members from `first` to the end of the row.
+    pub(super) fn of_all(&self, job: JobId, meaning: &Meaning, first: Rank) -> i128 {
+        let [number] = self.numbers(job, meaning, [first]);
+        number
+    }
+
     /// The numbers of some members, which take little longer than that of one.
-    pub(super) fn numbers<const N: usize>(
-        &self,
-        job: JobId,
-        meaning: &Meaning,
-        ranks: [Rank; N],
-    ) -> [i128; N] {
+    fn numbers<const N: usize>(&self, job: JobId, meaning: &Meaning, ranks: [Rank; N]) -> [i128; N] {
         let Meaning { subject, operator, seq, scale: (bound, weight) } = *meaning;
         let subject = match operator {
             Operator::Sum => subject.sum,

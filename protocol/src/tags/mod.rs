@@ -111,16 +111,7 @@ impl Membership {
     /// One member's tag over its `values`.
     pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32]) -> Tag {
         let Keys { field, coefficients, .. } = &*self.keys;
-        let pad = match self.behind(share.rank) {
-            Some(behind) => {
-                let [own, behind] = self.pads.numbers(self.job, meaning, [share.rank, behind]);
-                own - behind
-            }
-            None => {
-                let [own] = self.pads.numbers(self.job, meaning, [share.rank]);
-                own
-            }
-        };
+        let pad = self.pads.of_member(self.job, meaning, share.rank, self.behind(share.rank));
         let owned = if share.owns && meaning.operator == Operator::Sum { coefficients.owners } else { 0 };
         let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
         field.split(field.reduce(covered + i128::from(owned) + pad))
@@ -135,7 +126,7 @@ impl Membership {
         values: ValuesView<'_>,
     ) -> Option<u32> {
         let Keys { field, coefficients, .. } = &*self.keys;
-        let [pads] = self.pads.numbers(self.job, meaning, [self.first()?]);
+        let pads = self.pads.of_all(self.job, meaning, self.first()?);
         let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
         let rest = field.reduce(field.join(tag) - pads - covered);
         let owners = field.multiply(rest, coefficients.per_owner);
