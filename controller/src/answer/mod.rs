@@ -13,7 +13,7 @@ use tributary_wire::Rank;
 
 use crate::book::Book;
 use crate::fallback::{Cause, Fallback};
-use crate::jobs::{Attendee, Job, Place, State};
+use crate::jobs::{Job, Place, State};
 use crate::liveness;
 use crate::manager::Manager;
 use crate::progress::{Progress, Told};
@@ -98,7 +98,6 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
 fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
     let plan = &generation.plan;
-    let joined = |place: &Place| job.attendee(place).is_some_and(Attendee::is_here);
     let name = &job.record.name;
     let worker = |member: &Member| {
         let (host, rank) = (&topology[member.host].name, Rank::new(member.rank));
@@ -106,14 +105,14 @@ fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMe
         v1::JobMember {
             host: host.clone(),
             role: v1::MemberRole::Worker.into(),
-            joined: joined(&Place::Worker(rank)),
+            joined: job.is_here(&Place::Worker(rank)),
             progress: told.map(|(_, told)| told_of(name, told)),
         }
     };
     let server = v1::JobMember {
         host: plan.server.name.clone(),
         role: v1::MemberRole::Server.into(),
-        joined: joined(&Place::Server(plan.server.name.clone())),
+        joined: job.is_here(&Place::Server(plan.server.name.clone())),
         progress: None,
     };
     job.record.request.workers.iter().map(worker).chain([server]).collect()

@@ -68,6 +68,13 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
     assert_eq!(told(&book), without);
 }
 
+/// A daemon that could serve comes.
+fn attend(book: &mut Book, host: &str, now: Instant) {
+    let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
+    // Its orders go nowhere.
+    drop(book.hosts.enter(&hello, now));
+}
+
 /// What a switch tells of a host's probes.
 fn probe(book: &mut Book, host: &str, now: Instant) {
     let topology = Arc::clone(&book.topology);
@@ -380,8 +387,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let now = Instant::now();
     let job = book.jobs.get_mut(key).unwrap();
     job.lose(&server.place, server.session, now);
-    let hello = v1::Hello { host: "ps".into(), serves: true, ..v1::Hello::default() };
-    let _orders = book.hosts.enter(&hello, now);
+    attend(&mut book, "ps", now);
     book.health.touch(now);
     let Step::Rest(Some(better)) = book.next_step(key, now) else { panic!("{:?}", book.next_step(key, now)) };
 
@@ -390,13 +396,6 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
     let Step::Change(target) = book.next_step(key, gone) else { panic!("{:?}", book.next_step(key, gone)) };
     assert_eq!(target.reason, "w3 is gone");
-}
-
-/// A daemon that could serve comes.
-fn attend(book: &mut Book, host: &str, now: Instant) {
-    let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
-    // Its orders go nowhere.
-    drop(book.hosts.enter(&hello, now));
 }
 
 #[test]

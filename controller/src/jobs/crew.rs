@@ -135,9 +135,7 @@ impl<'a> Crew<'a> {
         }
         let server = presence(job, &Place::Server(plan.server.name.clone()), around, unheard);
         crew.server_is_there = server != Presence::Gone;
-        let pause =
-            job.invitations.pause(&plan.server.name, around.attends_since(&plan.server.name), around.now);
-        crew.given_up = pause.map(|(reason, _)| reason.to_owned());
+        crew.given_up = given_up(job, &plan.server.name, around).map(str::to_owned);
         crew.note(server);
         crew
     }
@@ -227,9 +225,14 @@ impl<'a> Crew<'a> {
 
 /// Whether a host could be a job's server: it is there, and has not just given that up.
 pub(super) fn can_serve(job: &Job, host: &str, around: &Surroundings<'_>) -> bool {
-    let is_here = || job.attendee(&Place::Server(host.to_owned())).is_some_and(Attendee::is_here);
-    let pauses = || job.invitations.pause(host, around.attends_since(host), around.now).is_some();
-    ((around.serving)(host) || is_here()) && !pauses()
+    let is_there = (around.serving)(host) || job.is_here(&Place::Server(host.to_owned()));
+    is_there && given_up(job, host, around).is_none()
+}
+
+/// Why a host has given up to be a job's server, if it is left alone for that.
+fn given_up<'a>(job: &'a Job, host: &str, around: &Surroundings<'_>) -> Option<&'a str> {
+    let pause = job.invitations.pause(host, around.attends_since(host), around.now);
+    pause.map(|(reason, _)| reason)
 }
 
 /// Whether somebody is there.

@@ -8,7 +8,7 @@ use tributary_planner::{self as planner, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
-use super::attendee::{Attendee, Place};
+use super::attendee::Place;
 use super::crew::{Crew, can_serve};
 use super::detachment::{Detachment, Expectation, better_group};
 use super::job::{Job, State};
@@ -99,14 +99,13 @@ fn in_the_queue(job: &Job, around: &Surroundings<'_>) -> Step {
 fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
-    let is_here = |place: &Place| job.attendee(place).is_some_and(Attendee::is_here);
     let missing = job.waiting_for();
     if around.now >= deadline {
         let (patience, missing) = (job.record.terms.join_deadline, missing.join(", "));
         return Step::Fail(format!("{missing} did not join within {patience:?} of its creation"));
     }
     let name = &plan.server.name;
-    if !is_here(&Place::Server(name.clone())) {
+    if !job.is_here(&Place::Server(name.clone())) {
         let is_serving = (around.serving)(name);
         let due = job.invitations.due(name, around.attends_since(name), around.now);
         return match is_serving {

@@ -26,7 +26,7 @@ struct Invitation {
 struct GivenUp {
     reason: String,
     at: Instant,
-    /// How often, in a row.
+    /// How often by now.
     times: u32,
 }
 

@@ -165,6 +165,11 @@ impl Job {
         self.attendees.get(place)
     }
 
+    /// Whether somebody attends to that place, with an unbroken stream.
+    pub(crate) fn is_here(&self, place: &Place) -> bool {
+        self.attendee(place).is_some_and(Attendee::is_here)
+    }
+
     pub(crate) fn attendee_mut(&mut self, place: &Place) -> Option<&mut Attendee> {
         self.attendees.get_mut(place)
     }

@@ -44,6 +44,13 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now: Instant,
 }
 
+impl Surroundings<'_> {
+    /// Since when the daemon attends that came last of a host that may serve; `None`: none does.
+    pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
+        (self.signs)(&Place::Server(server.to_owned()), server).attends_since
+    }
+}
+
 /// What is known of a member and of its host's daemons.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Signs {
@@ -55,13 +62,6 @@ pub(crate) struct Signs {
     pub(crate) last_word: Option<Instant>,
     /// When it was told the last time that the member is at work.
     pub(crate) last_told: Option<Instant>,
-}
-
-impl Surroundings<'_> {
-    /// Since when the daemon attends that came last of a host that may serve; `None`: none does.
-    pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
-        (self.signs)(&Place::Server(server.to_owned()), server).attends_since
-    }
 }
 
 impl Signs {

@@ -128,7 +128,7 @@ impl<'a> Change<'a> {
         let is_here = || {
             let book = self.plan.manager.book();
             let job = book.jobs.get(self.plan.key);
-            job.is_some_and(|job| job.attendee(&place).is_some_and(|one| one.is_here()))
+            job.is_some_and(|job| job.is_here(&place))
         };
         if !self.plan.target.takes_over || is_here() {
             return Ok(());
