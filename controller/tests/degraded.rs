@@ -65,7 +65,7 @@ async fn join(client: &mut Client, token: &[u8], host: &str, resume: u32) -> Mem
         job: "digits".into(),
         token: token.to_vec(),
         host: host.into(),
-        elastic: true,
+        elastic: host != "ps",
         resume_generation: resume,
         ..v1::JoinRequest::default()
     };

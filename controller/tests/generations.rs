@@ -79,7 +79,8 @@ impl Net {
             token: self.token.clone(),
             host: host.into(),
             role: role.into(),
-            elastic: true,
+            // Only training processes can be, as with our agents.
+            elastic: host != "ps",
             resume_generation: resume,
         };
         let member = Member::join_as(&mut self.client, request).await.unwrap();
@@ -268,7 +269,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
             token: serve.token,
             host: "w0".into(),
             role: v1::MemberRole::Server.into(),
-            elastic: true,
+            elastic: false,
             resume_generation: 0,
         },
     )
@@ -374,6 +375,17 @@ async fn a_new_controller_takes_up_the_jobs_of_the_one_before() {
     net.controller.shutdown().await.unwrap();
     let third = start(shipped("three-tier-8.toml"), &net.switches, Some(state.path())).await;
     assert!(list(&mut connect(&third).await).await.is_empty(), "a job that has ended is forgotten");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_died_with_the_controller_comes_in_anew_before_the_others_are_back() {
+    let state = tempfile::tempdir().unwrap();
+    let mut net = running("three-tier-8.toml", Some(state.path())).await;
+    net.members.clear();
+    net.controller.shutdown().await.unwrap();
+    net.controller = start(shipped("three-tier-8.toml"), &net.switches, Some(state.path())).await;
+    net.client = connect(&net.controller).await;
+    net.join("w3", 0, v1::MemberRole::Unspecified).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,14 +126,13 @@ pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String
 
 /// Why nothing is done about degraded processes, whatever they take.
 fn held_back(job: &Job) -> Option<&'static str> {
-    let elastic = || job.attendees().all(|(place, one)| one.elastic || matches!(place, Place::Server(_)));
     if !job.is_alive() {
         Some("the job is over")
     } else if job.record.terms.rigid {
         Some("the job is rigid")
     } else if !job.record.terms.on_degraded.auto {
         Some("the job was created with --degraded off")
-    } else if !elastic() {
+    } else if !job.is_elastic() {
         Some("not all of its processes are elastic")
     } else {
         None

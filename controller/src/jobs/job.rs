@@ -301,16 +301,21 @@ impl Job {
         let runs = !matches!(self.state, State::Queued | State::Created);
         let Place::Worker(rank) = place else { return Ok(()) };
         // The place of one whose process has died: the job goes on without it first.
-        let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.is_elastic_but_for(*rank));
+        let others = |place: &Place| matches!(place, Place::Worker(one) if one != rank);
+        let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
             true => Err(JobError::Closed { job: self.record.name.clone(), host: joining.host.to_owned() }),
             false => Ok(()),
         }
     }
 
-    fn is_elastic_but_for(&self, rank: Rank) -> bool {
-        let other = |place: &Place| matches!(place, Place::Worker(one) if *one != rank);
-        self.attendees.iter().all(|(place, attendee)| !other(place) || attendee.elastic)
+    /// Whether all workers that attend to it, or are awaited, cope with others that come and go. Servers always do.
+    pub(crate) fn is_elastic(&self) -> bool {
+        self.are_elastic(|place| matches!(place, Place::Worker(_)))
+    }
+
+    fn are_elastic(&self, which: impl Fn(&Place) -> bool) -> bool {
+        self.attendees.iter().all(|(place, attendee)| !which(place) || attendee.elastic)
     }
 
     /// The place that a host takes.

@@ -134,7 +134,7 @@ impl StoredJob {
             job_index: record.job_index,
             has_started: job.has_lasting_start(),
             is_queued: *job.state() == State::Queued,
-            elastic: job.attendees().all(|(_, attendee)| attendee.elastic),
+            elastic: job.is_elastic(),
             last_change: record.last_change.clone(),
             issued: record.issued,
             generation: StoredGeneration {
