@@ -372,9 +372,7 @@ impl Manager {
 
     /// Why a job has not changed over; empty where nothing is in the way. Whether that is news.
     pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
-        let mut book = self.book();
-        let Some(job) = book.jobs.get_mut(key) else { return false };
-        std::mem::replace(&mut job.setback, setback) != job.setback
+        self.book().jobs.get_mut(key).is_some_and(|job| job.note_setback(setback))
     }
 
     /// What wakes the one who looks after a job.

@@ -477,6 +477,12 @@ impl Job {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 
+    /// Why it has not changed over; empty where nothing is in the way. Whether that is news: one that is over has nothing to
+    /// change over to.
+    pub(crate) fn note_setback(&mut self, setback: String) -> bool {
+        self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
+    }
+
     /// It waits for slots; `waits`: which, for people.
     pub(crate) fn enqueue(&mut self, waits: String) {
         if matches!(self.state, State::Queued | State::Created) {
@@ -584,6 +590,7 @@ impl Job {
         }
         self.state = state;
         self.answers = None;
+        self.setback.clear();
         for generation in &mut self.record.generations {
             generation.stage = Stage::Retired;
         }
