@@ -9,8 +9,10 @@ use tokio::time::Instant;
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// A host that has given up serving the job is left alone for so long, ...
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
-/// ... twice as long each time that it gives up again, so often at most.
+/// ... twice as long each time that it gives up again, so often at most, ...
 const DOUBLINGS: u32 = 6;
+/// ... within so long after it was asked again. Who gives up later has served meanwhile, and begins anew.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Hosts that were asked to be a job's server, or were it.
 #[derive(Debug, Default)]
@@ -26,7 +28,7 @@ struct Invitation {
 struct GivenUp {
     reason: String,
     at: Instant,
-    /// How often by now.
+    /// How often by now, each time soon after the one before.
     times: u32,
 }
 
@@ -50,7 +52,8 @@ impl Invitations {
     /// A host has said that it does not serve the job any more, and why.
     pub(crate) fn give_up(&mut self, host: &str, reason: &str, now: Instant) {
         let invitation = self.0.entry(host.to_owned()).or_default();
-        let times = invitation.given_up.as_ref().map_or(0, |before| before.times) + 1;
+        let before = invitation.given_up.as_ref().filter(|before| now < before.until() + SOON);
+        let times = before.map_or(0, |before| before.times) + 1;
         invitation.given_up = Some(GivenUp { reason: reason.to_owned(), at: now, times });
     }
 
@@ -101,11 +104,9 @@ mod tests {
     #[test]
     fn who_gives_up_is_left_alone_for_longer_and_longer_unless_it_is_started_again() {
         let (mut invitations, start) = (Invitations::default(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(invitations.pause("ps", None, start), None);
-        let mut pauses = Vec::new();
-        for round in 0..9 {
-            let now = at(1000 * round);
+        let (mut pauses, mut now) = (Vec::new(), start);
+        for _ in 0..9 {
             invitations.give_up("ps", "no thread", now);
             let (reason, until) = invitations.pause("ps", Some(start), now).unwrap();
             assert_eq!((reason, invitations.pause("ps", Some(start), until)), ("no thread", None));
@@ -113,7 +114,12 @@ mod tests {
             invitations.ask("ps", now);
             assert_eq!(invitations.due("ps", Some(start), now), until);
             pauses.push((until - now).as_secs());
+            now = until;
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 320, 320]);
+        // It has served in between.
+        now += SOON;
+        invitations.give_up("ps", "no thread", now);
+        assert_eq!(invitations.pause("ps", Some(start), now), Some(("no thread", now + SHORTEST_PAUSE)));
     }
 }
