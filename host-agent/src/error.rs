@@ -2,6 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
+use tonic::{Code, Status};
 use tributary_link::LinkError;
 use tributary_protocol::{CollectiveError, StartError};
 use tributary_transport::ConnectError;
@@ -77,6 +78,14 @@ pub enum AgentError {
         tensor: String,
         /// What has come of comparing what the members gave, as the controller says it to all of them.
         verdict: String,
+    },
+    /// The members' sum must not be believed, and nobody has compared what they gave.
+    #[error("{error}. The controller, which would say which rank gave what, was not told: {problem}")]
+    NotCompared {
+        /// What was seen here: a [`CollectiveError::WrongSum`].
+        error: Box<CollectiveError>,
+        /// Why the controller does not know of it.
+        problem: JoinError,
     },
     /// The all-reduce was not started.
     #[error(transparent)]
@@ -157,13 +166,14 @@ pub enum JoinError {
     /// Nobody answers at the controller's address, or one of the two does not trust the other.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The controller refused a request, or the connection broke.
-    #[error("the controller refuses to {request}: {message} ({code:?})")]
+    /// The controller refused a request, or does not answer.
+    #[error("the controller {} {request}: {message} ({code:?})", refusal(*.code))]
     Refused {
         /// What was asked for.
         request: &'static str,
-        /// The kind of refusal; [`tonic::Code::Unavailable`] where the connection broke.
-        code: tonic::Code,
+        /// The kind of refusal; [`Code::Unavailable`] where the connection broke, and
+        /// [`Code::DeadlineExceeded`] where no answer came in time.
+        code: Code,
         /// The controller's words.
         message: String,
     },
@@ -178,8 +188,18 @@ pub enum JoinError {
     Over,
 }
 
+fn refusal(code: Code) -> &'static str {
+    match code {
+        // tonic's names for connections that cannot be made, or break.
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
+            "cannot be reached to"
+        }
+        _ => "refuses to",
+    }
+}
+
 impl JoinError {
-    pub(crate) fn refused(request: &'static str) -> impl FnOnce(tonic::Status) -> Self {
+    pub(crate) fn refused(request: &'static str) -> impl FnOnce(Status) -> Self {
         move |status| Self::Refused { request, code: status.code(), message: status.message().into() }
     }
 }

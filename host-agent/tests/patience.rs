@@ -96,16 +96,22 @@ async fn those_under_way_behind_one_that_is_given_up_do_not_wait_for_their_times
 
 #[tokio::test]
 async fn members_that_give_different_things_are_told_what_the_controller_makes_of_it() {
-    let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
-    let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
-    // Equal tensors, in another order.
-    let [weight, bias] = ["weight", "bias"].map(|name| Operation { name, ..Operation::whole::<f32>() });
-    let (mut a, mut b) = ([1.0; 10], [1.0; 10]);
-    let (a, b) = tokio::join!(reduce(&mut first, &mut a, weight), reduce(&mut second, &mut b, bias));
-    for (outcome, words) in [(a, "w0 gave weight, 10 of f32 at 1"), (b, "w1 gave bias, 10 of f32 at 1")] {
-        let error = outcome.unwrap_err();
-        assert_eq!(code(&error), Code::FailedPrecondition, "{error}");
-        assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+    let gave = ["w0 gave weight, 10 of f32 at 1", "w1 gave bias, 10 of f32 at 1"];
+    let not_told = "The controller, which would say which rank gave what, was not told: the controller cannot be reached to \
+                    take a report";
+    for (condition, words) in [(Condition::Whole, gave), (Condition::Cut, [not_told; 2])] {
+        let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
+        let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
+        fabric.line.set(condition);
+        // Equal tensors, in another order.
+        let [weight, bias] = ["weight", "bias"].map(|name| Operation { name, ..Operation::whole::<f32>() });
+        let (mut a, mut b) = ([1.0; 10], [1.0; 10]);
+        let (a, b) = tokio::join!(reduce(&mut first, &mut a, weight), reduce(&mut second, &mut b, bias));
+        for (outcome, words) in [a, b].into_iter().zip(words) {
+            let error = outcome.unwrap_err();
+            assert_eq!(code(&error), Code::FailedPrecondition, "{error}");
+            assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+        }
     }
 }
 

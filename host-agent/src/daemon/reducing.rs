@@ -191,9 +191,10 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
 pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {
-        AgentError::Collective(_) | AgentError::Disputed { .. } | AgentError::Mtu { .. } => {
-            Status::failed_precondition(message)
-        }
+        AgentError::Collective(_)
+        | AgentError::Disputed { .. }
+        | AgentError::NotCompared { .. }
+        | AgentError::Mtu { .. } => Status::failed_precondition(message),
         AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
         AgentError::Deadline { .. } => Status::deadline_exceeded(match away {

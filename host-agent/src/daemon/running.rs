@@ -104,9 +104,8 @@ impl Running {
     /// If the error is a sum that must not be believed, tells the controller what was given here, which compares it with
     /// what the other members gave, and fails the job.
     async fn dispute(&self, error: AgentError) -> AgentError {
-        let AgentError::Collective(CollectiveError::WrongSum { tensor, operation, .. }) = &error else {
-            return error;
-        };
+        let AgentError::Collective(error) = error else { return error };
+        let CollectiveError::WrongSum { tensor, operation, .. } = &error else { return error.into() };
         let given = v1::GivenOperation {
             first_seq: operation.0,
             tensor: tensor.name.clone(),
@@ -117,10 +116,10 @@ impl Running {
             Ok(verdict) if !verdict.is_empty() => {
                 AgentError::Disputed { tensor: tensor.name.clone(), verdict }
             }
-            Ok(_) => error,
+            Ok(_) => error.into(),
             Err(problem) => {
                 tracing::warn!(job = self.job, %problem, "cannot report a fault");
-                error
+                AgentError::NotCompared { error: Box::new(error), problem }
             }
         }
     }
