@@ -8,7 +8,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -225,6 +225,18 @@ fn who_does_not_belong_is_refused_and_the_others_go_on() {
     let workers = place.start_workers(5);
     assert_eq!(reports(workers).len(), 3);
     server.terminate();
+}
+
+#[test]
+fn a_worker_whose_server_is_not_there_says_so_while_it_waits() {
+    let place = Place::new("bsp");
+    let mut worker = place.worker(0, 5, &[place.listen]).stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // Without such a line this waits for as long as the worker does.
+    let away: Vec<_> = said.filter(|line| line.contains("a parameter server is away")).take(1).collect();
+    assert!(away[0].contains(&place.listen.to_string()), "{away:?}");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
 }
 
 #[test]

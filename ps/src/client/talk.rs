@@ -152,24 +152,31 @@ impl Talk {
             HandIn::Parts => self.outgoing.iter_mut().for_each(Outgoing::end),
         }
         let (mut backoff, mut away) = (Backoff::new(), Instant::now());
+        let mut said = String::new();
         loop {
-            match self.attempt(&mut released).await {
+            let reason = match self.attempt(&mut released).await {
                 Ok(step) => return Ok(step),
                 Err(Trouble::Lasting(error)) => {
                     self.hang_up();
                     return Err(error);
                 }
-                // The first trouble of a session that was good is when the server went away.
-                Err(Trouble::Passing(_)) if self.was_good() => away = Instant::now(),
-                Err(Trouble::Passing(reason)) if away.elapsed() > self.patience => {
-                    self.hang_up();
-                    return Err(ClientError::Away { server: self.server(), patience: self.patience, reason });
-                }
-                Err(Trouble::Passing(reason)) => {
-                    tracing::debug!(server = self.server(), reason, "a parameter server is away");
-                }
+                Err(Trouble::Passing(reason)) => reason,
+            };
+            // The first trouble of a session that was good is when the server went away.
+            let was_good = self.was_good();
+            if was_good {
+                away = Instant::now();
             }
+            let patience = self.patience;
             self.hang_up();
+            if !was_good && away.elapsed() > patience {
+                return Err(ClientError::Away { server: self.server(), patience, reason });
+            }
+            // Once for each reason, and not at each try.
+            if reason != said {
+                tracing::warn!(server = self.server(), reason, ?patience, "a parameter server is away");
+                said = reason;
+            }
             tokio::time::sleep(backoff.wait()).await;
         }
     }

@@ -40,13 +40,21 @@ enum LogFormat {
 /// # Errors
 /// [`WrongUse`]: the filter makes no sense.
 pub(crate) fn start(args: &LogArgs) -> Result<()> {
-    let level = args.log.as_deref().unwrap_or(DEFAULT_LEVEL);
+    log(args.log.as_deref().unwrap_or(DEFAULT_LEVEL), args.log_format)
+}
+
+/// A command that is no daemon says from now on what its libraries warn of.
+pub(crate) fn warnings() -> Result<()> {
+    log("warn", None)
+}
+
+fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
     let filter = EnvFilter::try_new(level);
     let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
     // A log that cannot be written, for want of room, cannot be complained about either: that would be a panic.
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
-    let started = match args.log_format {
+    let started = match format {
         Some(LogFormat::Json) => log.json().flatten_event(true).try_init(),
         Some(LogFormat::Human) | None => {
             log.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).with_target(false).try_init()

@@ -1,7 +1,7 @@
 //! What all daemons have in common: settings from flags and a file, logs, the end by a signal.
 
 mod cpus;
-mod log;
+pub(crate) mod log;
 mod reload;
 mod settings;
 mod stop;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, interval_at, sleep_until};
 use tributary_client::{Agent, TrainingOptions};
 use tributary_codec::Kind;
 use tributary_ps::client::ClientOptions;
@@ -21,8 +22,12 @@ use tributary_transport::Remote;
 use super::learner::Learner;
 use super::options;
 use super::way::{Position, Way};
+use crate::daemon::log;
 use crate::remote;
 use crate::tls::ClientTlsArgs;
+
+/// How often a worker that waits for its servers says so.
+const SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Trains the demo's network as one worker of a job of running parameter servers (`tributary server
 /// --ps-listen`). A server that restarts is waited for.
@@ -101,6 +106,7 @@ struct Report {
 /// # Errors
 /// Nobody at the server's address for too long, or the server's refusal.
 pub(super) fn run(args: &WorkerArgs) -> Result<()> {
+    log::warnings()?;
     let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
     let report = runtime.block_on(train(args))?;
     if args.json {
@@ -123,7 +129,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
     let learner = Learner::new(remote, args.seed);
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
-    let (mut way, mut position) = join(args, &learner.initial()).await?;
+    let (mut way, mut position) = awaited(&progress, join(args, &learner.initial())).await?;
     let mut computed = 0;
     while position.iteration < args.iterations.get() {
         progress.set_position(position.iteration);
@@ -131,7 +137,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         let gradient = learner.gradient(position.iteration, position.parameters)?;
         computed += 1;
         sleep_until(begun + args.step_time.unwrap_or_default()).await;
-        position = way.push(&gradient).await?;
+        position = awaited(&progress, way.push(&gradient)).await?;
     }
     progress.finish_and_clear();
     let mut hash = Sha256::new();
@@ -144,6 +150,24 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         accuracy: Model::from_parameters(position.parameters)?.accuracy(&digits.held_out),
         parameters: hex::encode(hash.finalize()),
     })
+}
+
+/// Waits for the servers' next step, and says so every few seconds.
+async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>>) -> Result<T> {
+    let (begun, mut step) = (Instant::now(), pin!(step));
+    let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);
+    loop {
+        tokio::select! {
+            biased;
+            step = &mut step => return step,
+            _ = moments.tick() => {
+                let seconds = begun.elapsed().as_secs();
+                progress.suspend(|| eprintln!(
+                    "no step for {seconds} s: the servers wait for other workers, or one of them does not answer"
+                ));
+            }
+        }
+    }
 }
 
 async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
