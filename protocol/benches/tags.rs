@@ -48,14 +48,22 @@ fn main() {
         let members = Membership::new((&secret, SliceWidth::ETHERNET), job, &ranks);
         let (subject, operator) = (members.digests(subject), Operator::Sum);
         let meaning = Meaning { subject, operator, seq: Seq(7), scale: (5, 3) };
-        let share = Share { rank: Rank::new(0), weight: 1, owns: true };
+        // All but the first member give zeros.
+        let share = |rank| Share { rank, weight: 1, owns: rank == Rank::new(0) };
+        let first = share(Rank::new(0));
         let make = nanoseconds(|| {
-            black_box(members.tag(black_box(&meaning), share, black_box(&numbers)));
+            black_box(members.tag(black_box(&meaning), first, black_box(&numbers)));
         });
-        let sum = black_box((1, Tag::default()));
+        let zeros = [0; SliceWidth::ETHERNET.values()];
+        let others = ranks.iter().skip(1).map(|rank| members.tag(&meaning, share(*rank), &zeros));
+        let Tag { high, low } = members.tag(&meaning, first, &numbers);
+        let add = |sum: Tag, tag: Tag| Tag { high: sum.high + tag.high, low: sum.low + tag.low };
+        let sum = black_box((u32::from(count), others.fold(Tag { high, low }, add)));
+        let mut owners = None;
         let verify = nanoseconds(|| {
-            black_box(members.owners(black_box(&meaning), sum, ValuesView::new(&bytes)));
+            owners = members.owners(black_box(&meaning), black_box(sum), ValuesView::new(&bytes));
         });
+        assert_eq!(owners, Some(1));
         println!("{count:>8} {make:>10.0} {verify:>10.0}");
     }
 }

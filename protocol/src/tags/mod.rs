@@ -129,7 +129,9 @@ impl Membership {
         let pads = self.pads.of_all(self.job, meaning, self.first()?);
         let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
         let rest = field.reduce(field.join(tag) - pads - covered);
-        let owners = field.multiply(rest, coefficients.per_owner);
+        // It is nearly always one, for which nothing has to be divided.
+        let owners =
+            if rest == coefficients.owners { 1 } else { field.multiply(rest, coefficients.per_owner) };
         let most = match meaning.operator {
             Operator::Sum => self.count(),
             Operator::Max => 0,

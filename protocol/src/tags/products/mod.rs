@@ -61,7 +61,7 @@ impl Multipliers {
 fn nearest_to_zero(field: Field, number: u64) -> i64 {
     let bits = field.digit_bits();
     let most = (1 << (2 * bits - 1)) + (1 << (bits - 1));
-    // Both are below 2^62.
+    // Both are below 2^58.
     if number <= most { number.cast_signed() } else { number.cast_signed() - field.prime().cast_signed() }
 }
 
