@@ -47,6 +47,10 @@ impl FramePort for HostPort {
         self.interface.flush()
     }
 
+    fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
+        self.interface.send_all(frames)
+    }
+
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         self.interface.receive()
     }

@@ -1,7 +1,7 @@
 //! Frames between a port and a state machine: building, checking, counting.
 
 use tributary_api::Endpoint;
-use tributary_link::{FramePort, Mark};
+use tributary_link::{BATCH, FramePort, Frames, Mark};
 use tributary_wire::constants::MAX_HOPS;
 use tributary_wire::frame;
 use tributary_wire::{FrameHeader, FrameView, Header, Hop, JobId, Message, Probe, SliceWidth, WireError};
@@ -57,17 +57,16 @@ impl Route {
     }
 }
 
-/// An agent's end of its link: the port, the one frame that is being written, the counters.
+/// An agent's end of its link: the port, the frames that are to be sent, the counters.
 pub(crate) struct FrameLink {
     port: Box<dyn FramePort>,
-    outgoing: Box<[u8]>,
+    outgoing: Frames,
     traffic: Traffic,
 }
 
 impl FrameLink {
     pub(crate) fn new(port: Box<dyn FramePort>) -> Self {
-        let outgoing = vec![0; frame::longest_frame(SliceWidth::WIDEST)].into_boxed_slice();
-        Self { port, outgoing, traffic: Traffic::default() }
+        Self { port, outgoing: Frames::new(), traffic: Traffic::default() }
     }
 
     pub(crate) fn port(&mut self) -> &mut dyn FramePort {
@@ -88,14 +87,21 @@ impl FrameLink {
     /// protocol asks again.
     pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values: Some(values) };
-        let len = frame::emit(&route.addresses, &message, &mut self.outgoing)?;
+        let longest = frame::longest_frame(SliceWidth::WIDEST);
+        self.outgoing.try_add(longest, |place| frame::emit(&route.addresses, &message, place))?;
         self.traffic.sent += 1;
-        let frame = self.outgoing.get(..len).unwrap_or_default();
-        self.port.send(frame).map_err(AgentError::system("send"))
+        if self.outgoing.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
+    /// Sends off what waits for more.
     pub(crate) fn flush(&mut self) -> Result<(), AgentError> {
-        self.port.flush().map_err(AgentError::system("send"))
+        if self.outgoing.is_empty() {
+            return Ok(());
+        }
+        let frames: Vec<_> = self.outgoing.iter().collect();
+        let sent = self.port.send_all(&frames).map_err(AgentError::system("send"));
+        self.outgoing.clear();
+        sent
     }
 
     /// The next frame, or `None` when there is none now.

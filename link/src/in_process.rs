@@ -13,11 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::doorbell::Doorbell;
 use crate::error::LinkError;
 use crate::meter::{DirectionMeter, LinkMeter};
-use crate::{FramePort, check_length};
-
-/// After so many frames the receiver is woken even before [`FramePort::flush`], so that it works while the
-/// sender fills the queue.
-const FRAMES_PER_RING: usize = 32;
+use crate::{BATCH, FramePort, check_length};
 
 /// What a link is like; the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +125,8 @@ impl Outgoing {
             self.meter.count_lost();
         }
         self.not_rung_for += 1;
-        if self.not_rung_for >= FRAMES_PER_RING { self.flush() } else { Ok(()) }
+        // Even before `flush`: the receiver works while the sender fills the queue.
+        if self.not_rung_for >= BATCH { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

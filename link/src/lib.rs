@@ -11,11 +11,13 @@ use std::io;
 
 mod doorbell;
 mod error;
+mod frames;
 pub mod in_process;
 pub mod interface;
 mod meter;
 
 pub use error::LinkError;
+pub use frames::Frames;
 pub use in_process::{InProcessPort, LinkConfig, link};
 pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort, MutedUdpPort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
@@ -36,10 +38,14 @@ pub const MIN_FRAME_BYTES: usize = 14;
 /// packet.
 pub const MAX_FRAME_BYTES: usize = MIN_FRAME_BYTES + 65_535;
 
+/// Frames that a port sends off together at the most. Whoever has as many for it need not wait for more: a longer batch would only
+/// make the first frame wait, and whoever receives it.
+pub const BATCH: usize = 32;
+
 /// One end of a link, owned by the thread that polls it. Nothing here blocks.
 ///
-/// The owner works in rounds: [`receive`](Self::receive) until it says `None`, [`send`](Self::send) what
-/// there is to send, [`flush`](Self::flush), wait on the [`mio::Poll`].
+/// The owner works in rounds: [`receive`](Self::receive) until it says `None`, [`send_all`](Self::send_all) that
+/// there is to send, or [`send`](Self::send) it one by one and [`flush`](Self::flush), wait on the [`mio::Poll`].
 pub trait FramePort: Send {
     /// Queues a frame. It is on its way after the next [`flush`](Self::flush) at the latest. A link that
     /// is full or down drops it and counts that, like a real one.
@@ -55,6 +61,16 @@ pub trait FramePort: Send {
     /// # Errors
     /// The port cannot be used any more.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// Sends all these frames, in this order, behind those that are queued, and [flushes](Self::flush). A port may do that
+    /// from where they are, without a copy of its own.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send): if one of them is too short or too long, some may have been sent.
+    fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
+        frames.iter().try_for_each(|frame| self.send(frame))?;
+        self.flush()
+    }
 
     /// The next frame, where the port has it, or `None` when none is there now. It is as it was on the link: a
     /// port that took a VLAN tag off would make a frame that was not to be believed into one that is.

@@ -73,8 +73,8 @@ fn set_mtu(mtu: u16) {
 
 /// Sends frames over the cable, and returns as many as arrive.
 fn cross(cable: &mut Cable, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    frames.iter().for_each(|frame| cable.left.send(frame).unwrap());
-    cable.left.flush().unwrap();
+    let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
+    cable.left.send_all(&all).unwrap();
     frames.iter().map(|_| cable.receive()).collect()
 }
 

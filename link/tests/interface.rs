@@ -52,6 +52,33 @@ fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     assert_eq!(cable.left.send(&frame(14)[..13]).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
 
+#[test]
+fn frames_that_are_sent_together_go_in_their_order_behind_those_that_wait() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    for end in ["left", "right"] {
+        netns::ip(&format!("link set {end} mtu 9000"));
+    }
+    let mut cable = Cable::open();
+    // On both sides of a page of the kernel's memory, more than one system call takes, and one that nobody carries.
+    let lengths: Vec<_> = [60, 4_000, 4_096, 9_015, 9_014].into_iter().cycle().take(100).collect();
+    let frames: Vec<_> = lengths.iter().map(|len| frame(*len)).collect();
+    let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
+    for waits in [0, 1, 40] {
+        let (waiting, rest) = all.split_at(waits);
+        waiting.iter().for_each(|frame| cable.left.send(frame).unwrap());
+        cable.left.send_all(rest).unwrap();
+        for expected in frames.iter().filter(|frame| frame.len() < 9_015) {
+            assert!(cable.receive() == *expected);
+        }
+    }
+    let sent = cable.left.meter().sent.read();
+    assert_eq!((sent.frames, sent.dropped), (3 * 80, 3 * 20));
+    let error = cable.left.send_all(&[&frame(60), &frame(14)[..13]]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
 /// A frame with these VLAN tags, the outermost first, which is as long as `frame(len)` without them.
 fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
     let mut tagged = frame(len);

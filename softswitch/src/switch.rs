@@ -1,6 +1,9 @@
 //! A program with all it remembers: tables, counters, registers and multicast groups.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+
+use tributary_link::Frames;
 
 use crate::control::Replica;
 use crate::exec::{Packet, State};
@@ -28,10 +31,9 @@ struct Saved {
 /// Frames that leave a switch, each with its port. Used again and again, it needs no new memory.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// Frames one after the other, and behind them what was there before.
-    bytes: Vec<u8>,
-    /// Port, and where the frame ends.
-    frames: Vec<(u16, usize)>,
+    frames: Frames,
+    /// Of each of them.
+    ports: Vec<u16>,
 }
 
 impl Outputs {
@@ -43,16 +45,12 @@ impl Outputs {
     /// Forgets all frames.
     pub fn clear(&mut self) {
         self.frames.clear();
+        self.ports.clear();
     }
 
     /// Ports and frames in the order in which they left.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
-        let mut begin = 0;
-        self.frames.iter().map(move |(port, end)| {
-            let frame = self.bytes.get(begin..*end).unwrap_or_default();
-            begin = *end;
-            (*port, frame)
-        })
+        self.ports.iter().copied().zip(self.frames.iter())
     }
 
     /// How many frames there are.
@@ -65,14 +63,15 @@ impl Outputs {
         self.frames.is_empty()
     }
 
+    /// Bytes of all frames together.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.frames.byte_len()
+    }
+
     /// Adds the frame that `write` writes to the beginning of `room` bytes; it returns the frame's length.
     fn add(&mut self, port: u16, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
-        let begin = self.frames.last().map_or(0, |(_, end)| *end);
-        if self.bytes.len() < begin + room {
-            self.bytes.resize(begin + room, 0);
-        }
-        let len = write(&mut self.bytes[begin..begin + room]);
-        self.frames.push((port, begin + len));
+        let Ok(()) = self.frames.try_add(room, |place| Ok::<_, Infallible>(write(place)));
+        self.ports.push(port);
     }
 }
 

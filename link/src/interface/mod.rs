@@ -39,7 +39,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::error::LinkError;
 use crate::meter::InterfaceMeter;
-use crate::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Mark, check_length};
+use crate::{BATCH, FramePort, Frames, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Mark, check_length};
 pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
 pub use muted::MutedUdpPort;
@@ -52,6 +52,8 @@ pub struct InterfacePort {
     name: String,
     socket: OwnedFd,
     incoming: Ring,
+    /// They were [sent](FramePort::send), and wait for others.
+    queued: Frames,
     outgoing: Outgoing,
     meter: InterfaceMeter,
     mtu: usize,
@@ -68,7 +70,7 @@ impl InterfacePort {
         let meter = InterfaceMeter::default();
         let (socket, incoming, mtu) = socket::open(name, &meter.received)?;
         let outgoing = Outgoing::new(meter.sent.clone());
-        Ok(Self { name: name.into(), socket, incoming, outgoing, meter, mtu })
+        Ok(Self { name: name.into(), socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
     /// The same port, which, if that is wanted, puts neighbouring datagrams of one stream together, as the kernel does with TCP's (UDP segmentation
@@ -87,21 +89,37 @@ impl InterfacePort {
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }
+
+    /// Hands frames to the kernel.
+    fn transmit(&self, frames: &[&[u8]]) -> io::Result<()> {
+        self.outgoing.send(&self.socket, frames).map_err(|errno| {
+            let (name, error) = (&self.name, io::Error::from(errno));
+            io::Error::new(error.kind(), format!("cannot send on network interface {name}: {error}"))
+        })
+    }
 }
 
 impl FramePort for InterfacePort {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         check_length(frame)?;
-        self.outgoing.queue(frame);
-        if self.outgoing.is_full() { self.flush() } else { Ok(()) }
+        self.queued.try_add(frame.len(), |place| {
+            place.copy_from_slice(frame);
+            io::Result::Ok(frame.len())
+        })?;
+        if self.queued.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Self { name, socket, outgoing, .. } = self;
-        outgoing.send_all(socket).map_err(|errno| {
-            let error = io::Error::from(errno);
-            io::Error::new(error.kind(), format!("cannot send on network interface {name}: {error}"))
-        })
+        let frames: Vec<_> = self.queued.iter().collect();
+        let sent = self.transmit(&frames);
+        self.queued.clear();
+        sent
+    }
+
+    fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
+        frames.iter().try_for_each(|frame| check_length(frame))?;
+        self.flush()?;
+        frames.chunks(BATCH).try_for_each(|frames| self.transmit(frames))
     }
 
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {

@@ -1,4 +1,4 @@
-//! Frames on their way out: gathered, and sent off by one system call.
+//! Frames on their way out: gathered, and sent off by one system call, from where they are.
 //!
 //! A port may put neighbouring datagrams of one stream together, as the kernel does with TCP's segments: they go through queues,
 //! and over a virtual cable, as one frame, which is [taken apart](super::many) where single ones are wanted.
@@ -15,42 +15,17 @@ use super::offload::{OFFLOAD_BYTES, Offload};
 use crate::MAX_FRAME_BYTES;
 use crate::meter::DirectionMeter;
 
-/// Frames that one system call sends at the most. A longer batch would only make the first frame wait.
-const BATCH: usize = 32;
-
-/// Frames that wait to be sent.
+/// The sending half of a port.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// One message behind the other.
-    bytes: Vec<u8>,
-    messages: Vec<Message>,
-    /// In all of them.
-    frames: usize,
     /// The longest frame that is put together with others; `None`: none is.
     longest_merged: Option<usize>,
     meter: DirectionMeter,
 }
 
-/// A frame, or many in one, behind what the kernel is told of it.
-#[derive(Debug)]
-struct Message {
-    place: Range<usize>,
-    frames: usize,
-    /// Bytes of payload that a datagram behind the others may have at most; `None`: the last one has come, or none may.
-    takes: Option<usize>,
-}
-
-impl Message {
-    /// Bytes of its frames as they were handed in, each with headers of its own.
-    fn frame_bytes(&self) -> usize {
-        self.place.len() - OFFLOAD_BYTES + (self.frames - 1) * HEADER_BYTES
-    }
-}
-
 impl Outgoing {
     pub(super) fn new(meter: DirectionMeter) -> Self {
-        let (bytes, messages) = (Vec::new(), Vec::with_capacity(BATCH));
-        Self { bytes, messages, frames: 0, longest_merged: None, meter }
+        Self { longest_merged: None, meter }
     }
 
     /// From now on, frames of so many bytes at the most may be put together.
@@ -58,109 +33,144 @@ impl Outgoing {
         self.longest_merged = Some(longest);
     }
 
-    pub(super) fn queue(&mut self, frame: &[u8]) {
-        self.frames += 1;
-        let may_merge = self.longest_merged.is_some_and(|longest| frame.len() <= longest);
-        let payload = (may_merge && datagram::is_plain(frame)).then(|| frame.len() - HEADER_BYTES);
-        if let Some(payload) = payload
-            && self.extend_last(frame, payload)
-        {
-            return;
-        }
-        let begin = self.bytes.len();
-        self.bytes.extend_from_slice(&Offload::default().to_bytes());
-        self.bytes.extend_from_slice(frame);
-        self.messages.push(Message { place: begin..self.bytes.len(), frames: 1, takes: payload });
-    }
-
-    /// Adds a plain frame to the last message, if that takes it.
-    fn extend_last(&mut self, frame: &[u8], payload: usize) -> bool {
-        let Self { bytes, messages, .. } = self;
-        let Some(last) = messages.last_mut() else { return false };
-        let first = bytes.get(last.place.start + OFFLOAD_BYTES..last.place.end).unwrap_or_default();
-        let is_taken = last.takes.is_some_and(|segment| payload <= segment)
-            && first.len() + payload <= MAX_FRAME_BYTES
-            && datagram::is_one_stream(first, frame);
-        if is_taken {
-            bytes.extend_from_slice(frame.get(HEADER_BYTES..).unwrap_or_default());
-            last.takes = last.takes.filter(|segment| payload == *segment);
-            (last.place.end, last.frames) = (bytes.len(), last.frames + 1);
-        }
-        is_taken
-    }
-
-    /// Is it time to send?
-    pub(super) fn is_full(&self) -> bool {
-        self.frames >= BATCH
-    }
-
-    /// Hands all frames to the kernel; those that it has no room for are dropped, and counted.
-    pub(super) fn send_all(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
-        self.mark();
-        let mut first = 0;
-        while let Some(message) = self.messages.get(first) {
-            match self.send_from(first, socket) {
+    /// Hands frames to the kernel, by one system call if it takes all; those that it has no room for are dropped, and counted.
+    pub(super) fn send(&self, socket: &OwnedFd, frames: &[&[u8]]) -> Result<(), Errno> {
+        let batch = Batch::new(frames, self.longest_merged);
+        let mut messages = batch.messages.as_slice();
+        while let Some(message) = messages.first() {
+            match batch.send(messages, socket) {
                 Ok(sent) => {
-                    let sent = self.messages.iter().skip(first).take(sent);
-                    first += sent.len();
-                    let add =
-                        |(frames, bytes), sent: &Message| (frames + sent.frames, bytes + sent.frame_bytes());
-                    let (frames, bytes) = sent.fold((0, 0), add);
+                    let (sent, rest) = messages.split_at(sent.min(messages.len()));
+                    messages = rest;
+                    let frames = sent.iter().map(|message| message.frames.len()).sum();
+                    let bytes = sent.iter().map(|message| batch.bytes_of(message)).sum();
                     self.meter.count_all_carried(frames, bytes);
                 }
                 Err(Errno::INTR) => {}
                 // A full queue, an interface that is down, a frame longer than its MTU, or one that the kernel finds fault
                 // with: whoever sends something must not be able to take the port out of use.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INVAL) => {
-                    self.meter.count_all_dropped(message.frames as u64);
-                    first += 1;
+                    self.meter.count_all_dropped(message.frames.len() as u64);
+                    messages = messages.get(1..).unwrap_or_default();
                 }
-                Err(errno) => {
-                    self.clear();
-                    return Err(errno);
-                }
+                Err(errno) => return Err(errno),
             }
         }
-        self.clear();
         Ok(())
     }
+}
 
-    /// Tells the kernel of which messages it is to think as many frames.
-    fn mark(&mut self) {
-        for message in self.messages.iter().filter(|message| message.frames > 1) {
-            let Some(bytes) = self.bytes.get_mut(message.place.clone()) else { continue };
-            let Some((offload, frame)) = bytes.split_first_chunk_mut::<OFFLOAD_BYTES>() else { continue };
-            let payload = frame.len() - HEADER_BYTES;
-            let Some((header, _)) = frame.split_first_chunk_mut::<HEADER_BYTES>() else { continue };
-            *offload = Offload::datagrams(datagram::payload(header) as u16).to_bytes();
-            datagram::set_payload(header, payload);
-            datagram::leave_checksum(header);
+/// Frames, and what becomes of them.
+struct Batch<'a> {
+    frames: &'a [&'a [u8]],
+    messages: Vec<Message>,
+}
+
+/// A frame, or many in one.
+struct Message {
+    /// Which ones.
+    frames: Range<usize>,
+    /// Bytes of the one that it is.
+    len: usize,
+    /// Bytes of payload that a datagram behind the others may have at most; `None`: the last one has come, or none may.
+    takes: Option<usize>,
+    head: Head,
+}
+
+/// What comes in front of a message's frames, without that of their headers which it has, too.
+struct Head {
+    bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
+    /// Of the frames' headers.
+    headers: usize,
+}
+
+impl Head {
+    /// Of one frame: what the kernel is told of it.
+    fn of_one() -> Self {
+        Self::new(Offload::default(), &[])
+    }
+
+    /// Of many, which begin with `first` and become one of `len` bytes: their headers, too.
+    fn of_many(first: &[u8; HEADER_BYTES], len: usize) -> Self {
+        let mut header = *first;
+        let offload = Offload::datagrams(datagram::payload(first) as u16);
+        datagram::set_payload(&mut header, len - HEADER_BYTES);
+        datagram::leave_checksum(&mut header);
+        Self::new(offload, &header)
+    }
+
+    fn new(offload: Offload, header: &[u8]) -> Self {
+        let mut bytes = [0; OFFLOAD_BYTES + HEADER_BYTES];
+        let head = offload.to_bytes().into_iter().chain(header.iter().copied());
+        bytes.iter_mut().zip(head).for_each(|(to, from)| *to = from);
+        Self { bytes, headers: header.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..OFFLOAD_BYTES + self.headers).unwrap_or_default()
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(frames: &'a [&'a [u8]], longest_merged: Option<usize>) -> Self {
+        let mut batch = Self { frames, messages: Vec::with_capacity(frames.len()) };
+        for (number, frame) in frames.iter().enumerate() {
+            let may_merge = longest_merged.is_some_and(|longest| frame.len() <= longest);
+            let payload = (may_merge && datagram::is_plain(frame)).then(|| frame.len() - HEADER_BYTES);
+            if !payload.is_some_and(|payload| batch.extend_last(frame, payload)) {
+                let (frames, len) = (number..number + 1, frame.len());
+                batch.messages.push(Message { frames, len, takes: payload, head: Head::of_one() });
+            }
         }
-    }
-
-    /// One system call for the messages from the one numbered `first` on. Returns how many of them were sent;
-    /// an error is about the first one.
-    fn send_from(&self, first: usize, socket: &OwnedFd) -> Result<usize, Errno> {
-        let count = (self.messages.len() - first).min(BATCH);
-        if count == 1 {
-            return rustix::net::send(socket, self.message(first), SendFlags::DONTWAIT).map(|_| 1);
+        for message in batch.messages.iter_mut().filter(|message| message.frames.len() > 1) {
+            let first = frames.get(message.frames.start).and_then(|first| first.first_chunk());
+            if let Some(first) = first {
+                message.head = Head::of_many(first, message.len);
+            }
         }
-        let mut parts: [_; BATCH] = std::array::from_fn(|index| {
-            ([IoSlice::new(self.message(first + index))], SendAncillaryBuffer::default())
-        });
-        let mut messages = parts.each_mut().map(|(frame, nothing)| MMsgHdr::new(frame, nothing));
-        sendmmsg(socket, &mut messages[..count], SendFlags::DONTWAIT)
+        batch
     }
 
-    /// The message of that number; an empty one behind the last.
-    fn message(&self, number: usize) -> &[u8] {
-        let message = self.messages.get(number);
-        message.and_then(|message| self.bytes.get(message.place.clone())).unwrap_or_default()
+    /// Adds a plain frame to the last message, if that takes it.
+    fn extend_last(&mut self, frame: &[u8], payload: usize) -> bool {
+        let Some(last) = self.messages.last_mut() else { return false };
+        let first = self.frames.get(last.frames.start).copied().unwrap_or_default();
+        let is_taken = last.takes.is_some_and(|segment| payload <= segment)
+            && last.len + payload <= MAX_FRAME_BYTES
+            && datagram::is_one_stream(first, frame);
+        if is_taken {
+            last.takes = last.takes.filter(|segment| payload == *segment);
+            last.len += payload;
+            last.frames.end += 1;
+        }
+        is_taken
     }
 
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.messages.clear();
-        self.frames = 0;
+    fn frames_of(&self, message: &Message) -> &'a [&'a [u8]] {
+        self.frames.get(message.frames.clone()).unwrap_or_default()
+    }
+
+    /// Bytes of a message's frames, each with headers of its own.
+    fn bytes_of(&self, message: &Message) -> usize {
+        self.frames_of(message).iter().map(|frame| frame.len()).sum()
+    }
+
+    /// One system call. Returns how many of the messages were sent; an error is about the first one.
+    fn send(&self, messages: &[Message], socket: &OwnedFd) -> Result<usize, Errno> {
+        let mut parts = Vec::with_capacity(2 * self.frames.len());
+        let mut ends = Vec::with_capacity(messages.len());
+        for message in messages {
+            let Head { headers, .. } = message.head;
+            parts.push(IoSlice::new(message.head.bytes()));
+            let frames = self.frames_of(message).iter();
+            parts.extend(frames.map(|frame| IoSlice::new(frame.get(headers..).unwrap_or_default())));
+            ends.push(parts.len());
+        }
+        let mut nothing: Vec<_> = messages.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let begins = [0].into_iter().chain(ends.iter().copied());
+        let places = begins.zip(&ends).map(|(begin, end)| parts.get(begin..*end).unwrap_or_default());
+        let mut headers: Vec<_> =
+            places.zip(&mut nothing).map(|(parts, nothing)| MMsgHdr::new(parts, nothing)).collect();
+        sendmmsg(socket, &mut headers, SendFlags::DONTWAIT)
     }
 }

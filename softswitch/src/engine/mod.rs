@@ -19,7 +19,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
 use mio::{Events, Poll, Token, Waker};
-use tributary_link::FramePort;
+use tributary_link::{BATCH, FramePort};
 
 use crate::error::SwitchError;
 use crate::switch::{Outputs, Switch};
@@ -33,6 +33,9 @@ const PACKET_INS: usize = 1024;
 const CONTROL: Token = Token(usize::MAX);
 /// Frames of one port that are processed before it is the next one's turn.
 const FRAMES_A_ROUND: usize = 64;
+/// So many bytes of frames that are to leave are sent off before a port's turn is over, as a whole batch of frames is: whoever
+/// gets them works on them while the switch goes on.
+const BYTES_AT_ONCE: usize = 64 << 10;
 /// Readiness that is taken from the operating system at once; all ports are looked at, whichever it is of.
 const EVENTS: usize = 256;
 
@@ -107,27 +110,37 @@ impl Core {
     fn round(&mut self) -> bool {
         let mut any = false;
         for port in 0..self.ports.count() {
+            let mut from = None;
             for _ in 0..FRAMES_A_ROUND {
                 let Some((number, frame)) = self.ports.receive(port) else { break };
-                any = true;
+                from = Some(number);
                 if let Some(switch) = &mut self.switch {
-                    self.outputs.clear();
                     switch.process(number, frame, &mut self.outputs);
-                    self.ports.send_all(number, &self.outputs);
+                }
+                if self.outputs.len() >= BATCH || self.outputs.byte_len() >= BYTES_AT_ONCE {
+                    self.send_off(number);
                 }
             }
+            if let Some(number) = from {
+                any = true;
+                self.send_off(number);
+            }
         }
-        self.ports.flush();
         any
     }
 
     /// Processes a frame that no port has received.
     fn inject(&mut self, port: u16, frame: &[u8]) {
         if let Some(switch) = &mut self.switch {
-            self.outputs.clear();
             switch.process(port, frame, &mut self.outputs);
-            self.ports.send_all(port, &self.outputs);
+            self.send_off(port);
         }
+    }
+
+    /// Sends off what has become of frames that came in by `ingress`.
+    fn send_off(&mut self, ingress: u16) {
+        self.ports.send_all(ingress, &self.outputs);
+        self.outputs.clear();
     }
 }
 
@@ -147,6 +160,5 @@ fn work(mut core: Core, mut poll: Poll, requests: &Receiver<Request>) {
             request(&mut core);
         }
     }
-    core.ports.flush();
     core.ports.report();
 }

@@ -1,12 +1,13 @@
 //! The ports of a switch: links by number, and the way to the controller.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::Instant;
 
 use mio::{Registry, Token};
 use tokio::sync::mpsc::Sender;
-use tributary_link::FramePort;
+use tributary_link::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
 use super::allowance::Allowance;
 use crate::error::SwitchError;
@@ -29,10 +30,8 @@ struct Link {
     state: LinkState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LinkState {
-    /// Frames were sent since the last flush.
-    unflushed: bool,
     /// It cannot be used any more.
     failed: bool,
     /// What of its frames may still go to the controller.
@@ -79,11 +78,7 @@ impl Ports {
             }
             port.register(registry, Token(index))
                 .map_err(|reason| SwitchError::Register { port: number, reason })?;
-            links.push(Link {
-                number,
-                port,
-                state: LinkState { unflushed: false, failed: false, to_controller: Allowance::default() },
-            });
+            links.push(Link { number, port, state: LinkState::default() });
         }
         Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default() })
     }
@@ -108,14 +103,19 @@ impl Ports {
         }
     }
 
-    /// Sends all frames to where they go that have become of one that came in by `ingress`.
+    /// Sends all frames to where they go that have become of some that came in by `ingress`.
     pub(super) fn send_all(&mut self, ingress: u16, outputs: &Outputs) {
+        let mut by_link: BTreeMap<usize, Vec<&[u8]>> = BTreeMap::new();
         for (number, frame) in outputs.iter() {
-            let link = self.by_number.get(usize::from(number)).copied().flatten();
-            match link.and_then(|index| self.links.get_mut(index)) {
-                Some(link) => link.send(frame, &mut self.drops),
+            match self.by_number.get(usize::from(number)).copied().flatten() {
+                Some(link) => by_link.entry(link).or_default().push(frame),
                 None if number == self.cpu_port => self.send_to_controller(ingress, frame),
                 None => self.drops.no_port += 1,
+            }
+        }
+        for (link, frames) in by_link {
+            if let Some(link) = self.links.get_mut(link) {
+                link.send_all(frames, &mut self.drops);
             }
         }
     }
@@ -132,16 +132,6 @@ impl Ports {
         }
     }
 
-    /// Sends off what is queued.
-    pub(super) fn flush(&mut self) {
-        for Link { number, port, state } in self.links.iter_mut().filter(|link| link.state.unflushed) {
-            state.unflushed = false;
-            if let Err(error) = port.flush() {
-                state.fail(*number, &error);
-            }
-        }
-    }
-
     /// Leaves a note of frames that went nowhere.
     pub(super) fn report(&self) {
         tracing::debug!(drops = ?self.drops, "switch has ended");
@@ -149,15 +139,16 @@ impl Ports {
 }
 
 impl Link {
-    fn send(&mut self, frame: &[u8], drops: &mut Drops) {
+    fn send_all(&mut self, mut frames: Vec<&[u8]>, drops: &mut Drops) {
+        let all = frames.len();
         if self.state.failed {
-            drops.no_port += 1;
+            drops.no_port += all as u64;
             return;
         }
-        match self.port.send(frame) {
-            Ok(()) => self.state.unflushed = true,
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => drops.bad_length += 1,
-            Err(error) => self.state.fail(self.number, &error),
+        frames.retain(|frame| (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.len()));
+        drops.bad_length += (all - frames.len()) as u64;
+        if let Err(error) = self.port.send_all(&frames) {
+            self.state.fail(self.number, &error);
         }
     }
 }
@@ -167,6 +158,6 @@ impl LinkState {
         if !self.failed {
             tracing::warn!(port = number, %error, "port failed: it is out of use until the switch is started again");
         }
-        (self.failed, self.unflushed) = (true, false);
+        self.failed = true;
     }
 }
