@@ -12,12 +12,16 @@ const NEEDS_CHECKSUM: u8 = 1;
 const DATAGRAMS: u8 = 5;
 /// Bytes from the UDP header to its checksum.
 const UDP_CHECKSUM_AT: u16 = 6;
+/// A frame of so many bytes at the most is worth a single piece of the kernel's memory.
+const LONGEST_IN_ONE_PIECE: usize = 16 << 10;
 
 /// What is said of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offload {
     flags: u8,
     kind: u8,
+    /// Bytes of headers, which the kernel keeps in one piece of memory. It refuses a frame that is shorter.
+    headers: u16,
     /// Bytes of payload of each datagram.
     segment: u16,
     /// From where on the checksum is calculated, and where behind that it belongs.
@@ -25,22 +29,28 @@ pub(super) struct Offload {
 }
 
 impl Offload {
+    /// Of a frame of so many bytes that is finished. All of it is called headers: the kernel would scatter one of a page or more,
+    /// and gather it again where the interface cannot, which costs a copy.
+    pub(super) fn single(len: usize) -> Self {
+        let headers = if len <= LONGEST_IN_ONE_PIECE { len as u16 } else { 0 };
+        Self { headers, ..Self::default() }
+    }
+
     /// Of a frame that carries datagrams of so many bytes of payload each.
     pub(super) fn datagrams(segment: u16) -> Self {
         let checksum = (datagram::UDP_AT as u16, UDP_CHECKSUM_AT);
-        Self { flags: NEEDS_CHECKSUM, kind: DATAGRAMS, segment, checksum }
+        Self { flags: NEEDS_CHECKSUM, kind: DATAGRAMS, headers: HEADER_BYTES as u16, segment, checksum }
     }
 
     pub(super) fn parse(bytes: [u8; OFFLOAD_BYTES]) -> Self {
-        let [flags, kind, _, _, s0, s1, c0, c1, o0, o1] = bytes;
+        let [flags, kind, l0, l1, s0, s1, c0, c1, o0, o1] = bytes;
         let number = |a, b| u16::from_ne_bytes([a, b]);
-        Self { flags, kind, segment: number(s0, s1), checksum: (number(c0, c1), number(o0, o1)) }
+        let (headers, segment) = (number(l0, l1), number(s0, s1));
+        Self { flags, kind, headers, segment, checksum: (number(c0, c1), number(o0, o1)) }
     }
 
     pub(super) fn to_bytes(self) -> [u8; OFFLOAD_BYTES] {
-        // The kernel refuses a frame that is shorter than what this says of its headers.
-        let headers = if self.kind == DATAGRAMS { HEADER_BYTES } else { 0 };
-        let [l0, l1] = (headers as u16).to_ne_bytes();
+        let [l0, l1] = self.headers.to_ne_bytes();
         let [s0, s1] = self.segment.to_ne_bytes();
         let ([c0, c1], [o0, o1]) = (self.checksum.0.to_ne_bytes(), self.checksum.1.to_ne_bytes());
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]

@@ -86,8 +86,8 @@ struct Head {
 
 impl Head {
     /// Of one frame: what the kernel is told of it.
-    fn of_one() -> Self {
-        Self::new(Offload::default(), &[])
+    fn of_one(frame: &[u8]) -> Self {
+        Self::new(Offload::single(frame.len()), &[])
     }
 
     /// Of many, which begin with `first` and become one of `len` bytes: their headers, too.
@@ -119,7 +119,7 @@ impl<'a> Batch<'a> {
             let payload = (may_merge && datagram::is_plain(frame)).then(|| frame.len() - HEADER_BYTES);
             if !payload.is_some_and(|payload| batch.extend_last(frame, payload)) {
                 let (frames, len) = (number..number + 1, frame.len());
-                batch.messages.push(Message { frames, len, takes: payload, head: Head::of_one() });
+                batch.messages.push(Message { frames, len, takes: payload, head: Head::of_one(frame) });
             }
         }
         for message in batch.messages.iter_mut().filter(|message| message.frames.len() > 1) {
