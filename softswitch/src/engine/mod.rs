@@ -33,9 +33,8 @@ const PACKET_INS: usize = 1024;
 const CONTROL: Token = Token(usize::MAX);
 /// Frames of one port that are processed before it is the next one's turn.
 const FRAMES_A_ROUND: usize = 64;
-/// So many bytes of frames that are to leave are sent off before a port's turn is over, as a whole batch of frames is: whoever
-/// gets them works on them while the switch goes on.
-const BYTES_AT_ONCE: usize = 64 << 10;
+/// So many bytes of frames that are to leave are sent off before there is a [batch](BATCH) for each port that they leave by.
+const BYTES_AT_ONCE: usize = 1 << 20;
 /// Readiness that is taken from the operating system at once; all ports are looked at, whichever it is of.
 const EVENTS: usize = 256;
 
@@ -111,13 +110,14 @@ impl Core {
         let mut any = false;
         for port in 0..self.ports.count() {
             let mut from = None;
-            for _ in 0..FRAMES_A_ROUND {
+            for taken in 1..=FRAMES_A_ROUND {
                 let Some((number, frame)) = self.ports.receive(port) else { break };
                 from = Some(number);
                 if let Some(switch) = &mut self.switch {
                     switch.process(number, frame, &mut self.outputs);
                 }
-                if self.outputs.len() >= BATCH || self.outputs.byte_len() >= BYTES_AT_ONCE {
+                // No more of them leave by one port than have come in: neighbours should go together.
+                if taken.is_multiple_of(BATCH) || self.outputs.byte_len() >= BYTES_AT_ONCE {
                     self.send_off(number);
                 }
             }
