@@ -17,7 +17,6 @@ mod metrics;
 mod named;
 mod parameter_server;
 mod part;
-mod picture;
 mod plan;
 mod ps;
 mod remote;

@@ -14,10 +14,10 @@ use tributary_planner::{FabricState, JobRequest, Plan, plan};
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::Topology;
 
-use crate::picture::PictureFile;
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::{Aggregation, Downlink, load_topology, size, window};
 use tributary_cli::output;
+use tributary_picture::PictureFile;
 
 /// Shows the aggregation tree of a job on a topology: who aggregates, the hop stacks, the bytes on every link
 /// and the expected speed-up. Nothing runs.

@@ -9,8 +9,8 @@ use tributary_topology::{Link, LinkKey, NodeKey, Topology, format_rate};
 
 use super::layout::Layout;
 use super::table::{LinkPair, bytes, job, pairs, worth};
-use crate::picture::{FAINT, INK, OURS, page, text};
 use tributary_cli::drawing::role;
+use tributary_picture::{FAINT, INK, OURS, page, text};
 
 const COLUMN: f64 = 128.0;
 const ROW: f64 = 128.0;

@@ -14,7 +14,7 @@ use super::experiment::{self, Experiment, Outcome};
 use super::options::{self, Policy};
 use super::timeline;
 use crate::daemon::WrongUse;
-use crate::picture::PictureFile;
+use tributary_picture::PictureFile;
 use tributary_cli::output::number_table;
 
 /// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
@@ -124,7 +124,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         print(&report);
     }
     match &args.plot {
-        Some(file) => file.write(&timeline::picture(&[(args.policy.name().to_owned(), &outcome)])),
+        Some(file) => Ok(file.write(&timeline::picture(&[(args.policy.name().to_owned(), &outcome)]))?),
         None => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use svg::{Document, Node};
 
 use super::experiment::Outcome;
 use super::record::{Record, Span, SpanKind};
-use crate::picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
+use tributary_picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
 
 const TITLE: &str = "Who computed, and who waited for whom";
 

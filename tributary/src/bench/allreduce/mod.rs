@@ -21,11 +21,11 @@ use tributary_bench::comparison::{Case, Contender, Report};
 
 use crate::bench::{rate, until_stopped};
 use crate::daemon::WrongUse;
-use crate::picture::{PngError, png};
 use baseline::Baselines;
 pub(super) use fabric::run as reduce_on_all;
 pub(super) use rounds::tensors_of_a_turn;
 use tributary_cli::options::{probability, size};
+use tributary_picture::{PngError, png};
 
 /// As what the results are written to the folder of `--out`.
 const FILE: &str = "allreduce";

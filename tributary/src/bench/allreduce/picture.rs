@@ -5,7 +5,7 @@ use svg::node::element::{Group, Line};
 use svg::{Document, Node};
 use tributary_bench::comparison::{Contender, Report, Row};
 
-use crate::picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text, vertical};
+use tributary_picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text, vertical};
 
 const WIDTH: f64 = 940.0;
 /// Where bars begin, and how long the longest is.

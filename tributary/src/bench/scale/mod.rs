@@ -16,8 +16,8 @@ use tributary_sim::flow::study::{Settings, Study};
 use tributary_sim::flow::{Assumptions, Compute};
 
 use super::rate;
-use crate::picture::PictureFile;
 use report::{Report, Studied};
+use tributary_picture::PictureFile;
 
 /// The window of today, and one that lets links of 100 Gbit/s be full.
 const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];

@@ -20,8 +20,8 @@ use super::{machine, rate, until_stopped};
 use crate::daemon::Stop;
 use crate::jobs::schedule_picture;
 use crate::lab::{job_schedule, worker_command};
-use crate::picture::PictureFile;
 use report::{Model, POINTS, Report, Scheduled, Way};
+use tributary_picture::PictureFile;
 
 /// The process of each rank: with a model whose gradients come in bursts, or with that of an example.
 const BURSTS: &str = "bursts.py";

@@ -11,8 +11,8 @@ use tributary_cli::output;
 
 pub(crate) use picture::picture;
 
-use crate::picture::PictureFile;
 use crate::remote::{ControllerArgs, refused};
+use tributary_picture::PictureFile;
 
 #[derive(Debug, Args)]
 pub(super) struct ScheduleArgs {

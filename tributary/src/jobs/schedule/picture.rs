@@ -5,7 +5,7 @@ use svg::node::element::{Circle, Group};
 use svg::{Document, Node};
 use tributary_api::{schedule, v1};
 
-use crate::picture::{FAINT, INK, OTHERS_LIGHT, OURS, RULE, page, rectangle, text, vertical};
+use tributary_picture::{FAINT, INK, OTHERS_LIGHT, OURS, RULE, page, rectangle, text, vertical};
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 420.0;

@@ -15,7 +15,7 @@ use report::{Report, Row, Setting};
 use tributary_trainer::{Digits, Training};
 
 use super::gates;
-use crate::picture::PictureFile;
+use tributary_picture::PictureFile;
 use measure::{Gradients, measure};
 
 /// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded as on

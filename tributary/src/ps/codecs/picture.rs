@@ -5,7 +5,7 @@ use svg::{Document, Node};
 
 use super::candidates::{CLUSTERED, F32};
 use super::report::{Report, Row, Setting};
-use crate::picture::{
+use tributary_picture::{
     FAINT, INK, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGHT, PAPER, RULE, page, rectangle, text, vertical,
 };
 

@@ -15,7 +15,7 @@ use super::experiment::{self, Experiment, Outcome};
 use super::gates;
 use super::options::{self, Policy};
 use super::timeline;
-use crate::picture::PictureFile;
+use tributary_picture::PictureFile;
 use report::{Report, Row};
 
 /// Step times of the workers, relative to the fastest.

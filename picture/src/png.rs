@@ -11,7 +11,7 @@ const FAMILY: &str = "DejaVu Sans";
 
 /// Why there is no PNG.
 #[derive(Debug, Error)]
-pub(crate) enum PngError {
+pub enum PngError {
     /// This machine has no fonts: there would be no text in the picture.
     #[error(
         "this machine has no fonts to draw text with: install some with `apt-get install fonts-dejavu-core`"
@@ -32,7 +32,7 @@ pub(crate) enum PngError {
 ///
 /// # Errors
 /// [`PngError`].
-pub(crate) fn png(svg: &str) -> Result<Vec<u8>, PngError> {
+pub fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     let mut options = Options::default();
     options.fontdb_mut().load_system_fonts();
     let any = options.fontdb.faces().next().map(|face| face.families.first().map(|(name, _)| name.clone()));

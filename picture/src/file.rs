@@ -1,17 +1,46 @@
 //! Where a picture goes, and as what.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fs, io};
 
-use anyhow::{Context, Result, ensure};
 use svg::Document;
+use thiserror::Error;
 
-use super::{page, png};
+use crate::{PngError, page, png};
+
+/// Why there is no picture.
+#[derive(Debug, Error)]
+pub enum PictureError {
+    /// There is no such folder.
+    #[error("cannot write the picture to {file}: there is no folder {folder}", file = .file.display(), folder = .folder.display())]
+    NoFolder {
+        /// The picture's file.
+        file: PathBuf,
+        /// The folder that it was to be in.
+        folder: PathBuf,
+    },
+    /// No PNG can be drawn on this machine.
+    #[error("cannot write the picture to {file}: {error}", file = .file.display())]
+    Png {
+        /// The picture's file.
+        file: PathBuf,
+        /// What is wrong.
+        error: PngError,
+    },
+    /// The file cannot be written.
+    #[error("cannot write the picture to {file}: {error}", file = .file.display())]
+    Write {
+        /// The picture's file.
+        file: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+}
 
 /// A file for a picture, whose ending says what is written to it.
 #[derive(Debug, Clone)]
-pub(crate) struct PictureFile {
+pub struct PictureFile {
     path: PathBuf,
     format: Format,
 }
@@ -42,12 +71,14 @@ impl PictureFile {
     ///
     /// # Errors
     /// There is no such folder, or no PNG can be drawn on this machine.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<(), PictureError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        ensure!(folder.is_dir(), "{}: there is no folder {}", self.cannot(), folder.display());
+        if !folder.is_dir() {
+            return Err(PictureError::NoFolder { file: self.path.clone(), folder: folder.to_owned() });
+        }
         if self.format == Format::Png {
-            png(&page(1.0, 1.0, 1).to_string()).with_context(|| self.cannot())?;
+            self.png(&page(1.0, 1.0, 1).to_string())?;
         }
         Ok(())
     }
@@ -56,32 +87,32 @@ impl PictureFile {
     ///
     /// # Errors
     /// The file cannot be written, or a PNG cannot be drawn on this machine.
-    pub(crate) fn write(&self, picture: &Document) -> Result<()> {
-        let cannot = || self.cannot();
+    pub fn write(&self, picture: &Document) -> Result<(), PictureError> {
         let svg = format!("{picture}\n");
         let contents = match self.format {
             Format::Svg => svg.into_bytes(),
-            Format::Png => png(&svg).with_context(cannot)?,
+            Format::Png => self.png(&svg)?,
         };
-        fs::write(&self.path, contents).with_context(cannot)
+        fs::write(&self.path, contents)
+            .map_err(|error| PictureError::Write { file: self.path.clone(), error })
     }
 
-    fn cannot(&self) -> String {
-        format!("cannot write the picture to {}", self.path.display())
+    fn png(&self, svg: &str) -> Result<Vec<u8>, PictureError> {
+        png(svg).map_err(|error| PictureError::Png { file: self.path.clone(), error })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{INK, text};
+    use crate::{INK, text};
 
-    fn written(name: &str) -> Result<Vec<u8>> {
+    fn written(name: &str) -> Result<Vec<u8>, PictureError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         let picture = page(40.0, 20.0, 12).add(text(2.0, 15.0, "a < b", INK));
         path.to_str().unwrap().parse::<PictureFile>().unwrap().write(&picture)?;
-        Ok(fs::read(path)?)
+        Ok(fs::read(path).unwrap())
     }
 
     #[test]
@@ -91,7 +122,7 @@ mod tests {
         match written("a.png") {
             Ok(png) => assert!(png.starts_with(b"\x89PNG")),
             // It needs fonts, which a machine without a desktop may not have.
-            Err(error) => assert!(format!("{error:#}").contains("fonts-dejavu-core"), "{error:#}"),
+            Err(error) => assert!(error.to_string().contains("fonts-dejavu-core"), "{error}"),
         }
     }
 

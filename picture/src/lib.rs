@@ -1,30 +1,32 @@
-//! Pictures: what all of them look like, and how they become files.
+//! Pictures of results: what all of them look like, and how they become files.
 
+mod chart;
 mod file;
 mod png;
 
 use svg::Document;
-use svg::node::element::{Line, Rectangle, Text};
+use svg::node::element::{self, Rectangle, Text};
 
-pub(crate) use file::PictureFile;
-pub(crate) use png::{PngError, png};
+pub use chart::{Axis, Bars, Chart, Line};
+pub use file::{PictureError, PictureFile};
+pub use png::{PngError, png};
 
 const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 /// What everything is drawn on.
-pub(crate) const PAPER: &str = "#ffffff";
+pub const PAPER: &str = "#ffffff";
 /// Text that is read first, and text that explains.
-pub(crate) const INK: &str = "#1f2937";
-pub(crate) const FAINT: &str = "#6b7280";
+pub const INK: &str = "#1f2937";
+pub const FAINT: &str = "#6b7280";
 /// Lines that guide the eye.
-pub(crate) const RULE: &str = "#d1d5db";
+pub const RULE: &str = "#d1d5db";
 /// What the picture is about, and what it is compared with; each with a lighter kind of it.
-pub(crate) const OURS: &str = "#0f766e";
-pub(crate) const OURS_LIGHT: &str = "#5eada6";
-pub(crate) const OTHERS: &str = "#9aa3b2";
-pub(crate) const OTHERS_LIGHT: &str = "#c9ced8";
+pub const OURS: &str = "#0f766e";
+pub const OURS_LIGHT: &str = "#5eada6";
+pub const OTHERS: &str = "#9aa3b2";
+pub const OTHERS_LIGHT: &str = "#c9ced8";
 
 /// An empty page, in pixels.
-pub(crate) fn page(width: f64, height: f64, font_size: u32) -> Document {
+pub fn page(width: f64, height: f64, font_size: u32) -> Document {
     Document::new()
         .set("viewBox", (0, 0, width, height))
         .set("width", width)
@@ -35,20 +37,25 @@ pub(crate) fn page(width: f64, height: f64, font_size: u32) -> Document {
 }
 
 /// Text that begins at a point, which is on its base line.
-pub(crate) fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
+pub fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
     Text::new(content).set("x", x).set("y", y).set("fill", color)
 }
 
 /// A rectangle by its upper left corner.
-pub(crate) fn rectangle(x: f64, y: f64, width: f64, height: f64, color: &str) -> Rectangle {
+pub fn rectangle(x: f64, y: f64, width: f64, height: f64, color: &str) -> Rectangle {
     let shape = Rectangle::new().set("x", round(x)).set("y", round(y));
     shape.set("width", round(width)).set("height", round(height)).set("fill", color)
 }
 
 /// A line down from a point.
-pub(crate) fn vertical(x: f64, from: f64, to: f64, color: &str) -> Line {
+pub fn vertical(x: f64, from: f64, to: f64, color: &str) -> element::Line {
     let x = round(x);
-    Line::new().set("x1", x).set("x2", x).set("y1", round(from)).set("y2", round(to)).set("stroke", color)
+    element::Line::new()
+        .set("x1", x)
+        .set("x2", x)
+        .set("y1", round(from))
+        .set("y2", round(to))
+        .set("stroke", color)
 }
 
 /// Hundredths of a pixel are more than can be seen, and keep the file small.
