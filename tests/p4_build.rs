@@ -50,6 +50,35 @@ fn the_compiled_program_is_that_of_the_sources() {
     );
 }
 
+/// Of the sources that Tofino's program is made of: as `p4/tofino_report.py` writes it.
+fn hash_of_tofinos_sources() -> String {
+    let sources = fs::read_to_string(p4().join("build/SOURCES.sha256")).unwrap();
+    let tofinos = sources.lines().filter(|line| {
+        let path = line.split_once("  ").unwrap().1;
+        path.starts_with("include/") || path.starts_with("tna/")
+    });
+    hex::encode(Sha256::digest(tofinos.map(|line| format!("{line}\n")).collect::<String>()))
+}
+
+#[test]
+fn what_a_tofino_gives_is_of_the_sources_and_there_is_so_much() {
+    let figures =
+        |line: &str| -> Vec<u32> { line.split('|').filter_map(|cell| cell.trim().parse().ok()).collect() };
+    for (name, stages) in [("tofino", 12), ("tofino2", 20)] {
+        let page = fs::read_to_string(p4().join(format!("build/{name}.md"))).unwrap();
+        assert!(
+            page.contains(&format!("Sources: `{}`", hash_of_tofinos_sources())),
+            "p4/tna changed and p4/build/{name}.md did not: run `make -C p4 tofino` where p4c-barefoot is installed"
+        );
+        let used: Vec<Vec<u32>> = page.lines().map(figures).filter(|line| line.len() == 7).collect();
+        assert_eq!(used.len(), stages, "{name} has so many stages");
+        for stage in used {
+            let most = [19, 4, 4, 80, 24, 16, 16];
+            assert!(stage.iter().zip(most).all(|(used, most)| *used <= most), "{name}: {stage:?}");
+        }
+    }
+}
+
 #[test]
 fn compiling_again_gives_the_same_files() {
     if Command::new(COMPILER).arg("--version").output().is_err() {

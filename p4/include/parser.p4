@@ -113,8 +113,8 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
 
     // A wrong `blocks` is refused later, where the job it is counted for is known.
     state parse_gradient {
-        transition select(hdr.ina.flags, hdr.ina.blocks) {
-#define WIDTH(first, upto, next) (0 &&& FLAG_PROBE, upto): parse_values_0;
+        transition select(hdr.ina.blocks) {
+#define WIDTH(first, upto, next) upto: parse_values_0;
             HEADERS(WIDTH)
             default: well_formed;
         }

@@ -16,8 +16,6 @@ control Departure(inout headers_t hdr, in egress_metadata_t meta) {
         hdr.ina.tag_high = 0;
         hdr.ina.tag_low = 0;
         hdr.ina.blocks = 0;
-#define LEAVE_OUT(first, upto, next) hdr.values_##first.setInvalid();
-        HEADERS(LEAVE_OUT)
     }
 
     // The length of a slice's values: Tofino can't multiply.
@@ -39,21 +37,24 @@ control Departure(inout headers_t hdr, in egress_metadata_t meta) {
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
     }
 
+    // What is consumed leaves nothing behind, so that nothing of this need be left out for it.
     apply {
         if (meta.outcome == OUTCOME_PROBE
-            || (hdr.ina.kind == KIND_GRADIENT && (hdr.ina.flags & FLAG_PROBE) != 0))
+            || (meta.bridge.ina == 1 && hdr.ina.kind == KIND_GRADIENT && (hdr.ina.flags & FLAG_PROBE) != 0))
         {
             count_probe();
         }
+#define SHORTEN_BY(first, upto, next) if (meta.outcome == OUTCOME_PROBE && hdr.ina.blocks == upto) { shorten_##first(); }
+        HEADERS(SHORTEN_BY)
         if (meta.outcome == OUTCOME_PROBE) {
-#define SHORTEN_BY(first, upto, next) if (hdr.ina.blocks == upto) { shorten_##first(); }
-            HEADERS(SHORTEN_BY)
             turn_into_probe();
         }
         // A multicast result has no entry: its group decides.
-        if (hdr.hop.isValid()) {
+        if (meta.bridge.ina == 1 && hdr.hop.isValid()) {
             take_hop();
         }
-        take_time();
+        if (meta.bridge.ina == 1) {
+            take_time();
+        }
     }
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The slots, at the port that leads to the parent; then what every frame passes that leaves.
+//
+// After the slot's decision all of it is one table after the other, each with a condition of its own, and nothing is
+// nested: what is under a condition has to be placed as a whole before anything behind it, and the sums are in all of a
+// Tofino's stages but three. Flat, they and the rest share these stages.
 
 control SwitchEgress(
     inout headers_t hdr,
@@ -17,11 +21,8 @@ control SwitchEgress(
     Outcome() outcome;
     Departure() departure;
 
-    action count_released() {
-        job_released.count(meta.bridge.job_index);
-    }
-
     action discard() {
+        meta.discarded = 1;
         for_deparser.drop_ctl = 1;
     }
 
@@ -35,34 +36,38 @@ control SwitchEgress(
         hdr.packet_in.pad = meta.bridge.told_pad;
     }
 
+    // A PROBE carries nothing that could be added. Behind the sums, since the slot has this packet's values all the same.
+    action leave_values_out() {
+#define LEAVE_OUT(first, upto, next) hdr.values_##first.setInvalid();
+        HEADERS(LEAVE_OUT)
+    }
+
     apply {
-        if (meta.bridge.ina == 1) {
-            if (meta.bridge.act == 1) {
-                slot.apply(hdr, meta);
-                if (hdr.ina.kind == KIND_GRADIENT) {
-                    clear_tops.apply(hdr, meta);
-                    tally.apply(hdr, meta);
-                    values.apply(hdr, meta);
-                    outcome.apply(hdr, meta);
-                } else if (meta.released == 1) {
-                    count_released();
-                }
-            }
-            if (meta.outcome != OUTCOME_CONSUME) {
-                departure.apply(hdr, meta);
+        if (meta.bridge.act == 1) {
+            slot.apply(hdr, meta);
+            if (hdr.ina.kind == KIND_GRADIENT) {
+                clear_tops.apply(hdr, meta);
             }
         }
+        tally.apply(hdr, meta);
+        outcome.apply(hdr, meta);
+        departure.apply(hdr, meta);
         // A flood goes to every port of its tree: the one it came from has seen the frame.
         if (meta.outcome == OUTCOME_CONSUME
             || (meta.bridge.prune_ingress_port == 1
                 && intrinsic.egress_port == meta.bridge.ingress_port))
         {
             discard();
-        } else {
+        }
+        if (meta.discarded == 0) {
             leave();
-            if (intrinsic.egress_port == TO_CONTROLLER) {
-                tell_controller();
-            }
+        }
+        if (meta.discarded == 0 && intrinsic.egress_port == TO_CONTROLLER) {
+            tell_controller();
+        }
+        values.apply(hdr, meta);
+        if (meta.outcome == OUTCOME_PROBE) {
+            leave_values_out();
         }
     }
 }

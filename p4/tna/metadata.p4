@@ -9,6 +9,7 @@
 typedef bit<32> slot_t;
 
 // What a slot's bitmap is of: the slice that it holds.
+
 struct slice_t {
     bit<32> seq;
     bit<32> children;
@@ -72,8 +73,13 @@ struct egress_metadata_t {
     // How many it has seen now.
     bit<8> count;
     bit<2> values;
+    // The slice is over.
+    bit<1> stale;
     bit<1> maximum;
+    // All children have been here.
+    bit<1> complete;
     bit<2> outcome;
+    bit<1> discarded;
 }
 
 #endif

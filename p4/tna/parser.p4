@@ -76,7 +76,10 @@ parser SwitchEgressParser(
         meta.children = 0;
         meta.count = 0;
         meta.values = VALUES_KEEP;
+        meta.stale = 0;
         meta.maximum = 0;
+        meta.complete = 0;
+        meta.discarded = 0;
         meta.outcome = OUTCOME_FORWARD;
         transition select(meta.bridge.ina) {
             1: parse_fabric;

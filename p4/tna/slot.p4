@@ -202,7 +202,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
     }
 
     action stale() {
-        meta.values = VALUES_KEEP;
+        meta.stale = 1;
     }
 
     @hidden

@@ -13,6 +13,7 @@
 #include "parser.p4"
 #include "deparser.p4"
 
+@pa_quick_phv_alloc
 Pipeline(
     SwitchIngressParser(),
     SwitchIngress(),

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
+use tributary_wire::constants::{FLAG_PROBE, HOP_BYTES, INA_HEADER_BYTES, INA_UDP_PORT};
 use tributary_wire::{MacAddr, Rank};
 
 use crate::program::{CHILDREN, PROGRAM};
@@ -239,11 +239,20 @@ fn a_wrong_number_of_blocks_is_rejected() {
         frame[INA + 7] = blocks;
         is_rejected(&mut rig, 1, &frame, true);
     }
+}
+
+#[test]
+fn a_probe_that_claims_values_is_rejected_whether_it_has_them_or_not() {
+    let mut rig = Rig::aggregating(2);
+    let mut with = good().frame();
+    with[INA + 1] |= FLAG_PROBE;
+    is_rejected(&mut rig, 1, &with, true);
     let mut probe = good();
     probe.values = None;
-    let mut frame = probe.frame();
-    frame[INA + 7] = 8;
-    is_rejected(&mut rig, 1, &frame, true);
+    let mut without = probe.frame();
+    without[INA + 7] = with[INA + 7];
+    // Such a frame ends before its values do.
+    is_rejected(&mut rig, 1, &without, false);
 }
 
 #[test]
