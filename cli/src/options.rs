@@ -102,6 +102,8 @@ pub enum Aggregation {
     Tree,
     /// At the workers' first switches only
     Leaf,
+    /// At these, and at the next ones on the way
+    TwoLevels,
     /// Nowhere but at the server
     None,
 }
@@ -121,6 +123,7 @@ impl From<Aggregation> for planner::Aggregation {
         match option {
             Aggregation::Tree => Self::Tree,
             Aggregation::Leaf => Self::Leaf,
+            Aggregation::TwoLevels => Self::TwoLevels,
             Aggregation::None => Self::None,
         }
     }
@@ -131,6 +134,7 @@ impl From<Aggregation> for v1::Aggregation {
         match option {
             Aggregation::Tree => Self::Tree,
             Aggregation::Leaf => Self::Leaf,
+            Aggregation::TwoLevels => Self::TwoLevels,
             Aggregation::None => Self::None,
         }
     }

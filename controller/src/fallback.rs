@@ -49,14 +49,14 @@ impl fmt::Display for Fallback {
 /// `asked`: what the job was created with.
 pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) -> Vec<Fallback> {
     let meet = |role: &&SwitchRole| role.down.len() > 1;
+    let may = |role: &&SwitchRole| level(plan, role.key) <= asked.levels();
     match asked {
         Aggregation::None if plan.switches.iter().any(|role| meet(&role)) => {
             vec![Fallback { switch: String::new(), cause: Cause::AskedFor }]
         }
         Aggregation::None => Vec::new(),
-        Aggregation::Tree | Aggregation::Leaf => {
-            let first = |role: &&SwitchRole| asked == Aggregation::Tree || is_first(plan, role.key);
-            let passed = plan.switches.iter().filter(meet).filter(first).filter(|role| !role.aggregate);
+        Aggregation::Tree | Aggregation::Leaf | Aggregation::TwoLevels => {
+            let passed = plan.switches.iter().filter(meet).filter(may).filter(|role| !role.aggregate);
             passed
                 .map(|role| Fallback { switch: role.name.clone(), cause: cause(plan, role, state) })
                 .collect()
@@ -64,9 +64,10 @@ pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) ->
     }
 }
 
-/// Whether a worker is linked to the switch.
-fn is_first(plan: &Plan, switch: NodeKey) -> bool {
-    plan.workers.iter().any(|worker| worker.path.get(1) == Some(&switch))
+/// How many links the switch is away from the nearest worker below it.
+fn level(plan: &Plan, switch: NodeKey) -> usize {
+    let places = plan.workers.iter().filter_map(|worker| worker.path.iter().position(|&node| node == switch));
+    places.min().unwrap_or(usize::MAX)
 }
 
 fn cause(plan: &Plan, role: &SwitchRole, state: &FabricState) -> Cause {
@@ -117,7 +118,7 @@ mod tests {
     fn a_tree_that_aggregates_wherever_streams_meet_has_none() {
         let topology = topology();
         let state = FabricState::of(&topology, 64);
-        for aggregation in [Aggregation::Tree, Aggregation::Leaf] {
+        for aggregation in [Aggregation::Tree, Aggregation::Leaf, Aggregation::TwoLevels] {
             assert_eq!(said(&topology, &state, &request(64, aggregation)), None);
         }
         let mut alone = request(64, Aggregation::None);

@@ -134,6 +134,7 @@ fn aggregation(value: i32) -> Result<Aggregation, RequestError> {
     match v1::Aggregation::try_from(value) {
         Ok(v1::Aggregation::Unspecified | v1::Aggregation::Tree) => Ok(Aggregation::Tree),
         Ok(v1::Aggregation::Leaf) => Ok(Aggregation::Leaf),
+        Ok(v1::Aggregation::TwoLevels) => Ok(Aggregation::TwoLevels),
         Ok(v1::Aggregation::None) => Ok(Aggregation::None),
         Err(_) => Err(RequestError::Unknown { field: "aggregation", value }),
     }

@@ -79,10 +79,11 @@ impl Fabric {
 
     /// What the links have carried so far.
     pub(crate) fn bytes(&self, topology: &Topology, server: NodeKey) -> Bytes {
-        let mut bytes = Bytes { into_server: 0, out_of_server: 0, all_links: 0 };
+        let mut bytes = Bytes { into_server: 0, out_of_server: 0, all_links: 0, busiest_link: 0 };
         for (key, meter) in &self.meters {
             let [a_to_b, b_to_a] = [&meter.a_to_b, &meter.b_to_a].map(|direction| direction.read().bytes);
             bytes.all_links += a_to_b + b_to_a;
+            bytes.busiest_link = bytes.busiest_link.max(a_to_b).max(b_to_a);
             let [a, b] = topology[*key].ends;
             if b.node == server {
                 bytes.into_server += a_to_b;

@@ -41,6 +41,8 @@ pub(crate) struct Bytes {
     pub(crate) out_of_server: u64,
     /// Every link, both directions.
     pub(crate) all_links: u64,
+    /// The direction of a link that carries most.
+    pub(crate) busiest_link: u64,
 }
 
 /// The least bytes that there can be.

@@ -51,7 +51,7 @@ pub(crate) struct Measured {
 pub(crate) struct Expectation {
     /// The least that links have to carry.
     pub(crate) bound: Bound,
-    /// What they carry without aggregation in the network.
+    /// What they carry without aggregation in the network, with results that come back in the same way.
     pub(crate) plain: Traffic,
 }
 
@@ -143,7 +143,7 @@ impl Session {
         let tree = of(Aggregation::Tree, Downlink::Multicast)?.traffic;
         let bound =
             Bound { into_server: GRADIENT_BYTES, all_links: tree.links.len() as u64 * GRADIENT_BYTES };
-        Ok(Expectation { bound, plain: of(Aggregation::None, Downlink::Unicast)?.traffic })
+        Ok(Expectation { bound, plain: of(Aggregation::None, self.plan.downlink)?.traffic })
     }
 }
 

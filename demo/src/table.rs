@@ -52,16 +52,19 @@ fn training(report: &Report) -> Table {
 fn bytes(report: &Report, plain: &Traffic) -> Table {
     let rounds = u64::from(report.rounds);
     let size = |bytes: u64| HumanBytes(bytes).to_string();
-    let mut table = number_table(&["bytes", "into the server", "out of the server", "all links"]);
-    let [into, out, all] =
-        [plain.into_server, plain.out_of_server, plain.all_links].map(|bytes| size(bytes * rounds));
-    table.add_row(["without aggregation (expected)".to_owned(), into, out, all]);
+    let mut table =
+        number_table(&["bytes", "into the server", "out of the server", "busiest link", "all links"]);
+    let busiest = plain.links.iter().map(|link| link.bytes).max().unwrap_or(0);
+    let [into, out, busiest, all] =
+        [plain.into_server, plain.out_of_server, busiest, plain.all_links].map(|bytes| size(bytes * rounds));
+    table.add_row(["without aggregation (expected)".to_owned(), into, out, busiest, all]);
     let carried = &report.bytes;
-    let [into, out, all] = [carried.into_server, carried.out_of_server, carried.all_links].map(size);
-    table.add_row(["this run".to_owned(), into, out, all]);
+    let [into, out, busiest, all] =
+        [carried.into_server, carried.out_of_server, carried.busiest_link, carried.all_links].map(size);
+    table.add_row(["this run".to_owned(), into, out, busiest, all]);
     let bound = &report.bound;
     let [into, all] = [bound.into_server, bound.all_links].map(size);
-    table.add_row(["lower bound (each value once a link)".to_owned(), into.clone(), into, all]);
+    table.add_row(["lower bound (each value once a link)".to_owned(), into.clone(), into.clone(), into, all]);
     table
 }
 

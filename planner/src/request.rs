@@ -19,8 +19,23 @@ pub enum Aggregation {
     Tree,
     /// Only switches that a worker of the job is linked to.
     Leaf,
+    /// These, and those that one of them is linked to.
+    #[serde(rename = "two-levels")]
+    TwoLevels,
     /// None: every gradient travels to the server on its own.
     None,
+}
+
+impl Aggregation {
+    /// How many links a switch that may aggregate is away from the nearest worker below it, at most.
+    pub fn levels(self) -> usize {
+        match self {
+            Self::Tree => usize::MAX,
+            Self::Leaf => 1,
+            Self::TwoLevels => 2,
+            Self::None => 0,
+        }
+    }
 }
 
 /// How results travel to the workers.

@@ -1,7 +1,7 @@
 //! Who aggregates on a tree: where streams of gradients meet.
 
 use crate::fabric::Fabric;
-use crate::request::{Aggregation, JobRequest};
+use crate::request::JobRequest;
 use crate::tree::{Branch, Tree};
 
 /// Why a switch where streams meet, and which was allowed to aggregate them, does not.
@@ -40,10 +40,12 @@ pub(crate) struct Roles {
 impl Roles {
     /// Lets every switch of the tree aggregate that may and can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        Self::with(tree, fabric, |branch, streams, is_first| match may_aggregate(streams, is_first, job) {
-            false => (false, None),
-            true => can_aggregate(branch, streams, fabric, job)
-                .map_or_else(|why| (false, Some(why)), |()| (true, None)),
+        Self::with(tree, fabric, |branch, streams, level| {
+            match streams > 1 && level <= job.aggregation.levels() {
+                false => (false, None),
+                true => can_aggregate(branch, streams, fabric, job)
+                    .map_or_else(|why| (false, Some(why)), |()| (true, None)),
+            }
         })
     }
 
@@ -52,26 +54,28 @@ impl Roles {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// `decide`: whether a switch aggregates at which so many streams meet, and whether a worker is linked to it.
+    /// `decide`: whether a switch aggregates at which so many streams meet, and which is so many links away from the nearest
+    /// worker below.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,
-        decide: impl Fn(&Branch, usize, bool) -> (bool, Option<Refusal>),
+        decide: impl Fn(&Branch, usize, usize) -> (bool, Option<Refusal>),
     ) -> Self {
         let branches = tree.branches();
         // By place; the last is the server's.
         let mut arriving = vec![0; branches.len() + 1];
-        let mut is_first = vec![false; branches.len() + 1];
+        let mut level = vec![usize::MAX; branches.len() + 1];
         for leaf in tree.leaves() {
             arriving[leaf.above] += 1;
-            is_first[leaf.above] = true;
+            level[leaf.above] = 1;
         }
         let mut merges = Vec::with_capacity(branches.len());
         for (place, branch) in branches.iter().enumerate() {
             let streams = arriving[place];
-            let (aggregate, refusal) = decide(branch, streams, is_first[place]);
+            let (aggregate, refusal) = decide(branch, streams, level[place]);
             let going = if aggregate { 1 } else { streams };
             arriving[branch.above] += going;
+            level[branch.above] = level[branch.above].min(level[place].saturating_add(1));
             merges.push(Merge { aggregate, refusal, going, entries: 0 });
         }
         for (place, branch) in branches.iter().enumerate().rev() {
@@ -86,16 +90,6 @@ impl Roles {
     pub(crate) fn entries(&self, place: usize) -> usize {
         self.merges.get(place).map_or(1, |merge| merge.entries)
     }
-}
-
-/// Whether there is something to aggregate, and the job wants it to be here.
-fn may_aggregate(streams: usize, is_first: bool, job: &JobRequest) -> bool {
-    streams > 1
-        && match job.aggregation {
-            Aggregation::Tree => true,
-            Aggregation::Leaf => is_first,
-            Aggregation::None => false,
-        }
 }
 
 fn can_aggregate(

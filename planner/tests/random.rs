@@ -68,7 +68,7 @@ proptest! {
             .filter(|job| job.downlink == Downlink::Unicast)
             .filter_map(|job| Some(plan(&topology, &state, job).ok()?.traffic.seconds))
             .collect();
-        prop_assert!(seconds.is_sorted(), "tree, leaf, none: {:?}", seconds);
+        prop_assert!(seconds.is_sorted(), "tree, two levels, leaf, none: {:?}", seconds);
     }
 
     #[test]

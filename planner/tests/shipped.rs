@@ -38,7 +38,7 @@ fn entry(hop: &Hop) -> (u16, u16, bool, u8, u8) {
 }
 
 #[test]
-fn bytes_into_the_server_are_8_to_4_to_1() {
+fn bytes_into_the_server_are_8_to_4_to_2_to_1() {
     let topology = shipped("three-tier-8.toml");
     let into = |aggregation| {
         let plan = with(&topology, aggregation, Downlink::Multicast);
@@ -46,6 +46,7 @@ fn bytes_into_the_server_are_8_to_4_to_1() {
     };
     let (tree, fan_in) = into(Aggregation::Tree);
     assert_eq!(fan_in, 1);
+    assert_eq!(into(Aggregation::TwoLevels), (2 * tree, 2));
     assert_eq!(into(Aggregation::Leaf), (4 * tree, 4));
     assert_eq!(into(Aggregation::None), (8 * tree, 8));
     let overhead = tree as f64 / (64 * MIB) as f64;

@@ -1175,6 +1175,8 @@ pub enum Aggregation {
     Leaf = 2,
     /// Nowhere but at the server.
     None = 3,
+    /// At the workers' first switches, and at the next ones on the way.
+    TwoLevels = 4,
 }
 impl Aggregation {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1187,6 +1189,7 @@ impl Aggregation {
             Self::Tree => "AGGREGATION_TREE",
             Self::Leaf => "AGGREGATION_LEAF",
             Self::None => "AGGREGATION_NONE",
+            Self::TwoLevels => "AGGREGATION_TWO_LEVELS",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1196,6 +1199,7 @@ impl Aggregation {
             "AGGREGATION_TREE" => Some(Self::Tree),
             "AGGREGATION_LEAF" => Some(Self::Leaf),
             "AGGREGATION_NONE" => Some(Self::None),
+            "AGGREGATION_TWO_LEVELS" => Some(Self::TwoLevels),
             _ => None,
         }
     }

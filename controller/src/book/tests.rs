@@ -188,7 +188,12 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let aggregation = prop_oneof![Just(Aggregation::Tree), Just(Aggregation::Leaf), Just(Aggregation::None)];
+    let aggregation = prop_oneof![
+        Just(Aggregation::Tree),
+        Just(Aggregation::Leaf),
+        Just(Aggregation::TwoLevels),
+        Just(Aggregation::None)
+    ];
     prop_oneof![
         (0u32..7, aggregation).prop_map(|(exponent, kind)| Step::Create(1 << exponent, kind)),
         any::<usize>().prop_map(Step::Change),

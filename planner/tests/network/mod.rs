@@ -109,7 +109,7 @@ fn admission(role: &SwitchRole, ingress: u16, from: NodeKey) -> &Admission {
 
 /// The job with every way to aggregate and to bring results back.
 pub(crate) fn variants(job: &JobRequest) -> Vec<JobRequest> {
-    let all = [Aggregation::Tree, Aggregation::Leaf, Aggregation::None];
+    let all = [Aggregation::Tree, Aggregation::TwoLevels, Aggregation::Leaf, Aggregation::None];
     let with = |aggregation, downlink| JobRequest { aggregation, downlink, ..job.clone() };
     all.into_iter().flat_map(|a| [with(a, Downlink::Multicast), with(a, Downlink::Unicast)]).collect()
 }

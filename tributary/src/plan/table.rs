@@ -20,6 +20,7 @@ pub(crate) fn job(plan: &Plan) -> String {
     let aggregation = match plan.aggregation {
         Aggregation::Tree => "aggregation on the whole tree",
         Aggregation::Leaf => "aggregation at the workers' switches",
+        Aggregation::TwoLevels => "aggregation at the workers' switches and the next ones",
         Aggregation::None => "no aggregation in the network",
     };
     let downlink = match plan.downlink {
