@@ -11,17 +11,17 @@ use toml::Table;
 /// Rows from the top down: a crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 7] = [
     &["tributary"],
-    &["demo", "fuzz", "python"],
+    &["demo", "fuzz", "paper", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps"],
-    &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab"],
+    &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab", "picture"],
     &["topology", "transport"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 12] = [
+const WITHOUT_RUNTIME: [&str; 13] = [
     "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec",
-    "topology", "wire",
+    "picture", "topology", "wire",
 ];
 
 /// Every crate of the workspace with its dependencies, those of its tests left out.

@@ -87,7 +87,8 @@ enum Scale {
 impl Axis {
     /// From one value to another in even steps, each a round number.
     pub fn even(name: impl Into<String>, least: f64, most: f64, spoken: impl Fn(f64) -> String) -> Self {
-        let span = (most - least).max(f64::MIN_POSITIVE);
+        // Of one value alone any step will do.
+        let span = if most > least { most - least } else { 1.0 };
         let power = 10f64.powf((span / TICKS).log10().floor());
         let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(|step| span <= TICKS * step);
         let step = step.unwrap_or(10.0 * power);
@@ -208,13 +209,22 @@ impl Chart {
             }
             labels.push((end, line));
         }
-        // Where lines end close to one another, their labels go on downwards.
+        // Where lines end close to one another, their names go on downwards, and at the bottom upwards.
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut places: Vec<f64> = labels.iter().map(|(end, _)| end + 4.0).collect();
         let mut free = TOP - LABEL_STEP;
-        for (end, line) in labels {
-            let y = (end + 4.0).max(free);
-            group.append(text(RIGHT + 10.0, y, line.name.clone(), line.color).set("font-weight", 600));
-            free = y + LABEL_STEP;
+        for place in &mut places {
+            *place = place.max(free);
+            free = *place + LABEL_STEP;
+        }
+        let mut free = BOTTOM + 4.0;
+        for place in places.iter_mut().rev() {
+            *place = place.min(free);
+            free = *place - LABEL_STEP;
+        }
+        for ((_, line), y) in labels.into_iter().zip(places) {
+            let name = text(RIGHT + 10.0, tenths(y), line.name.clone(), line.color);
+            group.append(name.set("font-weight", 600));
         }
         group
     }
@@ -240,6 +250,24 @@ mod tests {
             assert!(drawn.contains(word), "{word:?} is not in: {drawn}");
         }
         assert!(!drawn.contains("5 s"));
+    }
+
+    #[test]
+    fn names_of_lines_that_end_together_are_apart_and_above_the_bottom() {
+        let line =
+            |name: &str| Line { name: name.into(), color: INK, dashes: "none", points: vec![(0.0, 0.0)] };
+        let chart = Chart {
+            title: String::new(),
+            subtitle: String::new(),
+            across: Axis::places("", ["here".to_owned()]),
+            up: Axis::even("", 0.0, 1.0, |value| value.to_string()),
+            lines: ["a", "b", "c"].map(line).to_vec(),
+            bars: Vec::new(),
+        };
+        let drawn = chart.draw().to_string();
+        for y in ["y=\"374\"", "y=\"359\"", "y=\"344\""] {
+            assert!(drawn.contains(y), "{y} is not in: {drawn}");
+        }
     }
 
     #[test]

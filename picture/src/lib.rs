@@ -14,15 +14,19 @@ pub use png::{PngError, png};
 const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 /// What everything is drawn on.
 pub const PAPER: &str = "#ffffff";
-/// Text that is read first, and text that explains.
+/// Text that is read first.
 pub const INK: &str = "#1f2937";
+/// Text that explains.
 pub const FAINT: &str = "#6b7280";
 /// Lines that guide the eye.
 pub const RULE: &str = "#d1d5db";
-/// What the picture is about, and what it is compared with; each with a lighter kind of it.
+/// What the picture is about.
 pub const OURS: &str = "#0f766e";
+/// Another kind of it.
 pub const OURS_LIGHT: &str = "#5eada6";
+/// What it is compared with.
 pub const OTHERS: &str = "#9aa3b2";
+/// Another kind of that.
 pub const OTHERS_LIGHT: &str = "#c9ced8";
 
 /// An empty page, in pixels.
