@@ -6,8 +6,23 @@ use tributary_codec::{Kind, decode_into};
 
 /// Values of the demo's network, and of a larger one.
 const LENGTHS: [usize; 2] = [100_000, 8 << 20];
-const CODECS: [&str; 8] =
-    ["none", "f16", "uniform-2", "uniform-8", "terngrad", "casq-4", "casq-8", "casq-4-shared"];
+const CODECS: [&str; 15] = [
+    "none",
+    "f16",
+    "uniform-2",
+    "uniform-8",
+    "terngrad",
+    "one-bit",
+    "top-100",
+    "top-1000",
+    "quantile-4",
+    "quantile-16",
+    "quantile-256",
+    "casq-4",
+    "casq-4-ef",
+    "casq-8",
+    "casq-4-shared",
+];
 
 /// Values with long tails, as those of gradients: half of them less than a fiftieth of the largest.
 fn gradient(len: usize) -> Vec<f32> {

@@ -85,7 +85,7 @@ pub(crate) fn unpack(
 }
 
 /// That the bits which belong to no index are 0.
-fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<(), DecodeError> {
+pub(crate) fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<(), DecodeError> {
     let used = (values % 8 * width as usize) % 8;
     match packed.last() {
         Some(last) if used > 0 && last >> used != 0 => Err(DecodeError::Field {

@@ -2,7 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::wire::Reader;
-use crate::{casq, f16, none, shared, terngrad, uniform};
+use crate::{casq, f16, none, one_bit, quantile, shared, terngrad, top, uniform};
 
 /// The `expected` values of a code.
 ///
@@ -43,6 +43,9 @@ fn open(code: &[u8], expected: usize) -> Result<Write<'_>, DecodeError> {
         terngrad::ID => terngrad::open,
         casq::ID => casq::open,
         shared::ID => shared::open,
+        one_bit::ID => one_bit::open,
+        top::ID => top::open,
+        quantile::ID => quantile::open,
         other => return Err(DecodeError::Codec(other)),
     };
     open(header.parameter, body, expected)

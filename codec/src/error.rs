@@ -105,7 +105,7 @@ pub enum DecodeError {
 /// A name that no codec has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "there is no codec {0:?}: choose none, f16, uniform-1 to uniform-8, terngrad, casq-4, casq-8, these two with \
-     error feedback as casq-4-ef and casq-8-ef, or casq-4-shared"
+    "there is no codec {0:?}: choose {names}; or casq-4-shared, where workers can agree on a codebook",
+    names = crate::kind::Kind::NAMES
 )]
 pub struct UnknownCodec(pub(crate) String);

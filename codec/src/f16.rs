@@ -8,7 +8,7 @@ use crate::codec::Codec;
 use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
-use crate::kind::Kind;
+use crate::kind::{Kind, Lossy};
 use crate::pieces::{BLOCK, PIECE};
 use crate::wire::{Header, Reader, no_parameter};
 
@@ -29,7 +29,7 @@ pub struct F16;
 
 impl Codec for F16 {
     fn kind(&self) -> Kind {
-        Kind::F16
+        Lossy::F16.into()
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {

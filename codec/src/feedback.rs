@@ -57,12 +57,9 @@ impl<C: Codec> ErrorFeedback<C> {
 }
 
 impl<C: Codec> Codec for ErrorFeedback<C> {
-    /// That of the codec; only CASQ has another name with feedback.
+    /// That of the codec, with feedback; `none` and `casq-4-shared` have no other name then.
     fn kind(&self) -> Kind {
-        match self.codec.kind() {
-            Kind::Casq { clusters, .. } => Kind::Casq { clusters, feedback: true },
-            kind => kind,
-        }
+        self.codec.kind().with_feedback()
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {

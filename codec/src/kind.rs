@@ -9,15 +9,32 @@ use crate::error::UnknownCodec;
 use crate::f16::F16;
 use crate::feedback::ErrorFeedback;
 use crate::none::Uncompressed;
+use crate::one_bit::OneBit;
+use crate::quantile::{MOST_BUCKETS, Quantile};
 use crate::shared::Shared;
 use crate::terngrad::TernGrad;
+use crate::top::{LEAST_ONE_IN, TopK};
 use crate::uniform::{MOST_BITS, Uniform};
 
-/// A codec's name, as users write it.
+/// A codec's name, as users write it: the codec, and whether it has error feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `none`
+    /// `none`, which leaves nothing out that could be fed back.
     None,
+    /// Any codec that leaves something out of each gradient.
+    Lossy {
+        /// Which one.
+        codec: Lossy,
+        /// Whether what a code leaves out is added to the next gradient: `-ef` behind the codec's name.
+        feedback: bool,
+    },
+    /// `casq-4-shared`. Who adds its codes up knows what they leave out, and adds that to the next gradient.
+    Shared,
+}
+
+/// The codecs that leave something out, and need no agreement of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lossy {
     /// `f16`
     F16,
     /// `uniform-K`
@@ -27,33 +44,61 @@ pub enum Kind {
     },
     /// `terngrad`
     TernGrad,
-    /// `casq-K`, or `casq-K-ef` with error feedback
+    /// `one-bit`
+    OneBit,
+    /// `top-K`
+    TopK {
+        /// K, 2 to 65535: one in so many values is sent.
+        one_in: u16,
+    },
+    /// `quantile-B`
+    Quantile {
+        /// B, a power of two from 2 to 256.
+        buckets: u16,
+    },
+    /// `casq-K`
     Casq {
         /// K, 4 or 8.
         clusters: u8,
-        /// Whether what a code leaves out is added to the next gradient.
-        feedback: bool,
     },
-    /// `casq-4-shared`
-    Shared,
 }
 
 /// What follows a codec's name where it has error feedback.
 const FEEDBACK: &str = "-ef";
+const NONE: &str = "none";
+const SHARED: &str = "casq-4-shared";
 
 impl Kind {
+    /// The names of all codecs that encode each worker's gradient by itself, for people.
+    pub const NAMES: &str = "none, f16, uniform-1 to uniform-8, terngrad, one-bit, top-2 to top-65535, quantile-2 to \
+                             quantile-256 by powers of two, casq-4, casq-8, or any of these but none with error \
+                             feedback, as casq-4-ef";
+
     /// An encoder. Its random choices follow from `seed`, which should be another one on each worker.
     pub fn codec(self, seed: u64) -> Box<dyn Codec> {
         match self {
             Self::None => Box::new(Uncompressed),
-            Self::F16 => Box::new(F16),
-            Self::Uniform { bits } => Box::new(Uniform::new(bits)),
-            Self::TernGrad => Box::new(TernGrad::new(seed)),
-            Self::Casq { clusters, feedback } => {
-                let casq = Casq::new(clusters, Buckets::default(), seed);
-                if feedback { Box::new(ErrorFeedback::new(casq)) } else { Box::new(casq) }
-            }
+            Self::Lossy { codec, feedback: false } => codec.codec(seed),
+            Self::Lossy { codec, feedback: true } => Box::new(ErrorFeedback::new(codec.codec(seed))),
             Self::Shared => Box::new(Shared::new(seed)),
+        }
+    }
+
+    /// The same codec with error feedback, where this has a name of its own.
+    #[must_use]
+    pub fn with_feedback(self) -> Self {
+        match self {
+            Self::Lossy { codec, .. } => Self::Lossy { codec, feedback: true },
+            Self::None | Self::Shared => self,
+        }
+    }
+
+    /// The same codec without error feedback.
+    #[must_use]
+    pub fn without_feedback(self) -> Self {
+        match self {
+            Self::Lossy { codec, .. } => codec.into(),
+            Self::None | Self::Shared => self,
         }
     }
 
@@ -63,17 +108,70 @@ impl Kind {
     }
 }
 
+impl From<Lossy> for Kind {
+    /// The codec without error feedback.
+    fn from(codec: Lossy) -> Self {
+        Self::Lossy { codec, feedback: false }
+    }
+}
+
+impl Lossy {
+    fn codec(self, seed: u64) -> Box<dyn Codec> {
+        match self {
+            Self::F16 => Box::new(F16),
+            Self::Uniform { bits } => Box::new(Uniform::new(bits)),
+            Self::TernGrad => Box::new(TernGrad::new(seed)),
+            Self::OneBit => Box::new(OneBit),
+            Self::TopK { one_in } => Box::new(TopK::new(one_in)),
+            Self::Quantile { buckets } => Box::new(Quantile::new(buckets, seed)),
+            Self::Casq { clusters } => Box::new(Casq::new(clusters, Buckets::default(), seed)),
+        }
+    }
+
+    /// The codec that has this name, which may spell its number in some other way.
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "f16" => return Some(Self::F16),
+            "terngrad" => return Some(Self::TernGrad),
+            "one-bit" => return Some(Self::OneBit),
+            _ => {}
+        }
+        let (family, number) = name.rsplit_once('-')?;
+        let number: u16 = number.parse().ok()?;
+        match (family, u8::try_from(number)) {
+            ("uniform", Ok(bits)) if (1..=MOST_BITS).contains(&bits) => Some(Self::Uniform { bits }),
+            ("casq", Ok(clusters @ (4 | 8))) => Some(Self::Casq { clusters }),
+            ("top", _) if number >= LEAST_ONE_IN => Some(Self::TopK { one_in: number }),
+            ("quantile", _) if number.is_power_of_two() && (2..=MOST_BUCKETS).contains(&number) => {
+                Some(Self::Quantile { buckets: number })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("none"),
+            Self::None => f.write_str(NONE),
+            Self::Lossy { codec, feedback } => {
+                write!(f, "{codec}{}", if *feedback { FEEDBACK } else { "" })
+            }
+            Self::Shared => f.write_str(SHARED),
+        }
+    }
+}
+
+impl fmt::Display for Lossy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::F16 => f.write_str("f16"),
             Self::Uniform { bits } => write!(f, "uniform-{bits}"),
             Self::TernGrad => f.write_str("terngrad"),
-            Self::Casq { clusters, feedback } => {
-                write!(f, "casq-{clusters}{}", if *feedback { FEEDBACK } else { "" })
-            }
-            Self::Shared => f.write_str("casq-4-shared"),
+            Self::OneBit => f.write_str("one-bit"),
+            Self::TopK { one_in } => write!(f, "top-{one_in}"),
+            Self::Quantile { buckets } => write!(f, "quantile-{buckets}"),
+            Self::Casq { clusters } => write!(f, "casq-{clusters}"),
         }
     }
 }
@@ -82,20 +180,16 @@ impl FromStr for Kind {
     type Err = UnknownCodec;
 
     fn from_str(name: &str) -> Result<Self, UnknownCodec> {
-        match name {
-            "none" => Ok(Self::None),
-            "f16" => Ok(Self::F16),
-            "terngrad" => Ok(Self::TernGrad),
-            "casq-4" => Ok(Self::Casq { clusters: 4, feedback: false }),
-            "casq-4-ef" => Ok(Self::Casq { clusters: 4, feedback: true }),
-            "casq-8" => Ok(Self::Casq { clusters: 8, feedback: false }),
-            "casq-8-ef" => Ok(Self::Casq { clusters: 8, feedback: true }),
-            "casq-4-shared" => Ok(Self::Shared),
+        let kind = match name {
+            NONE => Some(Self::None),
+            SHARED => Some(Self::Shared),
             _ => {
-                let bits = name.strip_prefix("uniform-").and_then(|bits| bits.parse().ok());
-                let bits = bits.filter(|bits| (1..=MOST_BITS).contains(bits));
-                bits.map(|bits| Self::Uniform { bits }).ok_or_else(|| UnknownCodec(name.to_owned()))
+                let plain = name.strip_suffix(FEEDBACK);
+                let codec = Lossy::named(plain.unwrap_or(name));
+                codec.map(|codec| Self::Lossy { codec, feedback: plain.is_some() })
             }
-        }
+        };
+        // A number can be spelt in several ways (+8, 08); a codec has one name.
+        kind.filter(|kind| kind.to_string() == name).ok_or_else(|| UnknownCodec(name.to_owned()))
     }
 }

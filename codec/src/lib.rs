@@ -9,8 +9,13 @@
 //! | `f16` | 16 | 11 significant bits |
 //! | `uniform-K` | K | one of 2^K levels at even distances |
 //! | `terngrad` | 2 | a sign or nothing, by chance, right on average |
-//! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it; `-ef`: with error feedback |
+//! | `one-bit` | 1 | a sign, and the mean of the values that have it |
+//! | `top-K` | (34.5 + log2 K) / K, about | one in K values: those of the largest magnitude |
+//! | `quantile-B` | log2 B | one of B buckets with about as many values each, and the bucket's mean |
+//! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it |
 //! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can add up |
+//!
+//! All but `none` and the last have error feedback as well, as `casq-4-ef`: see [`ErrorFeedback`].
 //!
 //! ```
 //! use tributary_codec::{Codec, Kind, decode};
@@ -39,9 +44,13 @@ mod kind;
 mod kmeans;
 mod levels;
 mod none;
+mod one_bit;
 mod pieces;
+mod places;
+mod quantile;
 mod shared;
 mod terngrad;
+mod top;
 mod uniform;
 pub mod wire;
 
@@ -51,8 +60,11 @@ pub use decode::{decode, decode_into};
 pub use error::{DecodeError, EncodeError, UnknownCodec};
 pub use f16::F16;
 pub use feedback::{ErrorFeedback, Residual};
-pub use kind::Kind;
+pub use kind::{Kind, Lossy};
 pub use none::Uncompressed;
+pub use one_bit::OneBit;
+pub use quantile::Quantile;
 pub use shared::{Codebook, Lanes, LanesError, Shared, Sketch};
 pub use terngrad::TernGrad;
+pub use top::TopK;
 pub use uniform::Uniform;

@@ -9,7 +9,7 @@ use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::hash;
-use crate::kind::Kind;
+use crate::kind::{Kind, Lossy};
 use crate::levels::look_up;
 use crate::pieces::PIECE;
 use crate::wire::{Header, Reader, no_parameter};
@@ -42,7 +42,7 @@ impl TernGrad {
 
 impl Codec for TernGrad {
     fn kind(&self) -> Kind {
-        Kind::TernGrad
+        Lossy::TernGrad.into()
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {

@@ -7,7 +7,7 @@ use crate::codec::Codec;
 use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
-use crate::kind::Kind;
+use crate::kind::{Kind, Lossy};
 use crate::levels::look_up;
 use crate::pieces::PIECE;
 use crate::wire::{Header, Reader};
@@ -34,14 +34,14 @@ impl Uniform {
 
 impl Codec for Uniform {
     fn kind(&self) -> Kind {
-        Kind::Uniform { bits: self.bits }
+        Lossy::Uniform { bits: self.bits }.into()
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
         finite::check(gradient)?;
         let (low, high) = range(gradient);
         let width = u32::from(self.bits);
-        let mut code = Header::start(ID, self.bits, gradient, 8 + packed_len(gradient.len(), width))?;
+        let mut code = Header::start(ID, self.bits.into(), gradient, 8 + packed_len(gradient.len(), width))?;
         code.extend(low.to_le_bytes());
         code.extend(high.to_le_bytes());
         // In f64, where the width of no range of f32 overflows, nor the inverse of the smallest.

@@ -3,8 +3,8 @@
 //! | bytes | header |
 //! |---|---|
 //! | 1 | [`VERSION`] |
-//! | 1 | codec: 0 `none`, 1 `f16`, 2 `uniform`, 3 `terngrad`, 4 `casq`, 5 `casq-4-shared` |
-//! | 2 | parameter: bits a value (`uniform`), clusters that are used (`casq`, `casq-4-shared`), else 0 |
+//! | 1 | codec: 0 `none`, 1 `f16`, 2 `uniform`, 3 `terngrad`, 4 `casq`, 5 `casq-4-shared`, 6 `one-bit`, 7 `top`, 8 `quantile` |
+//! | 2 | parameter: bits a value (`uniform`), clusters or buckets that are used (`casq`, `casq-4-shared`, `quantile`), K (`top`), else 0 |
 //! | 4 | n, the number of values |
 //!
 //! What follows, by codec. *Indexes* are packed at b bits each, the first value's in the lowest bits of the
@@ -18,9 +18,16 @@
 //! | `terngrad` | f32 scale; indexes at 2 bits: 0 is 0, 1 is +scale, 2 is −scale |
 //! | `casq` | u32 buckets of each cluster; f32 mean of each bucket, cluster by cluster; indexes at ceil(log2 clusters) bits |
 //! | `casq-4-shared` | f32 step; i32 zero; u8 level of each cluster, ascending; indexes at ceil(log2 clusters) bits |
+//! | `one-bit` | f32 mean of the values from 0 on; f32 mean of the negative ones; indexes at 1 bit: 1 is negative |
+//! | `top` | f32 of each of the ceil(n / K) values that are sent, by position; their positions |
+//! | `quantile` | f32 mean of each bucket, ascending; indexes at ceil(log2 buckets) bits |
 //!
 //! Value i of `casq`, whose index is cluster c, is the mean of bucket h(i) · buckets(c) / 2^32, rounded down,
 //! of that cluster, with h(i) = i · 0x9E3779B1 mod 2^32. Changing h is a new version.
+//!
+//! The c = ceil(n / K) positions of `top` ascend; all other values are 0. With b = floor(log2 K), first come the
+//! lowest b bits of each position, packed as indexes are. Then come ceil((c + floor((n − 1) / 2^b)) / 8) bytes, in which
+//! bit floor(p / 2^b) + i is 1 for each i, with p the position of that number, counted from 0, and all others are 0.
 //!
 //! A code has exactly the bytes that its fields announce, all floats in it are finite, and it says nothing
 //! in two ways: what is reserved is 0.
@@ -45,14 +52,14 @@ impl Header {
     /// The header of a code of `gradient`, with room for `body` bytes behind it.
     pub(crate) fn start(
         codec: u8,
-        parameter: u8,
+        parameter: u16,
         gradient: &[f32],
         body: usize,
     ) -> Result<Vec<u8>, EncodeError> {
         let values = u32::try_from(gradient.len()).map_err(|_| EncodeError::TooLong(gradient.len()))?;
         let mut code = Vec::with_capacity(HEADER_LEN + body);
         code.extend([VERSION, codec]);
-        code.extend(u16::from(parameter).to_le_bytes());
+        code.extend(parameter.to_le_bytes());
         code.extend(values.to_le_bytes());
         Ok(code)
     }

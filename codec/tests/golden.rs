@@ -22,11 +22,32 @@ fn codes_are_these_bytes() {
             "010404000a000000 01000000 01000000 01000000 01000000 000080c0 000080bf 0000003f 00000041 e41b0a",
         ),
         ("casq-4-shared", "010504000a000000 0000663f 05000000 0004060f e41b0a"),
+        // The means of six positive values and of four negative ones.
+        ("one-bit", "010600000a000000 00004040 000020c0 c300"),
+        // The values at 0, 3, 4 and 7: with 1 bit of each cut off, bits 0, 2, 4 and 6.
+        ("top-3", "010703000a000000 000080c0 00000041 00000041 000080c0 0a 55"),
+        ("quantile-4", "010804000a000000 000080c0 000080bf 0000003f 00000041 e41b0a"),
     ];
     for (name, expected) in codes {
         let code = hex::encode(encode(name, &GRADIENT));
         assert_eq!(code, expected.replace(' ', ""), "{name}");
     }
+}
+
+#[test]
+fn largest_values_find_their_places() {
+    // Of 40 values one in 10: 4, with 3 low bits each, 7, 0, 1 and 7; high bits 0, 1, 1 and 4.
+    let lows: u16 = 0b111_001_000_111;
+    let highs: u16 = 1 | 1 << (1 + 1) | 1 << (1 + 2) | 1 << (4 + 3);
+    let mut code = hex::decode("01070a0028000000").unwrap();
+    [1.0_f32, -2.0, 3.0, -4.0].iter().for_each(|value| code.extend(value.to_le_bytes()));
+    code.extend(lows.to_le_bytes());
+    code.extend(&highs.to_le_bytes()[..1]);
+    let mut expected = [0.0; 40];
+    (expected[7], expected[8], expected[9], expected[39]) = (1.0, -2.0, 3.0, -4.0);
+    assert_eq!(decode(&code, 40).unwrap(), expected);
+    let mut codec = codec("top-10", &[]);
+    assert_eq!(codec.encode(&expected).unwrap(), code);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use tributary_codec::{DecodeError, decode};
 /// What the format calls the codecs whose indexes name clusters.
 const CASQ: u8 = 4;
 const SHARED: u8 = 5;
+const TOP: u8 = 7;
+const QUANTILE: u8 = 8;
 /// Memory that reading a short code may take, whatever it claims: its own few fields, and an error's words.
 const LITTLE: u64 = 1 << 14;
 
@@ -23,7 +25,8 @@ proptest! {
 
     #[test]
     fn arbitrary_bodies_do_no_harm(
-        codec in 0u8..7, parameter in 0u16..10, values in 0u32..40, body in vec(any::<u8>(), 0..200),
+        codec in 0u8..10, parameter in prop_oneof![0u16..10, any::<u16>()], values in 0u32..40,
+        body in vec(any::<u8>(), 0..200),
     ) {
         let mut code = vec![1, codec];
         code.extend(parameter.to_le_bytes());
@@ -66,7 +69,9 @@ proptest! {
 
 /// Clusters that leave some of their indexes' bits without a meaning, with the codecs that can have as many.
 fn clusters() -> impl Strategy<Value = (u8, u8)> {
-    prop::sample::select(vec![(CASQ, 3), (CASQ, 5), (CASQ, 6), (CASQ, 7), (SHARED, 3)])
+    let casq = [3, 5, 6, 7].map(|clusters| (CASQ, clusters));
+    let quantile = [3, 5, 9, 100, 129].map(|buckets| (QUANTILE, buckets));
+    prop::sample::select([&casq[..], &quantile, &[(SHARED, 3)]].concat())
 }
 
 /// The beginning of a code.
@@ -81,11 +86,11 @@ fn code_of_clusters(codec: u8, clusters: u8, indexes: &[u8]) -> Vec<u8> {
         code.extend([&1.0_f32.to_le_bytes()[..], &0_i32.to_le_bytes()].concat());
         code.extend(0..clusters);
     } else {
-        // One bucket each.
-        (0..clusters).for_each(|_| code.extend(1_u32.to_le_bytes()));
+        // CASQ has one bucket each.
+        (0..clusters).filter(|_| codec == CASQ).for_each(|_| code.extend(1_u32.to_le_bytes()));
         (0..clusters).for_each(|mean| code.extend(f32::from(mean).to_le_bytes()));
     }
-    let width = if clusters <= 4 { 2 } else { 3 };
+    let width = usize::from(clusters).next_power_of_two().ilog2() as usize;
     let mut packed = vec![0; (indexes.len() * width).div_ceil(8)];
     for (at, index) in indexes.iter().enumerate() {
         for bit in 0..width {
@@ -110,8 +115,8 @@ proptest! {
         prop_assert!(good.iter().zip(&indexes).all(|(value, index)| *value == f32::from(*index)));
 
         let position = at.index(indexes.len());
-        let all = usize::from(clusters).next_power_of_two() as u8;
-        indexes[position] = clusters + undefined.index((all - clusters).into()) as u8;
+        let all = usize::from(clusters).next_power_of_two();
+        indexes[position] = clusters + undefined.index(all - usize::from(clusters)) as u8;
         let refused = decode(&code_of_clusters(codec, clusters, &indexes), indexes.len()).unwrap_err();
         let index = indexes[position];
         prop_assert_eq!(refused, DecodeError::Index { position, index, defined: clusters.into() });
@@ -119,7 +124,7 @@ proptest! {
 
     #[test]
     fn what_a_code_claims_takes_no_memory(
-        codec in 0u8..7, parameter in prop_oneof![0u16..10, any::<u16>()], values in 1_000_000u32..4_000_000,
+        codec in 0u8..10, parameter in prop_oneof![0u16..10, any::<u16>()], values in 1_000_000u32..4_000_000,
         counts in vec(prop_oneof![0u32..3, any::<u32>()], 0..9), body in vec(any::<u8>(), 0..300),
     ) {
         // Claims that fit what the server expects, too: it is the code that has to bear them out.
@@ -135,6 +140,38 @@ proptest! {
     }
 }
 
+/// A code of `top-4` with these positions among 12 values.
+fn code_of_places(places: [u32; 3]) -> Vec<u8> {
+    let mut code = header(TOP, 4, 12);
+    (0..3).for_each(|value| code.extend((value as f32).to_le_bytes()));
+    let (mut lows, mut highs) = (0, 0);
+    for (at, place) in places.iter().enumerate() {
+        lows |= (place & 3) << (2 * at);
+        highs |= 1 << ((place >> 2) as usize + at);
+    }
+    code.extend([lows as u8, highs]);
+    code
+}
+
+proptest! {
+    #[test]
+    fn positions_ascend_or_are_refused(places in prop::array::uniform3(0u32..24)) {
+        // As bits of the high part they are in order, whatever their low part is.
+        let mut places = places;
+        places.sort_by_key(|place| place >> 2);
+        let good = places[0] < places[1] && places[1] < places[2] && places[2] < 12;
+        match decode(&code_of_places(places), 12) {
+            Ok(decoded) => {
+                prop_assert!(good);
+                for (value, place) in places.iter().enumerate() {
+                    prop_assert_eq!(decoded[*place as usize], value as f32);
+                }
+            }
+            Err(error) => prop_assert!(!good && error.to_string().contains("a position is"), "{}", error),
+        }
+    }
+}
+
 /// The text of the error that follows when bytes of a code of 8 values are changed.
 fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
     let mut code = encode(name, &[-4.0, -1.0, 0.5, 7.0, 7.0, 0.5, -1.0, -4.0]);
@@ -145,7 +182,7 @@ fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
 #[test]
 fn an_error_says_what_is_wrong() {
     let nan = f32::NAN.to_le_bytes();
-    let cases: [(&str, usize, &[u8], &str); 16] = [
+    let cases: [(&str, usize, &[u8], &str); 27] = [
         ("none", 0, &[9], "version 9"),
         ("none", 1, &[77], "number 77"),
         ("none", 2, &[1], "parameter is 1"),
@@ -162,6 +199,17 @@ fn an_error_says_what_is_wrong() {
         ("casq-4", 8, &[255; 4], "4294967295"),
         ("casq-4", 24, &nan, "mean is NaN"),
         ("casq-4-shared", 16, &[0, 5, 4, 15], "ascend"),
+        ("one-bit", 8, &nan, "mean of the positive values is NaN"),
+        ("one-bit", 8, &(-1_f32).to_le_bytes(), "the other's sign"),
+        ("one-bit", 12, &1_f32.to_le_bytes(), "the other's sign"),
+        ("top-3", 2, &[1], "is sent of is 1: 2 to"),
+        ("top-3", 8, &nan, "value that is sent is NaN"),
+        ("top-3", 21, &[0b1_0001], "number of positions is 2"),
+        ("top-3", 21, &[0b100_0011], "a position is 8: positions have to ascend, and be below"),
+        ("top-3", 20, &[0, 0b1_0011], "a position is 0: positions have to ascend"),
+        ("quantile-4", 2, &[1, 1], "number of buckets is 257"),
+        ("quantile-4", 2, &[0], "number of buckets is 0"),
+        ("quantile-4", 12, &(-4_f32).to_le_bytes(), "mean is -4: it has to be above"),
     ];
     for (name, at, bytes, expected) in cases {
         let refused = refusal(name, at, bytes);
@@ -208,4 +256,8 @@ fn bits_that_belong_to_no_value_are_zero() {
     let mut code = encode("uniform-2", &[0.0, 1.0, 2.0]);
     *code.last_mut().unwrap() |= 0b0100_0000;
     assert!(decode(&code, 3).unwrap_err().to_string().contains("bits that belong to no value"));
+    let mut code = code_of_places([1, 5, 11]);
+    let lows = code.len() - 2;
+    code[lows] |= 0b0100_0000;
+    assert!(decode(&code, 12).unwrap_err().to_string().contains("bits that belong to no value"));
 }

@@ -6,7 +6,8 @@ mod support;
 use proptest::prelude::*;
 use support::{ALL, codec, encode, error, gradients, long_tailed};
 use tributary_codec::{
-    Buckets, Casq, Codec, EncodeError, ErrorFeedback, Kind, Shared, TernGrad, Uniform, decode,
+    Buckets, Casq, Codec, EncodeError, ErrorFeedback, Kind, Lossy, Quantile, Shared, TernGrad, TopK,
+    Uncompressed, Uniform, decode,
 };
 
 fn there_and_back(name: &str, gradient: &[f32]) -> Vec<f32> {
@@ -65,6 +66,92 @@ proptest! {
             prop_assert!(decoded.iter().all(|value| (low..=high).contains(value)));
         }
     }
+
+    #[test]
+    fn one_bit_keeps_the_sign_and_its_mean(gradient in gradients()) {
+        let decoded = there_and_back("one-bit", &gradient);
+        for negative in [false, true] {
+            let of_sign = gradient.iter().zip(&decoded).filter(|(value, _)| (**value < 0.0) == negative);
+            let (values, decoded): (Vec<f64>, Vec<f32>) = of_sign.map(|(a, b)| (f64::from(*a), *b)).unzip();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            for value in decoded {
+                let off = (f64::from(value) - mean).abs();
+                prop_assert!(off <= mean.abs() * 1e-6 + 1e-44, "{} for {}", value, mean);
+            }
+        }
+    }
+
+    #[test]
+    fn top_sends_the_largest_as_they_are_and_nothing_else(gradient in gradients(), one_in in 2u16..) {
+        let code = TopK::new(one_in).encode(&gradient).unwrap();
+        let decoded = decode(&code, gradient.len()).unwrap();
+        let count = gradient.len().div_ceil(one_in.into());
+        let mut magnitudes: Vec<f32> = gradient.iter().map(|value| value.abs()).collect();
+        magnitudes.sort_by(|a, b| b.total_cmp(a));
+        let least = count.checked_sub(1).map_or(f32::INFINITY, |last| magnitudes[last]);
+        let mut sent = 0;
+        for (value, decoded) in gradient.iter().zip(&decoded) {
+            let is_sent = value.to_bits() == decoded.to_bits();
+            prop_assert!(is_sent || *decoded == 0.0, "{} became {}", value, decoded);
+            let right = if is_sent { value.abs() >= least || *value == 0.0 } else { value.abs() <= least };
+            prop_assert!(right, "{} became {}, where the least is {}", value, decoded, least);
+            sent += usize::from(is_sent && *value != 0.0);
+        }
+        prop_assert!(sent == count || (sent < count && least == 0.0), "{} of {}", sent, count);
+    }
+
+    #[test]
+    fn quantile_has_the_mean_of_each_bucket(gradient in gradients(), bits in 1u32..=8) {
+        let code = Quantile::new(1 << bits, 3).encode(&gradient).unwrap();
+        let decoded = decode(&code, gradient.len()).unwrap();
+        let mut pairs: Vec<(f32, f32)> = gradient.iter().copied().zip(decoded).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // Buckets are intervals, each around its mean.
+        let buckets: Vec<&[(f32, f32)]> = pairs.chunk_by(|a, b| a.1 == b.1).collect();
+        prop_assert!(buckets.len() <= 1 << bits);
+        for bucket in buckets {
+            let (low, high) = (bucket[0].0, bucket[bucket.len() - 1].0);
+            let mean = bucket.iter().map(|pair| f64::from(pair.0)).sum::<f64>() / bucket.len() as f64;
+            let decoded = bucket[0].1;
+            prop_assert!(low <= decoded && decoded <= high, "{} of {} to {}", decoded, low, high);
+            let most = f64::from(low.abs().max(high.abs()));
+            prop_assert!((f64::from(decoded) - mean).abs() <= most * 1e-6 + 1e-44, "{} for {}", decoded, mean);
+        }
+    }
+
+    #[test]
+    fn every_kind_is_read_as_it_is_written(kind in kinds(), seed in any::<u64>()) {
+        prop_assert_eq!(kind.to_string().parse(), Ok(kind));
+        prop_assert_eq!(kind.codec(seed).kind(), kind);
+        let fed_back = kind.with_feedback();
+        prop_assert_eq!(fed_back.to_string().parse(), Ok(fed_back));
+        prop_assert_eq!(ErrorFeedback::new(kind.codec(seed)).kind(), fed_back);
+        // Others keep nothing to feed back.
+        let owes = matches!(kind, Kind::Lossy { feedback: true, .. });
+        prop_assert_eq!(kind.codec(seed).residual().is_some(), owes);
+    }
+
+    #[test]
+    fn a_name_that_is_read_is_the_only_one(name in "[a-z0-9+-]{0,4}|(uniform|top|quantile|casq)-[+0-9]{1,6}(-ef)?") {
+        if let Ok(kind) = name.parse::<Kind>() {
+            prop_assert_eq!(kind.to_string(), name);
+        }
+    }
+}
+
+/// Every kind that has a name.
+fn kinds() -> impl Strategy<Value = Kind> {
+    let lossy = prop_oneof![
+        Just(Lossy::F16),
+        (1u8..=8).prop_map(|bits| Lossy::Uniform { bits }),
+        Just(Lossy::TernGrad),
+        Just(Lossy::OneBit),
+        (2u16..).prop_map(|one_in| Lossy::TopK { one_in }),
+        (1u32..=8).prop_map(|bits| Lossy::Quantile { buckets: 1 << bits }),
+        prop::sample::select(vec![4u8, 8]).prop_map(|clusters| Lossy::Casq { clusters }),
+    ];
+    let lossy = (lossy, any::<bool>()).prop_map(|(codec, feedback)| Kind::Lossy { codec, feedback });
+    prop_oneof![1 => Just(Kind::None), 1 => Just(Kind::Shared), 8 => lossy]
 }
 
 #[test]
@@ -94,6 +181,26 @@ fn clusters_serve_long_tails_better_than_even_levels() {
     assert!(of("casq-4") < of("casq-4-shared"));
     assert!(of("casq-8") < of("casq-4"));
     assert!(of("uniform-8") < of("uniform-2"));
+    // Those with as many bits as `casq-4`, or less: none loses all of the gradient.
+    for name in ["quantile-4", "one-bit", "top-100"] {
+        assert!(of("casq-4") < of(name) && of(name) < 1.0, "{name}: {}", of(name));
+    }
+    assert!(of("quantile-256") < of("quantile-16") && of("quantile-16") < of("quantile-4"));
+}
+
+#[test]
+fn codes_are_as_long_as_is_said() {
+    // Rounded up, and a little for headers and tables.
+    let bits = [("one-bit", 1.0), ("quantile-4", 2.0), ("quantile-16", 4.0), ("quantile-256", 8.0)];
+    let sparse = [("top-100", 0.41), ("top-1000", 0.045), ("top-2", 18.0)];
+    for len in [100_000, 1_000_000] {
+        let gradient = long_tailed(len);
+        for (name, bits) in bits.into_iter().chain(sparse) {
+            let most = bits * len as f64 / 8.0 + 1050.0;
+            let got = encode(name, &gradient).len();
+            assert!(got as f64 <= most, "{name} of {len} values: {got} bytes");
+        }
+    }
 }
 
 #[test]
@@ -142,9 +249,28 @@ fn with_error_feedback_what_is_left_out_comes_later() {
         }
         error(&gradient, &sum)
     };
-    let casq = Casq::new(4, Buckets::InProportion, 1);
-    let (without, with) = (sent(&mut casq.clone()), sent(&mut ErrorFeedback::new(casq)));
-    assert!(with < without / 20.0, "{with} with feedback, {without} without");
+    for name in ["uniform-2", "one-bit", "top-10", "quantile-4", "quantile-16", "casq-4", "casq-8"] {
+        let fed_back = format!("{name}-ef");
+        let (without, with) = (sent(&mut *codec(name, &[])), sent(&mut *codec(&fed_back, &[])));
+        assert!(with < without / 20.0, "{name}: {with} with feedback, {without} without");
+    }
+}
+
+#[test]
+fn what_a_code_leaves_out_is_owed() {
+    let gradients = [long_tailed(3000), vec![-0.5; 3000], long_tailed(3000)];
+    for name in ALL.into_iter().filter(|name| name.ends_with("-ef")) {
+        let mut codec = codec(name, &[]);
+        let mut total = vec![0.0_f64; 3000];
+        for gradient in &gradients {
+            let decoded = decode(&codec.encode(gradient).unwrap(), 3000).unwrap();
+            let values = gradient.iter().zip(&decoded);
+            total.iter_mut().zip(values).for_each(|(total, (value, sent))| *total += f64::from(value - sent));
+            let owed = codec.residual().unwrap().owed();
+            let off = total.iter().zip(owed).map(|(total, owed)| (total - f64::from(*owed)).abs());
+            assert!(off.fold(0.0, f64::max) < 1e-5, "{name}");
+        }
+    }
 }
 
 #[test]
@@ -178,8 +304,38 @@ fn names_are_read_as_they_are_written() {
         let kind: Kind = name.parse().unwrap();
         assert_eq!((kind.to_string().as_str(), kind.codec(0).kind()), (name, kind));
     }
-    for name in ["", "casq", "casq-5", "uniform-0", "uniform-9", "uniform-x", "NONE"] {
+    let numbers =
+        ["casq-5", "uniform-0", "uniform-9", "uniform-x", "uniform-+8", "top-1", "top-0100", "top-65536"];
+    let buckets = ["quantile-1", "quantile-12", "quantile-512"];
+    let others = ["", "casq", "-ef", "none-ef", "casq-4-shared-ef", "top-100-ef-ef", "one-bit-", "NONE"];
+    for name in numbers.into_iter().chain(buckets).chain(others) {
         let refused = name.parse::<Kind>().unwrap_err().to_string();
-        assert!(refused.contains(name) && refused.contains("casq-4"), "{refused}");
+        assert!(refused.contains(&format!("{name:?}")) && refused.contains("casq-4"), "{refused}");
     }
+}
+
+#[test]
+fn an_unknown_name_is_answered_by_those_there_are() {
+    let said = "zip".parse::<Kind>().unwrap_err().to_string();
+    let (_, names) = said.split_once("choose ").unwrap();
+    let words = names.split([' ', ',', ';']);
+    // Those with a number or a hyphen look like names, and have to be some.
+    let looks_like_one = |word: &str| word.contains(|letter: char| letter == '-' || letter.is_ascii_digit());
+    let is_name = |word: &&str| looks_like_one(word) || word.parse::<Kind>().is_ok();
+    let named: Vec<&str> = words.filter(is_name).collect();
+    for name in &named {
+        assert!(name.parse::<Kind>().is_ok(), "{name:?} in {said:?}");
+    }
+    // All of them, if not with every number.
+    let family = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
+    for name in ALL.into_iter().filter(|name| !name.ends_with("-ef")) {
+        assert!(named.iter().any(|other| family(other) == family(name)), "{name} is not in {said:?}");
+    }
+}
+
+#[test]
+fn feedback_around_codecs_that_have_no_name_with_it() {
+    assert_eq!(ErrorFeedback::new(Uncompressed).kind(), Kind::None);
+    assert_eq!(ErrorFeedback::new(Shared::new(1)).kind(), Kind::Shared);
+    assert_eq!(ErrorFeedback::new(TopK::new(100)).kind().to_string(), "top-100-ef");
 }

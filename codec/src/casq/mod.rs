@@ -15,13 +15,13 @@ use rand_chacha::ChaCha8Rng;
 pub use buckets::Buckets;
 use buckets::{allot, means, starts};
 pub(crate) use nearest::Nearest;
-pub(crate) use sample::{Sample, sample};
+pub(crate) use sample::{SAMPLE, Sample, sample};
 
 use crate::bits::{check_indexes, packed_len, unpack, width};
 use crate::codec::Codec;
 use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
-use crate::kind::Kind;
+use crate::kind::{Kind, Lossy};
 use crate::kmeans::kmeans;
 use crate::wire::{Header, Reader};
 use crate::{finite, hash};
@@ -49,7 +49,7 @@ impl Casq {
 
 impl Codec for Casq {
     fn kind(&self) -> Kind {
-        Kind::Casq { clusters: self.clusters, feedback: false }
+        Lossy::Casq { clusters: self.clusters }.into()
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
@@ -61,7 +61,7 @@ impl Codec for Casq {
 impl Casq {
     fn encode_in_pool(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
         finite::check(gradient)?;
-        let sample = Sample::new(sample(gradient, &mut self.random));
+        let sample = Sample::new(sample(gradient, SAMPLE, &mut self.random));
         let clusters = kmeans(&sample.points, self.clusters.into());
         let centres: Vec<f64> = clusters.iter().map(|cluster| cluster.centre).collect();
         let nearest = Nearest::new(&centres);
@@ -74,7 +74,7 @@ impl Casq {
         let means = means(gradient, &nearest, &counts);
 
         let body = 4 * (counts.len() + means.len()) + packed.len();
-        let mut code = Header::start(ID, counts.len() as u8, gradient, body)?;
+        let mut code = Header::start(ID, counts.len() as u16, gradient, body)?;
         counts.iter().for_each(|count| code.extend(count.to_le_bytes()));
         means.iter().for_each(|mean| code.extend(mean.to_le_bytes()));
         code.append(&mut packed);

@@ -4,18 +4,18 @@ use rand::{Rng, RngExt};
 
 use crate::kmeans::{Cluster, Point};
 
-/// Values in a sample, at most: as the paper's restatement has it, and quick to cluster.
+/// Values in a sample that clusters are found in, at most: as the paper's restatement has it, and quick to cluster.
 pub(crate) const SAMPLE: usize = 1000;
 /// Bins of the histogram that a cluster's entropy is taken of.
 const BINS: usize = 32;
 
-/// Values of `gradient`, drawn at random: all of a short one.
-pub(crate) fn sample(gradient: &[f32], random: &mut impl Rng) -> Vec<f32> {
-    if gradient.len() <= SAMPLE {
+/// Values of `gradient`, drawn at random, `most` at most: all of a short one.
+pub(crate) fn sample(gradient: &[f32], most: usize, random: &mut impl Rng) -> Vec<f32> {
+    if gradient.len() <= most {
         return gradient.to_vec();
     }
     // With replacement: of a gradient that is much longer, hardly any value is drawn twice.
-    (0..SAMPLE).map(|_| gradient[random.random_range(0..gradient.len())]).collect()
+    (0..most).map(|_| gradient[random.random_range(0..gradient.len())]).collect()
 }
 
 /// A sample in order.

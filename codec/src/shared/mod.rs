@@ -77,7 +77,7 @@ impl Codec for Shared {
         let levels = codebook.levels();
         let width = width(levels.len());
         let body = 8 + levels.len() + packed_len(gradient.len(), width);
-        let mut code = Header::start(ID, levels.len() as u8, gradient, body)?;
+        let mut code = Header::start(ID, levels.len() as u16, gradient, body)?;
         code.extend(codebook.step().to_le_bytes());
         code.extend(codebook.zero().to_le_bytes());
         code.extend(levels);

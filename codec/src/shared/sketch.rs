@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use crate::casq::sample;
+use crate::casq::{SAMPLE, sample};
 use crate::error::EncodeError;
 use crate::finite;
 use crate::kmeans::Point;
@@ -33,7 +33,7 @@ impl Sketch {
     pub(super) fn of(gradient: &[f32], random: &mut impl Rng) -> Result<Self, EncodeError> {
         finite::check(gradient)?;
         let mut counts = vec![0; Self::LANES];
-        for value in sample(gradient, random) {
+        for value in sample(gradient, SAMPLE, random) {
             counts[(value.to_bits() >> DROPPED_BITS) as usize] += 1;
         }
         Ok(Self { counts })

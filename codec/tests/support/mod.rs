@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tributary_codec::{Codec, Kind};
 
-/// A codec of every kind, and of every width that a kind has.
-pub(crate) const ALL: [&str; 16] = [
+/// A codec of every kind, and of every width that a kind has; those that can have error feedback also with it.
+pub(crate) const ALL: [&str; 38] = [
     "none",
     "f16",
     "uniform-1",
@@ -18,8 +18,30 @@ pub(crate) const ALL: [&str; 16] = [
     "uniform-7",
     "uniform-8",
     "terngrad",
+    "one-bit",
+    "top-2",
+    "top-3",
+    "top-100",
+    "top-1000",
+    "top-65535",
+    "quantile-2",
+    "quantile-4",
+    "quantile-8",
+    "quantile-16",
+    "quantile-32",
+    "quantile-64",
+    "quantile-128",
+    "quantile-256",
     "casq-4",
     "casq-8",
+    "f16-ef",
+    "uniform-2-ef",
+    "uniform-8-ef",
+    "terngrad-ef",
+    "one-bit-ef",
+    "top-100-ef",
+    "quantile-4-ef",
+    "quantile-256-ef",
     "casq-4-ef",
     "casq-8-ef",
     "casq-4-shared",

@@ -14,16 +14,22 @@ use crate::{Seed, Target};
 const LITTLE: usize = 16 << 10;
 
 /// Every codec, once.
-const CODECS: [&str; 10] = [
+const CODECS: [&str; 16] = [
     "none",
     "f16",
     "uniform-1",
     "uniform-5",
     "uniform-8",
     "terngrad",
+    "one-bit",
+    "top-3",
+    "top-1000",
+    "quantile-4",
+    "quantile-256",
     "casq-4",
     "casq-8",
     "casq-4-ef",
+    "top-100-ef",
     "casq-4-shared",
 ];
 

@@ -1,6 +1,8 @@
 //! What is compared.
 
-use tributary_codec::{Buckets, Casq, Codec, ErrorFeedback, F16, Shared, TernGrad, Uncompressed, Uniform};
+use tributary_codec::{
+    Buckets, Casq, Codec, ErrorFeedback, F16, OneBit, Quantile, Shared, TernGrad, TopK, Uncompressed, Uniform,
+};
 
 /// An encoder with its random choices from a seed.
 type Make = fn(u64) -> Box<dyn Codec>;
@@ -18,7 +20,8 @@ pub(super) const CASQ: &str = "casq-4";
 /// How the names of all kinds of CASQ begin.
 pub(super) const CLUSTERED: &str = "casq";
 
-/// All codecs; CASQ's two ideas also each on its own, and with error feedback.
+/// All codecs, those with few bits also with error feedback, so that CASQ meets its opponents on equal terms; and CASQ's
+/// two ideas each on its own.
 pub(super) fn candidates() -> Vec<Candidate> {
     let candidate = |name, make| Candidate { name, make };
     vec![
@@ -26,15 +29,23 @@ pub(super) fn candidates() -> Vec<Candidate> {
         candidate("f16", |_| Box::new(F16)),
         candidate("uniform-8", |_| Box::new(Uniform::new(8))),
         candidate(UNIFORM, |_| Box::new(Uniform::new(2))),
+        candidate("uniform-2-ef", |_| fed_back(Uniform::new(2))),
         candidate("terngrad", |seed| Box::new(TernGrad::new(seed))),
+        candidate("terngrad-ef", |seed| fed_back(TernGrad::new(seed))),
+        candidate("one-bit-ef", |_| fed_back(OneBit)),
+        candidate("top-100-ef", |_| fed_back(TopK::new(100))),
+        candidate("quantile-4-ef", |seed| fed_back(Quantile::new(4, seed))),
+        candidate("quantile-16", |seed| Box::new(Quantile::new(16, seed))),
         candidate(CASQ, |seed| Box::new(Casq::new(4, Buckets::InProportion, seed))),
         candidate("casq-4, clusters only", |seed| Box::new(Casq::new(4, Buckets::OnePerCluster, seed))),
         candidate("casq, buckets only", |seed| Box::new(Casq::new(1, Buckets::InProportion, seed))),
-        candidate("casq-4-ef", |seed| {
-            Box::new(ErrorFeedback::new(Casq::new(4, Buckets::InProportion, seed)))
-        }),
+        candidate("casq-4-ef", |seed| fed_back(Casq::new(4, Buckets::InProportion, seed))),
         candidate("casq-8", |seed| Box::new(Casq::new(8, Buckets::InProportion, seed))),
         candidate("casq-4-shared", |seed| Box::new(Shared::new(seed))),
-        candidate("casq-4-shared, with feedback", |seed| Box::new(ErrorFeedback::new(Shared::new(seed)))),
+        candidate("casq-4-shared, with feedback", |seed| fed_back(Shared::new(seed))),
     ]
+}
+
+fn fed_back(codec: impl Codec + 'static) -> Box<dyn Codec> {
+    Box::new(ErrorFeedback::new(codec))
 }

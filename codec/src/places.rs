@@ -1,0 +1,112 @@
+//! Where a few of many values are: positions in ascending order, in few bits.
+//!
+//! This is the code of Elias and Fano (Elias, "Efficient Storage and Retrieval by Content and Address of Static
+//! Files", Journal of the ACM 21/2, 1974). Each position is cut in two. The low bits stand one after the other; of
+//! the high ones, which ascend, only how often each occurs: for the i-th position, whose high bits are the number h,
+//! bit h + i is 1. One in K values at random have an entropy of about log2 K + 1.44 bits each; this takes
+//! floor(log2 K) + 2 to 3, wherever they are, so that the length follows from the header.
+
+use crate::bits::{check_padding, packed_len};
+use crate::error::DecodeError;
+use crate::wire::Reader;
+
+/// How many positions there are, below which number, and where they are cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    count: usize,
+    values: usize,
+    /// 15 at most.
+    low_bits: u32,
+}
+
+impl Layout {
+    /// For `count` positions below `values`; `one_in` is about the distance from one to the next.
+    pub(crate) fn new(count: usize, values: usize, one_in: u16) -> Self {
+        Self { count, values, low_bits: one_in.max(1).ilog2() }
+    }
+
+    fn lows_len(self) -> usize {
+        packed_len(self.count, self.low_bits)
+    }
+
+    fn highs_len(self) -> usize {
+        (self.count + (self.values.saturating_sub(1) >> self.low_bits)).div_ceil(8)
+    }
+
+    /// Bytes of all positions.
+    pub(crate) fn len(self) -> usize {
+        self.lows_len() + self.highs_len()
+    }
+
+    /// Appends the positions, which are in ascending order.
+    pub(crate) fn write(self, places: &[u32], code: &mut Vec<u8>) {
+        let start = code.len();
+        code.resize(start + self.len(), 0);
+        let (lows, highs) = code[start..].split_at_mut(self.lows_len());
+        for (at, place) in places.iter().enumerate() {
+            let low = place & ((1 << self.low_bits) - 1);
+            let bit = at * self.low_bits as usize;
+            // 15 bits that begin anywhere in a byte end in the third.
+            let bytes = (low << (bit % 8)).to_le_bytes();
+            lows[bit / 8..].iter_mut().zip(bytes).for_each(|(byte, bits)| *byte |= bits);
+            let bit = (place >> self.low_bits) as usize + at;
+            highs[bit / 8] |= 1 << (bit % 8);
+        }
+    }
+
+    /// The positions that are all that is left of a code.
+    pub(crate) fn read<'a>(self, body: &mut Reader<'a>) -> Result<Places<'a>, DecodeError> {
+        let (lows, highs) = body.take_rest(self.len())?.split_at(self.lows_len());
+        check_padding(lows, self.low_bits, self.count)?;
+        let places = Places { lows, highs, low_bits: self.low_bits };
+        let count: usize = highs.iter().map(|byte| byte.count_ones() as usize).sum();
+        if count != self.count {
+            return Err(DecodeError::Field {
+                field: "the number of positions",
+                value: count.to_string(),
+                rule: "it has to be that of the values which are sent",
+            });
+        }
+        let mut least = 0;
+        for place in places.iter() {
+            if !(least..self.values).contains(&place) {
+                return Err(DecodeError::Field {
+                    field: "a position",
+                    value: place.to_string(),
+                    rule: "positions have to ascend, and be below the number of values",
+                });
+            }
+            least = place + 1;
+        }
+        Ok(places)
+    }
+}
+
+/// Positions as a code has them, checked: they ascend, and are below the number of values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places<'a> {
+    lows: &'a [u8],
+    highs: &'a [u8],
+    low_bits: u32,
+}
+
+impl<'a> Places<'a> {
+    /// In ascending order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> + 'a {
+        let bits_of = |(at, byte): (usize, &u8)| {
+            let byte = *byte;
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit)
+        };
+        let highs = self.highs.iter().enumerate().flat_map(bits_of);
+        // The i-th 1 is i places further than the high bits say, at least.
+        highs.enumerate().map(move |(at, bit)| (bit - at) << self.low_bits | self.low(at))
+    }
+
+    fn low(self, at: usize) -> usize {
+        let bit = at * self.low_bits as usize;
+        let mut bytes = [0; 4];
+        let there = self.lows.get(bit / 8..).unwrap_or_default();
+        bytes.iter_mut().zip(there).for_each(|(byte, there)| *byte = *there);
+        (u32::from_le_bytes(bytes) >> (bit % 8) & ((1 << self.low_bits) - 1)) as usize
+    }
+}

@@ -1,0 +1,174 @@
+//! `top-K`: the largest values only (Lin et al., "Deep Gradient Compression: Reducing the Communication Bandwidth for
+//! Distributed Training", ICLR 2018).
+
+use rayon::prelude::*;
+
+use crate::codec::Codec;
+use crate::decode::Write;
+use crate::error::{DecodeError, EncodeError};
+use crate::finite;
+use crate::kind::{Kind, Lossy};
+use crate::pieces::PIECE;
+use crate::places::Layout;
+use crate::wire::{Header, Reader};
+
+pub(crate) const ID: u8 = 7;
+/// All values are what `none` is for.
+pub(crate) const LEAST_ONE_IN: u16 = 2;
+const VALUE_LEN: usize = 4;
+
+/// Sends one in K values, those of the largest magnitude, unchanged and with their positions; all others become 0.
+///
+/// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients; what is
+/// not sent is useless without. Left out is what the paper adds for accuracy, all of which is up to a training and
+/// not to a codec: momentum correction, momentum factor masking, clipping, and the warm-up that begins with a small
+/// K. The paper chooses by layer, from a threshold that it takes from a sample; here the choice is exact, among all
+/// values of the code.
+#[derive(Debug, Clone, Copy)]
+pub struct TopK {
+    one_in: u16,
+}
+
+impl TopK {
+    /// One in `one_in` values, rounded up; 2 at least (what is below is brought to that).
+    pub fn new(one_in: u16) -> Self {
+        Self { one_in: one_in.max(LEAST_ONE_IN) }
+    }
+}
+
+impl Codec for TopK {
+    fn kind(&self) -> Kind {
+        Lossy::TopK { one_in: self.one_in }.into()
+    }
+
+    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        finite::check(gradient)?;
+        let count = sent(gradient.len(), self.one_in);
+        let places = largest(gradient, count);
+        let layout = Layout::new(count, gradient.len(), self.one_in);
+        let mut code = Header::start(ID, self.one_in, gradient, VALUE_LEN * count + layout.len())?;
+        places.iter().for_each(|place| code.extend(gradient[*place as usize].to_le_bytes()));
+        layout.write(&places, &mut code);
+        Ok(code)
+    }
+}
+
+/// How many of so many values are sent.
+fn sent(values: usize, one_in: u16) -> usize {
+    values.div_ceil(one_in.into())
+}
+
+/// The positions of the `count` values of the largest magnitude, in ascending order. Of values of the same magnitude
+/// the first ones are chosen.
+fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
+    let Some(last) = count.checked_sub(1) else { return Vec::new() };
+    let mut places = not_below(gradient, range_of_threshold(gradient, count));
+    let magnitude = |place: &u32| magnitude(gradient[*place as usize]);
+    let mut magnitudes: Vec<u32> = places.iter().map(magnitude).collect();
+    let (larger, least, _) = magnitudes.select_nth_unstable_by(last, |a, b| b.cmp(a));
+    let mut equal = count - larger.iter().filter(|larger| **larger > *least).count();
+    places.retain(|place| {
+        let here = magnitude(place);
+        let chosen = here > *least || (here == *least && equal > 0);
+        equal -= usize::from(chosen && here == *least);
+        chosen
+    });
+    places
+}
+
+/// Magnitudes are in the order of these numbers.
+fn magnitude(value: f32) -> u32 {
+    value.abs().to_bits()
+}
+
+/// Bits of a magnitude that say in which range it is: the exponent's, and the two highest of the mantissa, so that a
+/// range's magnitudes differ by a quarter at most.
+const RANGE_BITS: u32 = 10;
+const RANGE_SHIFT: u32 = u32::BITS - 1 - RANGE_BITS;
+const RANGES: usize = 1 << RANGE_BITS;
+
+fn range(value: f32) -> usize {
+    // The mask tells the compiler that no table of all ranges needs a check.
+    (magnitude(value) >> RANGE_SHIFT) as usize % RANGES
+}
+
+/// In which range the least of the `count` largest magnitudes is. To know it leaves few values to choose from, and
+/// takes a look at each that is quick and can be had on all cores, which choosing cannot.
+fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
+    let none = || vec![0_usize; RANGES];
+    let fill = |mut counts: Vec<usize>, values: &[f32]| {
+        values.iter().for_each(|value| counts[range(*value)] += 1);
+        counts
+    };
+    let add = |mut counts: Vec<usize>, others: Vec<usize>| {
+        counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
+        counts
+    };
+    let counts = gradient.par_chunks(PIECE).fold(none, fill).reduce(none, add);
+    let mut above = 0;
+    let enough = counts.iter().rposition(|in_range| {
+        above += in_range;
+        above >= count
+    });
+    enough.unwrap_or_default()
+}
+
+/// The positions of all values in this range and those above it, in ascending order.
+fn not_below(gradient: &[f32], least: usize) -> Vec<u32> {
+    let of_piece = |(piece, values): (usize, &[f32])| {
+        let places = values.iter().zip((piece * PIECE) as u32..);
+        let places = places.filter(|(value, _)| range(**value) >= least).map(|(_, place)| place);
+        places.collect::<Vec<u32>>()
+    };
+    let pieces: Vec<Vec<u32>> = gradient.par_chunks(PIECE).enumerate().map(of_piece).collect();
+    pieces.concat()
+}
+
+pub(crate) fn open(one_in: u16, mut body: Reader<'_>, values: usize) -> Result<Write<'_>, DecodeError> {
+    if one_in < LEAST_ONE_IN {
+        return Err(DecodeError::Field {
+            field: "how many values one is sent of",
+            value: one_in.to_string(),
+            rule: "2 to 65535 are possible",
+        });
+    }
+    let count = sent(values, one_in);
+    let kept = body.f32s("a value that is sent", count)?;
+    let places = Layout::new(count, values, one_in).read(&mut body)?;
+    Ok(Box::new(move |out| {
+        out.par_chunks_mut(PIECE).for_each(|out| out.fill(0.0));
+        places.iter().zip(kept).for_each(|(place, value)| out[place] = value);
+        Ok(())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_value_is_left_out_for_a_smaller_one_or_an_equal_one_behind_it(
+            values in vec(prop_oneof![Just(0.0f32), Just(1.0), Just(-1.0), -2.0f32..2.0], 1..500),
+            times in prop_oneof![9 => Just(1usize), 1 => Just(50)], count in any::<prop::sample::Index>(),
+        ) {
+            let gradient = values.repeat(times);
+            let count = 1 + count.index(gradient.len());
+            let mut places: Vec<u32> = (0..gradient.len() as u32).collect();
+            // A stable sort: equal magnitudes stay in order.
+            places.sort_by_key(|place| std::cmp::Reverse(magnitude(gradient[*place as usize])));
+            places.truncate(count);
+            places.sort_unstable();
+            prop_assert_eq!(largest(&gradient, count), places);
+        }
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_the_largest() {
+        assert_eq!(largest(&[], 0), []);
+        assert_eq!((sent(0, 100), sent(1, 100), sent(100, 100), sent(101, 100)), (0, 1, 1, 2));
+    }
+}
