@@ -76,13 +76,14 @@ impl Agent {
     /// [`ClientError::Refused`]: the options make no sense.
     pub async fn train(&self, options: TrainingOptions) -> Result<Training, ClientError> {
         let mut client = self.client.clone();
-        let TrainingOptions { servers, job, token, worker, codec, patience } = options;
+        let TrainingOptions { servers, job, token, worker, codec, parameters_codec, patience } = options;
         let request = v1::OpenTrainingRequest {
             job,
             token,
             worker: worker.into(),
             servers,
             codec,
+            parameters_codec,
             patience_milliseconds: patience.map_or(0, milliseconds),
         };
         let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();

@@ -24,6 +24,8 @@ pub struct TrainingOptions {
     pub worker: u16,
     /// What gradients are encoded with: `none`, `casq-4-ef`, and so on.
     pub codec: String,
+    /// What parameters are encoded with on their way back, by the same names; error feedback is always part of it.
+    pub parameters_codec: String,
     /// How long a server may be away before the worker gives up; none: as long as the agent thinks right.
     pub patience: Option<Duration>,
 }
@@ -31,8 +33,9 @@ pub struct TrainingOptions {
 impl TrainingOptions {
     /// Without a token and a codec, and with the agent's patience.
     pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
-        let (job, token, codec) = (job.into(), Vec::new(), "none".to_owned());
-        Self { servers, job, token, worker, codec, patience: None }
+        let (job, token) = (job.into(), Vec::new());
+        let (codec, parameters_codec) = ("none".to_owned(), "none".to_owned());
+        Self { servers, job, token, worker, codec, parameters_codec, patience: None }
     }
 }
 

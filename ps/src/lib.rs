@@ -3,6 +3,7 @@
 //! When a gradient is used, and when its worker may go on, is decided by a [`policy`]: a state machine
 //! without I/O and clock.
 
+mod changes;
 pub mod client;
 pub mod optimizer;
 mod parts;

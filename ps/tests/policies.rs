@@ -6,10 +6,11 @@
 mod support;
 
 use std::num::NonZeroU64;
+use std::time::Instant;
 
 use proptest::prelude::*;
 use support::{Clock, Ledger, policies};
-use tributary_ps::policy::{A2s, Action, Asp, Bsp, Part, Policy, Ssp, Worker};
+use tributary_ps::policy::{A2s, Action, Asp, Bsp, Dssp, Part, Policy, Spread, Ssp, SyncSwitch, Worker};
 
 const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
 /// systems.md's speeds, tenfold.
@@ -44,7 +45,7 @@ fn drive(
             return ledger;
         };
         *ledger.arrived.entry(worker).or_default() += 1;
-        let actions = policy.arrive(worker);
+        let actions = policy.arrive(worker, clock.instant());
         ledger.settle(&actions, &mut clock);
         check(policy, &ledger, &clock);
     }
@@ -144,7 +145,7 @@ proptest! {
     /// A server that hears of it from another one lets a worker go at once, and loses nothing.
     #[test]
     fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
-        let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK);
+        let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);
         let (mut clock, mut ledger) = (Clock::new(&speeds), Ledger::new());
         for worker in 0..speeds.len() as Worker {
             let actions = policy.join(worker, 0);
@@ -153,7 +154,7 @@ proptest! {
         for arrival in 0..500 {
             let worker = clock.arrival().unwrap();
             *ledger.arrived.entry(worker).or_default() += 1;
-            let actions = policy.arrive(worker);
+            let actions = policy.arrive(worker, clock.instant());
             ledger.settle(&actions, &mut clock);
             if arrival % urge_every == 0 {
                 let actions = policy.urge(worker);
@@ -168,7 +169,7 @@ proptest! {
 fn strangers_change_nothing() {
     for mut policy in policies(5) {
         policy.join(1, 0);
-        assert_eq!(policy.arrive(7), []);
+        assert_eq!(policy.arrive(7, Instant::now()), []);
         assert_eq!(policy.leave(7), []);
         assert_eq!(policy.urge(7), []);
         assert_eq!(policy.progress().workers().collect::<Vec<_>>(), [1]);
@@ -180,16 +181,16 @@ fn who_joins_late_does_not_hold_up_the_others() {
     let mut policy = Ssp::new(EPOCH, 3);
     policy.join(0, 0);
     for _ in 0..100 {
-        assert!(policy.arrive(0).contains(&Action::Release(0)));
+        assert!(policy.arrive(0, Instant::now()).contains(&Action::Release(0)));
     }
     assert_eq!(policy.join(1, 0), [Action::Release(1)]);
     assert_eq!(policy.progress().iterations(1), 100);
-    assert!(policy.arrive(0).contains(&Action::Release(0)));
+    assert!(policy.arrive(0, Instant::now()).contains(&Action::Release(0)));
 }
 
 #[test]
 fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
-    let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK);
+    let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);
     let mut groups = Vec::new();
     let mut together = Vec::new();
     let ledger = drive(&mut policy, &STEP_TIMES, &[], 600, |policy, ledger, _| {
@@ -209,4 +210,65 @@ fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
     assert_eq!(groups.last().unwrap()[..], [0, 1, 2, 3, 4, 5, 6]);
     assert!(ledger.updates.len() < 500, "{} updates of 600 gradients", ledger.updates.len());
     assert!(together.len() > 20);
+}
+
+/// Runs on the virtual clock, and says how long everyone waited together.
+fn waited(policy: &mut dyn Policy, gradients: usize) -> u64 {
+    let mut total = 0;
+    let mut before = 0;
+    let mut waiting = 0;
+    drive(policy, &STEP_TIMES, &[], gradients, |_, _, clock| {
+        total += waiting * (clock.now - before);
+        (before, waiting) = (clock.now, clock.waiting.len() as u64);
+    });
+    total
+}
+
+#[test]
+fn under_dssp_nobody_is_further_ahead_than_the_most_and_less_is_waited_than_under_ssp() {
+    let (bound, most) = (2, 9);
+    let mut beyond = false;
+    drive(&mut Dssp::new(EPOCH, bound, most), &STEP_TIMES, &[], 800, |policy, _, clock| {
+        let progress = policy.progress();
+        for worker in progress.workers().filter(|&worker| clock.computes(worker)) {
+            let ahead = progress.iterations(worker) - progress.slowest().unwrap();
+            assert!(ahead <= most, "worker {worker} is {ahead} ahead");
+            beyond |= ahead > bound;
+        }
+    });
+    assert!(beyond, "credit was never used");
+    let (dynamic, fixed) =
+        (waited(&mut Dssp::new(EPOCH, bound, most), 800), waited(&mut Ssp::new(EPOCH, bound), 800));
+    assert!(dynamic < fixed, "waited {dynamic} of {fixed} under SSP");
+}
+
+#[test]
+fn dssp_without_credit_is_ssp() {
+    let updates = |policy: &mut dyn Policy| drive(policy, &STEP_TIMES, &[], 500, |_, _, _| ()).updates;
+    assert_eq!(updates(&mut Dssp::new(EPOCH, 3, 3)), updates(&mut Ssp::new(EPOCH, 3)));
+}
+
+#[test]
+fn sync_switch_is_synchronous_for_its_epochs_and_asynchronous_then() {
+    let mut rates = Vec::new();
+    let mut policy = SyncSwitch::new(EPOCH, 2);
+    let ledger = drive(&mut policy, &STEP_TIMES, &[], 400, |policy, _, _| rates.push(policy.rate()));
+    let rounds = 2 * EPOCH.get() as usize;
+    assert!(ledger.updates[..rounds].iter().all(|update| update.len() == STEP_TIMES.len()));
+    assert!(ledger.updates[rounds..].iter().all(|update| update.len() == 1));
+    // The last gradient of the last round is still one of the synchronous phase.
+    let switch = rounds * STEP_TIMES.len();
+    assert!(rates[..switch].iter().all(|&rate| rate == 1.0));
+    assert!(rates[switch..].iter().all(|&rate| rate == 1.0 / 8.0));
+}
+
+/// By the cumulative spread everyone but the slowest is in the group in the end; by the recent one it stays what the speeds
+/// make it.
+#[test]
+fn a_group_by_the_recent_spread_stays_as_large_as_the_speeds_make_it() {
+    let mut sizes = Vec::new();
+    let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Recent);
+    drive(&mut policy, &STEP_TIMES, &[], 3000, |policy, _, _| sizes.push(policy.group().len()));
+    let late = &sizes[sizes.len() / 2..];
+    assert!(late.iter().all(|&size| (2..=4).contains(&size)), "{late:?}");
 }

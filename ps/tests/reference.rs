@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use support::Clock;
-use tributary_ps::policy::{A2s, Action, Part, Policy, Worker};
+use tributary_ps::policy::{A2s, Action, Part, Policy, Spread, Worker};
 
 /// The state at the server, in the restatement's words.
 struct Reference {
@@ -140,7 +140,7 @@ proptest! {
     ) {
         let n = step_times.len();
         let mut reference = Reference::new(n, m, slack);
-        let mut policy = A2s::new(NonZeroU64::new(m).unwrap(), slack);
+        let mut policy = A2s::new(NonZeroU64::new(m).unwrap(), slack, Spread::Total);
         let mut clock = Clock::new(&step_times);
         for worker in 0..n as Worker {
             policy.join(worker, 0);
@@ -159,7 +159,7 @@ proptest! {
                 prop_assert_eq!(got, expected);
             }
             let Some(worker) = clock.arrival() else { break };
-            let (expected, got) = (reference.arrives(usize::from(worker)), outcome(&policy.arrive(worker)));
+            let (expected, got) = (reference.arrives(usize::from(worker)), outcome(&policy.arrive(worker, clock.instant())));
             got.sent.iter().for_each(|&w| clock.release(w as Worker));
             prop_assert_eq!(got, expected);
             let mut sync = reference.sync.clone();

@@ -4,13 +4,13 @@
 
 mod serving;
 
-use serving::{PARAMETERS, Running, hello};
+use serving::{PARAMETERS, Raw, Running, hello};
 use tonic::Code;
 use tributary_api::Ticket;
 use tributary_api::ps::worker_message::Message;
-use tributary_api::ps::{Hello, Push};
-use tributary_codec::Kind;
-use tributary_ps::client::{Client, ClientError};
+use tributary_api::ps::{Hello, Push, Step, server_message};
+use tributary_codec::{Kind, decode};
+use tributary_ps::client::{Client, ClientError, ClientOptions};
 use tributary_ps::server::PolicyKind;
 
 #[tokio::test]
@@ -102,4 +102,62 @@ async fn what_a_client_cannot_push_is_said_and_it_may_go_on() {
     let mut shared = server.options(0);
     shared.codec = Kind::Shared;
     assert!(matches!(Client::join(shared, &[0.0]).await.map(drop), Err(ClientError::Codec(_))));
+}
+
+/// What the worker is sent next.
+async fn step(raw: &mut Raw) -> Step {
+    loop {
+        let told = raw.steps.message().await.unwrap().unwrap();
+        if let Some(server_message::Message::Step(step)) = told.message {
+            return step;
+        }
+    }
+}
+
+#[tokio::test]
+async fn parameters_go_whole_first_and_then_as_a_code_of_what_has_changed() {
+    let server = Running::start(PolicyKind::Asp, 1).await;
+    let mut raw = server.raw().await;
+    let hello = Hello { parameters_codec: "uniform-8".into(), ..hello(0) };
+    raw.send(Some(Message::Hello(hello))).await;
+    let first = step(&mut raw).await;
+    assert_eq!((first.parameters.len(), first.change.len()), (4 * PARAMETERS, 0));
+    let code = Kind::None.codec(0).encode(&[1.0; PARAMETERS]).unwrap();
+    raw.send(Some(Message::Push(Push { iteration: 0, updates: 0, code }))).await;
+    let second = step(&mut raw).await;
+    assert_eq!((second.iteration, second.parameters.len()), (1, 0));
+    assert_eq!(decode(&second.change, PARAMETERS).unwrap(), [-1.0; PARAMETERS]);
+}
+
+#[tokio::test]
+async fn what_a_codec_leaves_out_of_the_parameters_comes_later() {
+    let server = Running::start(PolicyKind::Asp, 1).await;
+    let codec = "casq-4".parse().unwrap();
+    let options = ClientOptions { parameters_codec: codec, ..server.options(0) };
+    let (mut client, first) = Client::join(options, &[0.5; PARAMETERS]).await.unwrap();
+    assert_eq!(first.parameters, [0.5; PARAMETERS]);
+    for iteration in 0_u16..20 {
+        let place = |place| (f32::from(iteration) + place as f32).sin();
+        client.push(&(0..PARAMETERS).map(place).collect::<Vec<_>>()).await.unwrap();
+    }
+    let mut known = Vec::new();
+    for _ in 0..60 {
+        known = client.push(&[0.0; PARAMETERS]).await.unwrap().parameters;
+    }
+    let parameters = server.view.parameters("job").await.unwrap();
+    let off = known.iter().zip(&parameters).map(|(known, value)| (known - value).abs()).fold(0.0, f32::max);
+    assert!(off < 1e-3, "{known:?} of {parameters:?}");
+}
+
+#[tokio::test]
+async fn a_codec_that_parameters_cannot_have_is_refused_by_name() {
+    let server = Running::start(PolicyKind::Asp, 1).await;
+    for name in ["gzip", "casq-4-shared"] {
+        let raw = server.raw().await;
+        raw.send(Some(Message::Hello(Hello { parameters_codec: name.into(), ..hello(0) }))).await;
+        let status = raw.refused().await;
+        assert!(status.code() == Code::InvalidArgument && status.message().contains(name), "{status:?}");
+    }
+    let options = ClientOptions { parameters_codec: Kind::Shared, ..server.options(0) };
+    assert!(matches!(Client::join(options, &[0.0]).await.map(drop), Err(ClientError::Codec(_))));
 }

@@ -48,9 +48,10 @@ impl Training {
         worker: u16,
         servers: Vec<String>,
         codec: String,
+        parameters_codec: String,
         patience: Option<Duration>,
     ) -> PyResult<Self> {
-        let options = TrainingOptions { servers, job, token, worker, codec, patience };
+        let options = TrainingOptions { servers, job, token, worker, codec, parameters_codec, patience };
         let opening = async move { Agent::connect(&socket).await?.train(options).await };
         let opened = wait(py, opening)?.map_err(|error| exception(py, &error))?;
         Ok(Self(Owned::new(Mutex::new(Some(opened)))))

@@ -92,6 +92,7 @@ class Training:
         worker: int,
         servers: list[str],
         codec: str,
+        parameters_codec: str,
         patience: timedelta | None,
     ) -> Training: ...
     @property

@@ -257,6 +257,7 @@ def train(
     servers: Sequence[str],
     token: bytes = b"",
     codec: str = "none",
+    parameters_codec: str = "none",
     socket: str | os.PathLike[str] | None = None,
     patience: float | timedelta | None = None,
 ) -> Training:
@@ -268,6 +269,7 @@ def train(
         servers: `HOST:PORT` of the servers; several hold a range of the parameters each, in this order on all workers.
         token: the job's token, if it has one: see `read_token`.
         codec: what gradients are encoded with: see `Codec`.
+        parameters_codec: what parameters are encoded with on their way back; error feedback is always part of it.
         socket: of this host's agent; else TRIBUTARY_SOCKET, or /run/tributary/agent.sock.
         patience: seconds that a server may be away; else five minutes.
 
@@ -275,7 +277,8 @@ def train(
         TributaryError: there is no agent, or it refuses; the message says why.
     """
     agent = socket_of(socket)
-    return Training(_native.Training.open(agent, job, token, worker, list(servers), codec, duration(patience)))
+    waits = duration(patience)
+    return Training(_native.Training.open(agent, job, token, worker, list(servers), codec, parameters_codec, waits))
 
 
 def _floats(values: Values, what: str) -> Elements:

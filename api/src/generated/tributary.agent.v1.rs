@@ -306,6 +306,9 @@ pub struct OpenTrainingRequest {
     /// How long a server may be away. 0: five minutes.
     #[prost(uint64, tag = "6")]
     pub patience_milliseconds: u64,
+    /// What parameters are encoded with on their way back, by the same names. Empty: "none".
+    #[prost(string, tag = "7")]
+    pub parameters_codec: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TrainingEvent {

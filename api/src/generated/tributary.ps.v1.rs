@@ -66,6 +66,9 @@ pub struct Hello {
     /// The worker's host, as the topology names it, if it may take part in reductions there; empty: it cannot.
     #[prost(string, tag = "5")]
     pub host: ::prost::alloc::string::String,
+    /// What the parameters of Steps are encoded with; empty: they are not.
+    #[prost(string, tag = "6")]
+    pub parameters_codec: ::prost::alloc::string::String,
 }
 /// A gradient. Always possible, whatever the Step or a Ready said. Pushing the same iteration again, after a session has ended, does not apply it twice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -141,6 +144,10 @@ pub struct Step {
     /// Little-endian f32.
     #[prost(bytes = "vec", tag = "3")]
     pub parameters: ::prost::alloc::vec::Vec<u8>,
+    /// In place of the parameters: what has changed since the session's last Step, as the codec of Hello made it. Both ends
+    /// add it, decoded, to what the worker knows.
+    #[prost(bytes = "vec", tag = "7")]
+    pub change: ::prost::alloc::vec::Vec<u8>,
     /// The worker whose gradient, or leaving, made the policy let this one go on.
     #[prost(uint32, tag = "4")]
     pub released_by: u32,

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
 use tributary_api::agent::v1::job_event::Event;
-use tributary_codec::Kind;
+use tributary_codec::UnknownCodec;
 use tributary_ps::client::ClientOptions;
 use tributary_ps::policy::Worker;
 use tributary_transport::{ClientTls, Remote};
@@ -230,9 +230,18 @@ fn training_options(
     tls: Option<&ClientTls>,
 ) -> Result<ClientOptions, Status> {
     let invalid = |error: &dyn std::error::Error| Status::invalid_argument(error.to_string());
-    let v1::OpenTrainingRequest { job, token, worker, servers, codec, patience_milliseconds } = request;
+    let v1::OpenTrainingRequest {
+        job,
+        token,
+        worker,
+        servers,
+        codec,
+        patience_milliseconds,
+        parameters_codec,
+    } = request;
     check_name("job", &job)?;
     check_name("codec", &codec)?;
+    check_name("codec", &parameters_codec)?;
     servers.iter().try_for_each(|server| check_name("server", server))?;
     if servers.len() > MAX_SERVERS {
         let problem = format!("{} servers: a training has {MAX_SERVERS} at most", servers.len());
@@ -243,8 +252,10 @@ fn training_options(
     let servers = servers.iter().map(|address| Remote::parameter_server(address, tls.cloned()));
     let servers = servers.collect::<Result<_, _>>().map_err(|error| invalid(&error))?;
     let mut options = ClientOptions::new(servers, job, worker);
-    if !codec.is_empty() {
-        options.codec = codec.parse::<Kind>().map_err(|error| invalid(&error))?;
+    for (name, kind) in [(codec, &mut options.codec), (parameters_codec, &mut options.parameters_codec)] {
+        if !name.is_empty() {
+            *kind = name.parse().map_err(|error: UnknownCodec| invalid(&error))?;
+        }
     }
     if patience_milliseconds > 0 {
         options.patience = Duration::from_millis(patience_milliseconds);

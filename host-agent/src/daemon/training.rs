@@ -300,7 +300,7 @@ fn status(error: &ClientError) -> Status {
         ClientError::Encode(_) => Code::FailedPrecondition,
         ClientError::NoTrust(_) | ClientError::Away { .. } => Code::Unavailable,
         ClientError::Refused { status, .. } => status.code(),
-        ClientError::Step { .. } | ClientError::Stopped => Code::Internal,
+        ClientError::Step { .. } | ClientError::Decode { .. } | ClientError::Stopped => Code::Internal,
     };
     Status::new(code, error.to_string())
 }

@@ -33,7 +33,7 @@ use futures_util::future::{join_all, try_join_all};
 use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
-use tributary_codec::{EncodeError, Kind};
+use tributary_codec::{DecodeError, EncodeError, Kind};
 use tributary_transport::{ConnectError, Remote};
 
 pub use fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
@@ -59,6 +59,8 @@ pub struct ClientOptions {
     pub worker: Worker,
     /// What gradients are encoded with.
     pub codec: Kind,
+    /// What parameters are encoded with on their way back; error feedback is always part of it.
+    pub parameters_codec: Kind,
     /// How long a server may be away before the worker gives up.
     pub patience: Duration,
     /// What a group's gradients may be aggregated by on their way; none: all of them go to the servers over TCP.
@@ -69,8 +71,9 @@ impl ClientOptions {
     /// Without a token, a codec and a fabric, and with a patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
-        let (job, token, codec) = (job.into(), Vec::new(), Kind::None);
-        Self { servers, job, token, worker, codec, patience, fabric: None }
+        let (job, token) = (job.into(), Vec::new());
+        let (codec, parameters_codec) = (Kind::None, Kind::None);
+        Self { servers, job, token, worker, codec, parameters_codec, patience, fabric: None }
     }
 }
 
@@ -124,6 +127,14 @@ pub enum ClientError {
         patience: Duration,
         /// What the last try said.
         reason: String,
+    },
+    /// A server's change of the parameters that cannot be decoded.
+    #[error("the parameter server {server} sent parameters that cannot be decoded: {error}")]
+    Decode {
+        /// Which one.
+        server: String,
+        /// What is wrong.
+        error: DecodeError,
     },
     /// A server's message that makes no sense.
     #[error("the parameter server {server} sent {got} values where {expected} are expected")]
@@ -179,8 +190,10 @@ impl Client {
         if servers == 0 || servers > parameters {
             return Err(ClientError::Servers { servers, parameters });
         }
-        if options.codec.needs_agreement() {
-            return Err(ClientError::Codec(options.codec));
+        if let Some(codec) =
+            [options.codec, options.parameters_codec].into_iter().find(|c| c.needs_agreement())
+        {
+            return Err(ClientError::Codec(codec));
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
         let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);

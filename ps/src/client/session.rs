@@ -6,6 +6,7 @@ use tributary_api::ps::{ServerMessage, WorkerMessage};
 
 use super::ClientError;
 use super::groups::Groups;
+use crate::changes::Known;
 
 /// What can go wrong in one try.
 pub(super) enum Trouble {
@@ -17,6 +18,8 @@ pub(super) enum Trouble {
 pub(super) struct Session {
     pub(super) messages: mpsc::Sender<WorkerMessage>,
     pub(super) told: Streaming<ServerMessage>,
+    /// The parameters that the server has sent.
+    pub(super) known: Known,
     /// Whether the server has sent a step.
     pub(super) good: bool,
 }

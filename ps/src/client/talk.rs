@@ -14,6 +14,7 @@ use tributary_api::Ticket;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{DropParts, Hello, Ready, WorkerMessage};
+use tributary_codec::Kind;
 use tributary_transport::{ConnectError, Remote};
 
 use super::backoff::Backoff;
@@ -23,6 +24,7 @@ use super::link::{Exchange, HandIn, Request};
 use super::outgoing::Outgoing;
 use super::session::{Heard, Session, Trouble, hear};
 use super::{ClientError, ClientOptions, Step};
+use crate::changes::Known;
 use crate::values;
 
 /// Messages that may wait to be sent: a gradient or its parts, an urge and a failure.
@@ -59,6 +61,10 @@ impl Talk {
             length: range.len() as u64,
             initial: values::encode(initial),
             host: options.fabric.as_ref().map(|fabric| fabric.host().to_owned()).unwrap_or_default(),
+            parameters_codec: match options.parameters_codec {
+                Kind::None => String::new(),
+                codec => codec.to_string(),
+            },
         };
         // What error feedback owes belongs to a range, so each has its own encoder.
         let seed = u64::from(options.worker) << 32 | server as u64;
@@ -232,7 +238,7 @@ impl Talk {
         let (messages, receiver) = mpsc::channel(MESSAGES);
         let opened = client.train(self.ticket.onto(ReceiverStream::new(receiver))).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
-        self.session = Some(Session { messages, told, good: false });
+        self.session = Some(Session { messages, told, good: false, known: Known::default() });
         self.send(Message::Hello(self.hello.clone())).await;
         self.step(None).await
     }

@@ -4,8 +4,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
+use std::time::Instant;
 
 use super::{Action, Part, Policy, Progress, Worker, apply_alone};
+
+/// What workers are ranked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// The epochs that they have finished, as published.
+    Total,
+    /// Those that they have finished since the last ranking.
+    Recent,
+}
 
 /// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved
 /// and a new one formed: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest,
@@ -14,6 +24,10 @@ use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 /// another epoch, and is empty then, so that at that moment both hold. The asynchronous state that it goes back to
 /// lasts only if no group is formed.
 ///
+/// By how many epochs the fastest is ahead grows as long as workers differ, until the group has everyone but the slowest,
+/// who wait for each other as under BSP. So it may also be how far ahead it has got [since the last
+/// ranking](Spread::Recent): where speeds stay what they are, so does the group.
+///
 /// The group's gradients wait in a list until all of them are there, or until more gradients than the slack
 /// have arrived meanwhile, from anyone: a relaxed barrier. They are one update then, in which a gradient
 /// weighs as much as its worker has done iterations.
@@ -21,7 +35,8 @@ use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 pub struct A2s {
     progress: Progress,
     slack: u64,
-    /// Everyone's epoch at the last ranking.
+    spread: Spread,
+    /// Everyone's iterations at the last ranking.
     marks: BTreeMap<Worker, u64>,
     /// The synchronous group.
     sync: BTreeSet<Worker>,
@@ -36,10 +51,11 @@ impl A2s {
     pub const DEFAULT_SLACK: u64 = 5;
 
     /// Nobody takes part yet.
-    pub fn new(epoch_iterations: NonZeroU64, slack: u64) -> Self {
+    pub fn new(epoch_iterations: NonZeroU64, slack: u64, spread: Spread) -> Self {
         Self {
             progress: Progress::new(epoch_iterations),
             slack,
+            spread,
             marks: BTreeMap::new(),
             sync: BTreeSet::new(),
             list: Vec::new(),
@@ -59,6 +75,15 @@ impl A2s {
         actions.extend(list.into_iter().map(Action::Release));
     }
 
+    /// The iterations that a worker is ranked by.
+    fn iterations(&self, worker: Worker) -> u64 {
+        let all = self.progress.iterations(worker);
+        match self.spread {
+            Spread::Total => all,
+            Spread::Recent => all - self.marks.get(&worker).copied().unwrap_or(all),
+        }
+    }
+
     /// Whether the list need not wait any longer.
     fn due(&self) -> bool {
         self.list.len() == self.sync.len() || self.clock > self.slack
@@ -66,14 +91,16 @@ impl A2s {
 
     /// Dissolves the group and ranks anew if everyone has finished another epoch.
     fn look(&mut self, actions: &mut Vec<Action>) {
-        if self.marks.is_empty() || self.marks.iter().any(|(&w, &mark)| self.progress.epoch(w) <= mark) {
+        let progress = &self.progress;
+        let waits = |(&worker, &mark): (&Worker, &u64)| progress.epoch(worker) <= progress.epochs_of(mark);
+        if self.marks.is_empty() || self.marks.iter().any(waits) {
             return;
         }
         self.flush(actions);
         self.sync.clear();
         self.form();
         for (&worker, mark) in &mut self.marks {
-            *mark = self.progress.epoch(worker);
+            *mark = self.progress.iterations(worker);
         }
     }
 
@@ -81,9 +108,10 @@ impl A2s {
     /// so that the group does not depend on how workers are numbered unless nothing else tells them apart.
     fn form(&mut self) {
         let mut ranked: Vec<Worker> = self.progress.workers().collect();
-        ranked.sort_by_key(|&worker| (Reverse(self.progress.iterations(worker)), worker));
-        let Some(&fastest) = ranked.first() else { return };
-        let spread = self.progress.epoch(fastest) - self.progress.slowest_epoch();
+        ranked.sort_by_key(|&worker| (Reverse(self.iterations(worker)), worker));
+        let (Some(&fastest), Some(&slowest)) = (ranked.first(), ranked.last()) else { return };
+        let epochs = |worker| self.progress.epochs_of(self.iterations(worker));
+        let spread = epochs(fastest) - epochs(slowest);
         if spread > 1 {
             let size = usize::try_from(spread).unwrap_or(usize::MAX).min(ranked.len() - 1);
             self.sync.extend(&ranked[..size]);
@@ -93,16 +121,19 @@ impl A2s {
 
 impl Policy for A2s {
     fn name(&self) -> &'static str {
-        "a2s"
+        match self.spread {
+            Spread::Total => "a2s",
+            Spread::Recent => "a2s-recent",
+        }
     }
 
     fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action> {
         self.progress.join(worker, iterations);
-        self.marks.insert(worker, self.progress.epoch(worker));
+        self.marks.insert(worker, self.progress.iterations(worker));
         vec![Action::Release(worker)]
     }
 
-    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+    fn arrive(&mut self, worker: Worker, _now: Instant) -> Vec<Action> {
         if !self.progress.count(worker) {
             return Vec::new();
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
+use std::time::Instant;
 
 use super::{Action, Part, Policy, Progress, Worker};
 
@@ -17,6 +18,11 @@ impl Bsp {
     /// Nobody takes part yet.
     pub fn new(epoch_iterations: NonZeroU64) -> Self {
         Self { progress: Progress::new(epoch_iterations), arrived: BTreeSet::new() }
+    }
+
+    /// Whether some of a round's gradients are here, and not all.
+    pub(super) fn is_within_a_round(&self) -> bool {
+        !self.arrived.is_empty()
     }
 
     /// Ends the round if nobody is missing.
@@ -42,7 +48,7 @@ impl Policy for Bsp {
         vec![Action::Release(worker)]
     }
 
-    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+    fn arrive(&mut self, worker: Worker, _now: Instant) -> Vec<Action> {
         if self.progress.count(worker) {
             self.arrived.insert(worker);
         }

@@ -1,31 +1,38 @@
 //! When a gradient is used, and when its worker may go on.
 //!
 //! A worker computes a gradient, pushes it, and waits until it is released with new parameters: so it has
-//! never more than one gradient at the server. A [`Policy`] is told who joins, whose gradient arrives and
+//! never more than one gradient at the server. A [`Policy`] is told who joins, whose gradient arrives when, and
 //! who leaves, and answers with [`Action`]s, to be done in their order. It sees neither gradients nor
-//! parameters, and no clock.
+//! parameters, and of the clock only what it is told.
 //!
 //! | policy | a gradient is applied | its worker goes on |
 //! |---|---|---|
 //! | [`Bsp`] | with everyone else's, once all are there | then |
 //! | [`Asp`] | at once | at once |
 //! | [`Ssp`] | at once | unless it is too far ahead of the slowest |
+//! | [`Dssp`] | at once | unless it is too far ahead of the slowest, and waiting now is shorter than waiting later |
+//! | [`SyncSwitch`] | as under BSP, after some epochs as under ASP | the same |
 //! | [`A2s`] | at once, or with those of the synchronous group | when it is applied |
 
 mod a2s;
 mod asp;
 mod bsp;
+mod dssp;
 mod progress;
 mod ssp;
+mod sync_switch;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Instant;
 
-pub use a2s::A2s;
+pub use a2s::{A2s, Spread};
 pub use asp::Asp;
 pub use bsp::Bsp;
+pub use dssp::Dssp;
 pub use progress::Progress;
 pub use ssp::Ssp;
+pub use sync_switch::SyncSwitch;
 
 /// The rank of a worker in its job.
 pub type Worker = u16;
@@ -64,7 +71,7 @@ pub trait Policy: fmt::Debug + Send {
 
     /// The gradient of a worker has arrived, whom the policy had released. That of a worker that has not
     /// joined is ignored.
-    fn arrive(&mut self, worker: Worker) -> Vec<Action>;
+    fn arrive(&mut self, worker: Worker, now: Instant) -> Vec<Action>;
 
     /// A worker has gone. It is not released any more.
     fn leave(&mut self, worker: Worker) -> Vec<Action>;
@@ -74,6 +81,11 @@ pub trait Policy: fmt::Debug + Send {
     /// two servers could wait for each other.
     fn urge(&mut self, _worker: Worker) -> Vec<Action> {
         Vec::new()
+    }
+
+    /// What the learning rate is multiplied by for the updates of the last answer.
+    fn rate(&self) -> f32 {
+        1.0
     }
 
     /// Who takes part, and how far everyone is.

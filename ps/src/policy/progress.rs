@@ -48,7 +48,12 @@ impl Progress {
 
     /// The epochs that a worker has finished.
     pub fn epoch(&self, worker: Worker) -> u64 {
-        self.iterations(worker) / self.epoch_iterations
+        self.epochs_of(self.iterations(worker))
+    }
+
+    /// The epochs that so many iterations of one worker make.
+    pub(super) fn epochs_of(&self, iterations: u64) -> u64 {
+        iterations / self.epoch_iterations
     }
 
     /// The iterations of the slowest worker, if there is one.
@@ -58,6 +63,6 @@ impl Progress {
 
     /// The epochs that everyone has finished. The learning rate decays with it.
     pub fn slowest_epoch(&self) -> u64 {
-        self.slowest().unwrap_or(0) / self.epoch_iterations
+        self.epochs_of(self.slowest().unwrap_or(0))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
+use std::time::Instant;
 
 use super::{Action, Policy, Progress, Worker, apply_alone};
 
@@ -45,7 +46,7 @@ impl Policy for Ssp {
         self.look()
     }
 
-    fn arrive(&mut self, worker: Worker) -> Vec<Action> {
+    fn arrive(&mut self, worker: Worker, _now: Instant) -> Vec<Action> {
         if !self.progress.count(worker) {
             return Vec::new();
         }

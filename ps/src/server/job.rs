@@ -156,6 +156,7 @@ impl Job {
         &mut self,
         worker: Worker,
         gradient: Gradient,
+        now: Instant,
         stats: &mut JobStats,
     ) -> Result<Outputs, Refusal> {
         let Gradient { iteration, pulled, values } = gradient;
@@ -173,7 +174,7 @@ impl Job {
             }
             self.computing.remove(&worker);
             self.held.insert(worker, Held { values, pulled });
-            let actions = self.policy.arrive(worker);
+            let actions = self.policy.arrive(worker, now);
             return Ok(self.settle(actions, worker, stats));
         }
         let mut out = Outputs::new();
@@ -271,6 +272,7 @@ impl Job {
             iteration: self.used(worker),
             updates: self.updates,
             parameters: values::encode(&self.parameters),
+            change: Vec::new(),
             released_by: released_by.into(),
             in_group: group.contains(&worker),
             group: self.groups.of(worker, &group).unwrap_or(0),

@@ -16,6 +16,7 @@ mod schedules;
 mod session;
 mod spec;
 mod stats;
+mod steps;
 mod weights;
 mod writer;
 

@@ -23,6 +23,7 @@ use super::job::Gradient;
 use super::parts::Assembly;
 use super::spec::JobSpec;
 use super::stats::JobStats;
+use super::steps;
 use crate::policy::Worker;
 use crate::values;
 
@@ -124,6 +125,7 @@ impl Session {
         replies: mpsc::Sender<Result<ServerMessage, Status>>,
     ) -> Result<(), Status> {
         let (session, host) = (self.number, Some(hello.host).filter(|host| !host.is_empty()));
+        let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, session, replies);
         send(job, Command::Join { worker, session, first: hello.first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread is gone only when the server stops.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::optimizer::{OptimizerError, OptimizerKind};
-use crate::policy::{A2s, Asp, Bsp, Policy, Ssp};
+use crate::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch};
 
 /// A policy by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
     /// [`Bsp`]
     Bsp,
@@ -19,8 +19,14 @@ pub enum PolicyKind {
     Asp,
     /// [`Ssp`]
     Ssp,
+    /// [`Dssp`]
+    Dssp,
+    /// [`SyncSwitch`]
+    SyncSwitch,
     /// [`A2s`]
     A2s,
+    /// [`A2s`], by how far ahead workers have got since the last ranking
+    A2sRecent,
 }
 
 /// One job's settings.
@@ -33,9 +39,15 @@ pub struct JobSpec {
     pub workers: NonZeroU16,
     /// When gradients are used, and when workers go on.
     pub policy: PolicyKind,
-    /// How many iterations a worker may be ahead of the slowest, under SSP.
+    /// How many iterations a worker may be ahead of the slowest, under SSP; under DSSP, without credit.
     #[serde(default = "default_bound")]
     pub bound: u64,
+    /// How many it may be ahead with credit, under DSSP; `bound` at least.
+    #[serde(default = "default_most_bound")]
+    pub most_bound: u64,
+    /// How many epochs of the slowest worker are synchronous, under Sync-Switch.
+    #[serde(default = "default_switch_epochs")]
+    pub switch_epochs: u64,
     /// How many gradients may arrive while the synchronous group waits, under A2S.
     #[serde(default = "default_slack")]
     pub slack: u64,
@@ -66,6 +78,14 @@ const MOST_PARAMETERS: u64 = 500_000_000;
 
 fn default_bound() -> u64 {
     Ssp::DEFAULT_BOUND
+}
+
+fn default_most_bound() -> u64 {
+    Dssp::DEFAULT_MOST
+}
+
+fn default_switch_epochs() -> u64 {
+    SyncSwitch::DEFAULT_SWITCH_EPOCHS
 }
 
 fn default_slack() -> u64 {
@@ -130,6 +150,8 @@ impl JobSpec {
             workers,
             policy,
             bound: default_bound(),
+            most_bound: default_most_bound(),
+            switch_epochs: default_switch_epochs(),
             slack: default_slack(),
             epoch_iterations,
             learning_rate,
@@ -158,6 +180,9 @@ impl JobSpec {
         let positive = rate > 0.0 && rate.is_finite();
         number("learning-rate", rate.into(), positive, "a number above 0 is needed")?;
         number("decay", decay.into(), decay > 0.0 && decay <= 1.0, "above 0 and at most 1 is needed")?;
+        let (least, most) = (self.bound, self.most_bound);
+        let fits = self.policy != PolicyKind::Dssp || most >= least;
+        number("most-bound", most as f64, fits, "as much as bound at least is needed")?;
         let most = self.max_parameters;
         let rule = "1 to 500 million are possible: use several servers, each with a range";
         number("max-parameters", most as f64, (1..=MOST_PARAMETERS).contains(&most), rule)?;
@@ -172,7 +197,10 @@ impl JobSpec {
             PolicyKind::Bsp => Box::new(Bsp::new(epoch)),
             PolicyKind::Asp => Box::new(Asp::new(epoch)),
             PolicyKind::Ssp => Box::new(Ssp::new(epoch, self.bound)),
-            PolicyKind::A2s => Box::new(A2s::new(epoch, self.slack)),
+            PolicyKind::Dssp => Box::new(Dssp::new(epoch, self.bound, self.most_bound)),
+            PolicyKind::SyncSwitch => Box::new(SyncSwitch::new(epoch, self.switch_epochs)),
+            PolicyKind::A2s => Box::new(A2s::new(epoch, self.slack, Spread::Total)),
+            PolicyKind::A2sRecent => Box::new(A2s::new(epoch, self.slack, Spread::Recent)),
         }
     }
 
@@ -205,6 +233,7 @@ mod tests {
         let said = |spec: JobSpec| spec.check().unwrap_err().to_string();
         assert!(said(JobSpec { learning_rate: f32::NAN, ..spec() }).contains("learning-rate"));
         assert!(said(JobSpec { decay: 1.5, ..spec() }).contains("decay"));
+        assert!(said(JobSpec { policy: PolicyKind::Dssp, most_bound: 2, ..spec() }).contains("most-bound"));
         assert!(said(JobSpec { max_parameters: 0, ..spec() }).contains("max-parameters"));
         let optimizer = OptimizerKind::Momentum { momentum: 2.0 };
         assert!(said(JobSpec { optimizer, ..spec() }).contains("momentum"));

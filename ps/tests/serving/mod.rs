@@ -98,5 +98,6 @@ pub(crate) fn hello(worker: u32) -> Hello {
         length: PARAMETERS as u64,
         initial: vec![0; 4 * PARAMETERS],
         host: String::new(),
+        parameters_codec: String::new(),
     }
 }

@@ -5,8 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
-use tributary_ps::policy::{A2s, Action, Asp, Bsp, Part, Policy, Ssp, Worker};
+use tributary_ps::policy::{A2s, Action, Asp, Bsp, Dssp, Part, Policy, Spread, Ssp, SyncSwitch, Worker};
 
 /// Every policy with its defaults.
 pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
@@ -15,13 +16,17 @@ pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
         Box::new(Bsp::new(epoch)),
         Box::new(Asp::new(epoch)),
         Box::new(Ssp::new(epoch, Ssp::DEFAULT_BOUND)),
-        Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK)),
+        Box::new(Dssp::new(epoch, Ssp::DEFAULT_BOUND, Dssp::DEFAULT_MOST)),
+        Box::new(SyncSwitch::new(epoch, SyncSwitch::DEFAULT_SWITCH_EPOCHS)),
+        Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK, Spread::Total)),
+        Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK, Spread::Recent)),
     ]
 }
 
 /// Workers that compute as long as their step time says, and who of them waits.
 pub(crate) struct Clock {
     pub(crate) now: u64,
+    start: Instant,
     step_times: Vec<u64>,
     /// When each computing worker's gradient arrives.
     computing: BinaryHeap<Reverse<(u64, Worker)>>,
@@ -33,6 +38,7 @@ impl Clock {
     pub(crate) fn new(step_times: &[u64]) -> Self {
         Self {
             now: 0,
+            start: Instant::now(),
             step_times: step_times.to_vec(),
             computing: BinaryHeap::new(),
             waiting: BTreeSet::new(),
@@ -51,6 +57,11 @@ impl Clock {
         self.now = time;
         self.waiting.insert(worker);
         Some(worker)
+    }
+
+    /// The time as policies are told it: milliseconds pass.
+    pub(crate) fn instant(&self) -> Instant {
+        self.start + Duration::from_millis(self.now)
     }
 
     /// A worker is gone, whatever it was doing.

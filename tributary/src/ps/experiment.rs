@@ -30,6 +30,7 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Experiment {
     pub(super) policy: PolicyKind,
     pub(super) codec: Kind,
+    pub(super) parameters_codec: Kind,
     /// How long each worker takes for a gradient.
     pub(super) step_times: Vec<Duration>,
     /// How long training goes on.
@@ -79,7 +80,7 @@ pub(super) async fn run(
     for (worker, step_time) in (0..).zip(&experiment.step_times) {
         let node = Node::new(experiment, digits, worker, *step_time)?;
         let mut options = ClientOptions::new(vec![remote.clone()], JOB, worker);
-        options.codec = experiment.codec;
+        (options.codec, options.parameters_codec) = (experiment.codec, experiment.parameters_codec);
         workers.spawn(node.run(options, events.clone()));
     }
     let outcome = watch(experiment, digits, &view, receiver, &mut workers, &mut tick).await;

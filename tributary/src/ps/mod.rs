@@ -1,6 +1,7 @@
 //! `tributary ps`: training over a parameter server.
 
 mod codecs;
+mod curve;
 mod experiment;
 mod gates;
 mod learner;

@@ -10,7 +10,7 @@ use tributary_ps::server::PolicyKind;
 
 /// A policy of synchronisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Policy {
     /// Bulk-synchronous: everyone waits for everyone
     Bsp,
@@ -18,8 +18,14 @@ pub(super) enum Policy {
     Asp,
     /// Stale-synchronous: nobody is more than 3 iterations ahead
     Ssp,
+    /// Dynamic stale-synchronous: nobody is more than 3 to 15 iterations ahead, as suits the workers' speeds
+    Dssp,
+    /// Bulk-synchronous for 5 epochs, asynchronous from then on
+    SyncSwitch,
     /// Adaptive: the fastest wait a little for each other
     A2s,
+    /// The same, who is fastest being judged by the last epoch alone
+    A2sRecent,
 }
 
 impl Policy {
@@ -29,7 +35,10 @@ impl Policy {
             Self::Bsp => "bsp",
             Self::Asp => "asp",
             Self::Ssp => "ssp",
+            Self::Dssp => "dssp",
+            Self::SyncSwitch => "sync-switch",
             Self::A2s => "a2s",
+            Self::A2sRecent => "a2s-recent",
         }
     }
 }
@@ -40,7 +49,10 @@ impl From<Policy> for PolicyKind {
             Policy::Bsp => Self::Bsp,
             Policy::Asp => Self::Asp,
             Policy::Ssp => Self::Ssp,
+            Policy::Dssp => Self::Dssp,
+            Policy::SyncSwitch => Self::SyncSwitch,
             Policy::A2s => Self::A2s,
+            Policy::A2sRecent => Self::A2sRecent,
         }
     }
 }
@@ -71,6 +83,11 @@ pub(super) fn learning_rate(text: &str) -> Result<f32, String> {
         Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
         _ => Err("a number above 0 is needed, such as 0.1".to_owned()),
     }
+}
+
+/// What is said of the codecs that there are.
+pub(super) fn codecs() -> String {
+    format!("What gradients are encoded with: {}", Kind::NAMES)
 }
 
 /// Parses a codec that encodes each worker's gradient by itself.

@@ -14,8 +14,8 @@ use super::experiment::{self, Experiment, Outcome};
 use super::options::{self, Policy};
 use super::timeline;
 use crate::daemon::WrongUse;
-use tributary_picture::PictureFile;
 use tributary_cli::output::number_table;
+use tributary_picture::PictureFile;
 
 /// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
 /// process, real gradients over real TCP on loopback, for a given time.
@@ -25,9 +25,12 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, default_value_t = Policy::A2s)]
     policy: Policy,
 
-    /// What gradients are encoded with: none, f16, uniform-1 to uniform-8, terngrad, casq-4, casq-8
-    #[arg(long, default_value = "none", value_parser = options::codec)]
+    #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
+
+    /// What parameters are encoded with on their way back
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
+    parameters_codec: Kind,
 
     /// How many workers [default: as many as --speeds, or 8]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -103,6 +106,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let experiment = Experiment {
         policy: args.policy.into(),
         codec: args.codec,
+        parameters_codec: args.parameters_codec,
         step_times: args.speeds.iter().cycle().take(workers).map(|s| args.step_time.mul_f64(*s)).collect(),
         length: args.seconds,
         learning_rate: args.learning_rate,

@@ -19,6 +19,7 @@ use tributary_ps::client::ClientOptions;
 use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
 use tributary_transport::Remote;
 
+use super::curve::Curve;
 use super::learner::Learner;
 use super::options;
 use super::way::{Position, Way};
@@ -61,9 +62,12 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "SECONDS", value_parser = options::seconds)]
     step_time: Option<Duration>,
 
-    /// What gradients are encoded with: none, f16, uniform-1 to uniform-8, terngrad, casq-4, casq-8
-    #[arg(long, default_value = "none", value_parser = options::codec)]
+    #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
+
+    /// What parameters are encoded with on their way back
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
+    parameters_codec: Kind,
 
     /// How long a server may be away before this worker gives up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
@@ -79,6 +83,10 @@ pub(super) struct WorkerArgs {
 
     #[command(flatten)]
     tls: ClientTlsArgs,
+
+    /// Also write after which time each iteration was done, and how accurate the model was then, as CSV
+    #[arg(long, value_name = "FILE")]
+    curve: Option<PathBuf>,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -131,6 +139,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
     let (mut way, mut position) = awaited(&progress, join(args, &learner.initial())).await?;
     let mut computed = 0;
+    let mut curve = args.curve.as_deref().map(Curve::start);
     while position.iteration < args.iterations.get() {
         progress.set_position(position.iteration);
         let begun = Instant::now();
@@ -138,8 +147,10 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         computed += 1;
         sleep_until(begun + args.step_time.unwrap_or_default()).await;
         position = awaited(&progress, way.push(&gradient)).await?;
+        curve.iter_mut().for_each(|curve| curve.add(&position));
     }
     progress.finish_and_clear();
+    curve.map_or(Ok(()), |curve| curve.write(&digits))?;
     let mut hash = Sha256::new();
     position.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
     Ok(Report {
@@ -176,6 +187,7 @@ async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
         let options = TrainingOptions {
             token,
             codec: args.codec.to_string(),
+            parameters_codec: args.parameters_codec.to_string(),
             patience: Some(args.patience),
             ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
         };
@@ -186,6 +198,7 @@ async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
     let options = ClientOptions {
         token,
         codec: args.codec,
+        parameters_codec: args.parameters_codec,
         patience: args.patience,
         ..ClientOptions::new(servers.collect::<Result<_, _>>()?, &args.job, args.worker)
     };

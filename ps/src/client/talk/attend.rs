@@ -78,12 +78,7 @@ impl Talk {
     }
 
     fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
-        let expected = self.length;
-        let parameters = values::decode(&step.parameters).filter(|values| values.len() == expected);
-        let Some(parameters) = parameters else {
-            let got = step.parameters.len() / size_of::<f32>();
-            return Err(Trouble::Lasting(ClientError::Step { server: self.server(), expected, got }));
-        };
+        let parameters = self.parameters(step)?;
         (self.iteration, self.updates, self.group) = (step.iteration, step.updates, step.group);
         if let Some(session) = &mut self.session {
             session.good = true;
@@ -91,6 +86,27 @@ impl Talk {
         let released_by = Worker::try_from(step.released_by).unwrap_or(Worker::MAX);
         let StepMessage { iteration, updates, in_group, .. } = *step;
         Ok(Step { iteration, updates, parameters, released_by, in_group })
+    }
+
+    fn parameters(&mut self, step: &StepMessage) -> Result<Vec<f32>, Trouble> {
+        let (server, expected) = (self.server(), self.length);
+        let Some(session) = &mut self.session else {
+            return Err(Trouble::Passing("the session has ended".to_owned()));
+        };
+        if !step.change.is_empty() {
+            let known = session.known.change(&step.change).map(<[f32]>::to_vec);
+            return known.map_err(|error| Trouble::Lasting(ClientError::Decode { server, error }));
+        }
+        let parameters = values::decode(&step.parameters).filter(|values| values.len() == expected);
+        let Some(parameters) = parameters else {
+            let got = step.parameters.len() / size_of::<f32>();
+            return Err(Trouble::Lasting(ClientError::Step { server, expected, got }));
+        };
+        // Without a codec nobody asks what is known.
+        if self.hello.parameters_codec.is_empty() {
+            return Ok(parameters);
+        }
+        Ok(session.known.set(parameters).to_vec())
     }
 
     /// Whether a status is about this worker or about the way to the server.

@@ -41,8 +41,8 @@ fn a_round_is_one_update_by_the_mean() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
     job.join(0, None, &mut stats);
     assert_eq!(workers(&job.join(1, None, &mut stats)), [0, 1]);
-    assert!(job.push(1, gradient(0, [1.0, 3.0]), &mut stats).unwrap().is_empty());
-    let released = job.push(0, gradient(0, [3.0, 1.0]), &mut stats).unwrap();
+    assert!(job.push(1, gradient(0, [1.0, 3.0]), Instant::now(), &mut stats).unwrap().is_empty());
+    let released = job.push(0, gradient(0, [3.0, 1.0]), Instant::now(), &mut stats).unwrap();
     assert_eq!(workers(&released), [0, 1]);
     assert_eq!((job.parameters(), job.updates()), (&[-2.0, -2.0][..], 1));
     assert_eq!((steps(&released)[1].1.iteration, steps(&released)[1].1.released_by), (1, 0));
@@ -54,13 +54,13 @@ fn a_gradient_that_comes_again_changes_nothing() {
     job.join(0, None, &mut stats);
     job.join(1, None, &mut stats);
     for _ in 0..3 {
-        assert!(job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap().is_empty());
+        assert!(job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap().is_empty());
     }
-    job.push(1, gradient(0, [1.0; 2]), &mut stats).unwrap();
-    let again = job.push(1, gradient(0, [1.0; 2]), &mut stats).unwrap();
+    job.push(1, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
+    let again = job.push(1, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
     assert_eq!((workers(&again), steps(&again)[0].1.iteration), (vec![1], 1));
     assert_eq!((job.parameters()[0], job.updates()), (-1.0, 1));
-    let ahead = job.push(1, gradient(5, [1.0; 2]), &mut stats);
+    let ahead = job.push(1, gradient(5, [1.0; 2]), Instant::now(), &mut stats);
     assert_eq!(ahead, Err(Refusal::Iteration { expected: 1, got: 5 }));
 }
 
@@ -69,10 +69,10 @@ fn what_a_worker_leaves_behind_is_asked_for_again_or_used() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
     job.join(0, None, &mut stats);
     job.join(1, None, &mut stats);
-    job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap();
+    job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
     assert!(job.leave(0, &mut stats).is_empty());
     assert_eq!(steps(&job.join(0, None, &mut stats))[0].1.iteration, 0, "its gradient was not used");
-    job.push(0, gradient(0, [1.0; 2]), &mut stats).unwrap();
+    job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
     assert_eq!(workers(&job.leave(1, &mut stats)), [0]);
     assert_eq!(job.updates(), 1);
 }
@@ -81,7 +81,7 @@ fn what_a_worker_leaves_behind_is_asked_for_again_or_used() {
 fn a_restored_job_goes_on_where_the_snapshot_was() {
     let (mut job, mut stats) = job(PolicyKind::Asp, 1);
     job.join(0, None, &mut stats);
-    job.push(0, gradient(0, [1.0, 2.0]), &mut stats).unwrap();
+    job.push(0, gradient(0, [1.0, 2.0]), Instant::now(), &mut stats).unwrap();
     let mut restored = Job::restore(job.spec.clone(), job.snapshot()).unwrap();
     let steps = steps(&restored.join(0, None, &mut JobStats::default()));
     assert_eq!((steps[0].1.iteration, steps[0].1.updates), (1, 1));

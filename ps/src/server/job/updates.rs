@@ -18,7 +18,7 @@ impl Job {
     pub(super) fn apply(&mut self, mut parts: Vec<Part>, out: &mut Outputs, stats: &mut JobStats) {
         let kept = |part: &&Part| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
         let kept: BTreeSet<Worker> = parts.iter().filter(kept).map(|part| part.worker).collect();
-        let rate = self.spec.rate(self.policy.progress().slowest_epoch());
+        let rate = self.policy.rate() * self.spec.rate(self.policy.progress().slowest_epoch());
         let mut wait = Wait::Pushes;
         if !kept.is_empty() {
             let scaled = weights::scale(&parts);

@@ -78,7 +78,7 @@ impl State {
             self.lock().worker(worker).busy += busy;
         }
         let mut refused: Option<Refusal> = None;
-        self.with_job(|job, stats| match job.push(worker, gradient, stats) {
+        self.with_job(|job, stats| match job.push(worker, gradient, Instant::now(), stats) {
             Ok(outputs) => outputs,
             Err(refusal) => {
                 stats.refused += 1;

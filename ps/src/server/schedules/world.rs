@@ -128,7 +128,8 @@ impl World {
     fn hand_in(&mut self, worker: Worker, announced: bool) {
         let (iteration, pulled) = (self.node(worker).iteration, self.node(worker).pulled);
         let values = (!announced).then(|| unit(self.nodes.len(), coordinate(worker, iteration)));
-        let outputs = self.job.push(worker, Gradient { iteration, pulled, values }, &mut self.stats).unwrap();
+        let gradient = Gradient { iteration, pulled, values };
+        let outputs = self.job.push(worker, gradient, self.now, &mut self.stats).unwrap();
         self.settle(outputs);
     }
 

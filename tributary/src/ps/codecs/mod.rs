@@ -15,8 +15,8 @@ use report::{Report, Row, Setting};
 use tributary_trainer::{Digits, Training};
 
 use super::gates;
-use tributary_picture::PictureFile;
 use measure::{Gradients, measure};
+use tributary_picture::PictureFile;
 
 /// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded as on
 /// their way to a parameter server, and measures the codecs on the gradients of the f32 training. Exits with

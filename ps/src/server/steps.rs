@@ -1,0 +1,71 @@
+//! What a session's worker is sent, whose parameters are encoded if it has asked for that.
+
+use tokio::sync::mpsc;
+use tonic::Status;
+use tributary_api::ps::server_message::Message;
+use tributary_api::ps::{ServerMessage, Step};
+use tributary_codec::Kind;
+
+use crate::changes::{Change, Sent};
+use crate::values;
+
+/// Messages that wait to be encoded. Behind the first there is no step, since a worker has one at a time.
+const WAITING: usize = 8;
+
+type Reply = Result<ServerMessage, Status>;
+
+/// The codec that a worker has asked for.
+///
+/// # Errors
+/// There is no such codec, or it is not for this.
+pub(super) fn codec(name: &str) -> Result<Kind, Status> {
+    if name.is_empty() {
+        return Ok(Kind::None);
+    }
+    let kind: Kind =
+        name.parse().map_err(|error| Status::invalid_argument(format!("the parameters' codec: {error}")))?;
+    if kind.needs_agreement() {
+        let said = format!("{kind} is for gradients that a fabric adds up, and not for parameters");
+        return Err(Status::invalid_argument(said));
+    }
+    Ok(kind)
+}
+
+/// Where a job's answers to a session go: to `replies`, by way of a codec if there is one. Ends with either.
+pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mpsc::Sender<Reply> {
+    if kind == Kind::None {
+        return replies;
+    }
+    let (sender, mut receiver) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        let mut sent = Sent::new(kind, seed);
+        while let Some(reply) = receiver.recv().await {
+            let reply = match reply {
+                Ok(ServerMessage { message: Some(Message::Step(step)) }) => {
+                    // Not on the threads that all sessions share: a large model takes a while.
+                    let encoded = tokio::task::spawn_blocking(move || {
+                        let step = encode(&mut sent, step);
+                        (sent, step)
+                    });
+                    let Ok((returned, step)) = encoded.await else { return };
+                    sent = returned;
+                    Ok(ServerMessage { message: Some(Message::Step(step)) })
+                }
+                other => other,
+            };
+            if replies.send(reply).await.is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+fn encode(sent: &mut Sent, step: Step) -> Step {
+    // The job has encoded them: they are whole.
+    let parameters = values::decode(&step.parameters).unwrap_or_default();
+    match sent.next(parameters) {
+        Change::Whole(_) => step,
+        Change::Code(code) => Step { parameters: Vec::new(), change: code, ..step },
+    }
+}

@@ -1,0 +1,45 @@
+//! How accurate a model was after which time.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tributary_trainer::{Digits, Model};
+
+use super::way::Position;
+
+/// Keeps the parameters of each step, and looks at them only in the end: meanwhile that would take time which is measured.
+pub(super) struct Curve {
+    file: PathBuf,
+    start: Instant,
+    places: Vec<(Duration, u64, Vec<f32>)>,
+}
+
+impl Curve {
+    /// From now on.
+    pub(super) fn start(file: &Path) -> Self {
+        Self { file: file.to_owned(), start: Instant::now(), places: Vec::new() }
+    }
+
+    /// A step has come.
+    pub(super) fn add(&mut self, position: &Position) {
+        self.places.push((self.start.elapsed(), position.iteration, position.parameters.clone()));
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write(self, digits: &Digits) -> Result<()> {
+        let mut text = "seconds,iteration,accuracy\n".to_owned();
+        for (time, iteration, parameters) in self.places {
+            let accuracy = Model::from_parameters(parameters)?.accuracy(&digits.held_out);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{:.6},{iteration},{accuracy:.4}", time.as_secs_f64());
+        }
+        fs::write(&self.file, text)
+            .with_context(|| format!("cannot write the curve to {}", self.file.display()))
+    }
+}
