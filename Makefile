@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -34,7 +34,7 @@ PYTHON_READY = $(PYTHON_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
 # Python that is not in the package.
-OTHER_PYTHON = --config python/pyproject.toml examples bench/schedule
+OTHER_PYTHON = --config python/pyproject.toml examples bench/schedule p4 paper
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@echo "Installing PyTorch and what else the Python package is tested with: 5 GB, once."
@@ -93,6 +93,11 @@ bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (needs root; ARGS
 bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
 	apt-get update -q && apt-get install -y -q --no-install-recommends \
 	  openmpi-bin libopenmpi-dev gcc libc6-dev iproute2 ethtool nftables fonts-dejavu-core
+
+# PyTorch is what the models of `examples/` are made with, and a part that needs none of it does without.
+paper: $(if $(filter-out hops codecs policies-digits,$(or $(ARGS),all)),$(PYTHON_READY)) ## every figure and table of docs/results, from scratch: two hours (ARGS="hops policies-digits" for a part)
+	$(CARGO) build --release --quiet --locked -p tributary -p tributary-paper
+	$(CARGO) run --release --quiet --locked -p tributary-paper -- --python $(PYTHON_ENV)/bin/python $(ARGS)
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
 	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)

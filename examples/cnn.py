@@ -16,8 +16,8 @@ LEARN = 1536
 """Images to learn from; the others check."""
 
 
-def model() -> nn.Module:
-    """0.8 million parameters: a LeNet for images of 8 x 8."""
+def model(hidden: int = 1024) -> nn.Module:
+    """0.8 million parameters, unless told otherwise: a LeNet for images of 8 x 8."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -25,20 +25,24 @@ def model() -> nn.Module:
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(512, 1024),
+        nn.Linear(512, hidden),
         nn.ReLU(),
-        nn.Linear(1024, 256),
+        nn.Linear(hidden, 256),
         nn.ReLU(),
         nn.Linear(256, 10),
     )
 
 
+def digits() -> TensorDataset:
+    """The images, and what each shows."""
+    read = load_digits()
+    return TensorDataset(torch.from_numpy(read.images).float().unsqueeze(1) / 16, torch.from_numpy(read.target))
+
+
 def main() -> None:
     """Reads the digits and trains."""
     chosen = loop.options(__doc__).parse_args()
-    digits = load_digits()
-    images = torch.from_numpy(digits.images).float().unsqueeze(1) / 16
-    data = TensorDataset(images, torch.from_numpy(digits.target))
+    data = digits()
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).tolist()
     learn, check = order[:LEARN], order[LEARN:]
     loop.train(chosen, model, torch.utils.data.Subset(data, learn), torch.utils.data.Subset(data, check), rate=1e-3)

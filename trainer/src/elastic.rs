@@ -140,7 +140,7 @@ mod tests {
     fn workers(training: &Training, digits: &Digits, by_class: bool) -> Vec<ElasticLearner> {
         let workers = training.workers();
         let shards = match by_class {
-            true => Shards::by_class(&digits.training, workers).unwrap(),
+            true => Shards::by_class(&digits.training.labels().collect::<Vec<_>>(), workers).unwrap(),
             false => Shards::alike(digits.training.len(), workers, 1).unwrap(),
         };
         let learner =

@@ -35,7 +35,7 @@ impl Images {
     }
 
     /// The images at `indices` in that order; each index must be below [`len`](Self::len).
-    pub(crate) fn select(&self, indices: &[usize]) -> Self {
+    pub fn select(&self, indices: &[usize]) -> Self {
         Self {
             pixels: self.pixels.select(Axis(0), indices),
             labels: indices.iter().map(|&index| self.labels[index]).collect(),
@@ -48,7 +48,7 @@ impl Images {
     }
 
     /// The digit that each image shows.
-    pub(crate) fn labels(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.labels.iter().map(|&label| usize::from(label))
     }
 }

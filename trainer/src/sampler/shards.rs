@@ -3,7 +3,6 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::error::TrainerError;
-use crate::images::Images;
 
 /// The samples of a training in parts of equal size, give or take one: one for each worker, as where each has data of its
 /// own.
@@ -25,13 +24,13 @@ impl Shards {
         Self::split(&order, workers)
     }
 
-    /// Shards that are skewed by class: each has the samples of as few classes as there can be.
+    /// Shards that are skewed by class: each has the samples of as few classes as there can be. `labels` has the class of
+    /// each sample.
     ///
     /// # Errors
     ///
     /// [`TrainerError::NoWorkers`], [`TrainerError::EmptyShard`].
-    pub fn by_class(images: &Images, workers: u16) -> Result<Self, TrainerError> {
-        let labels: Vec<usize> = images.labels().collect();
+    pub fn by_class(labels: &[usize], workers: u16) -> Result<Self, TrainerError> {
         let mut order: Vec<usize> = (0..labels.len()).collect();
         order.sort_by_key(|&sample| labels[sample]);
         Self::split(&order, workers)
@@ -88,8 +87,8 @@ mod tests {
     #[test]
     fn skewed_shards_have_few_classes() {
         let images = Digits::embedded().unwrap().training;
-        let shards = Shards::by_class(&images, 8).unwrap();
         let labels: Vec<usize> = images.labels().collect();
+        let shards = Shards::by_class(&labels, 8).unwrap();
         for worker in 0..8 {
             let mut classes: Vec<usize> = shards.of(worker).iter().map(|&sample| labels[sample]).collect();
             classes.dedup();

@@ -70,7 +70,7 @@ async fn train(args: &WorkerArgs) -> Result<()> {
 async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
     let job = args.part.take(JoinOptions::default().elastic()).await?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
-    let shards = Shards::by_class(&digits.training, args.workers)?;
+    let shards = Shards::by_class(&digits.training.labels().collect::<Vec<_>>(), args.workers)?;
     let rank = u16::try_from(job.rank())?;
     let learner = ElasticLearner::new(&training, digits.training.clone(), shards, rank)?;
     let mut worker = Worker {

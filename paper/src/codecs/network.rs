@@ -1,0 +1,155 @@
+//! Trainings on shaped links of this machine.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use tributary_lab::{Lab, LabOptions, SwitchKind};
+use tributary_topology::Topology;
+
+const WORKERS: u16 = 8;
+const PORT: u16 = 29812;
+const JOB: &str = "codecs";
+/// The best rate of synchronous training (`docs/results/policies-digits`).
+const LEARNING_RATE: f32 = 0.4;
+
+/// The workers and the server on one plain switch.
+pub(super) struct Network {
+    lab: Lab,
+    address: String,
+}
+
+/// A place on a training's way, as `tributary ps worker --curve` writes it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Place {
+    pub(super) seconds: f64,
+    pub(super) iteration: u32,
+    pub(super) accuracy: f64,
+}
+
+/// A training, and the bytes of its frames on the server's link.
+pub(super) struct Run {
+    pub(super) places: Vec<Place>,
+    pub(super) into_server: u64,
+    pub(super) out_of_server: u64,
+}
+
+impl Run {
+    pub(super) fn seconds(&self) -> f64 {
+        self.places.last().map_or(0.0, |place| place.seconds)
+    }
+
+    pub(super) fn accuracy(&self) -> f64 {
+        self.places.last().map_or(0.0, |place| place.accuracy)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.into_server + self.out_of_server
+    }
+}
+
+impl Network {
+    /// Makes the network.
+    pub(super) fn up(rate: &str) -> Result<Self> {
+        let mut text = format!("name = \"star\"\n[defaults]\nrate = \"{rate}\"\n");
+        let mut node = |kind: &str, name: &str, more: &str| {
+            let _ = write!(text, "[[{kind}]]\nname = \"{name}\"\n{more}\n");
+        };
+        node("switch", "middle", "programmable = false");
+        node("host", "ps", "role = \"server\"");
+        let workers: Vec<String> = (0..WORKERS).map(|worker| format!("w{worker}")).collect();
+        workers.iter().for_each(|worker| node("host", worker, "role = \"worker\""));
+        for host in workers.iter().map(String::as_str).chain(["ps"]) {
+            let _ = writeln!(text, "[[link]]\nends = [\"middle\", \"{host}\"]");
+        }
+        let topology = Topology::parse(&text, "star")?;
+        let server =
+            topology.find("ps").and_then(|key| topology[key].host()).context("a star without a server")?;
+        let options =
+            LabOptions { switches: SwitchKind::Bridge, static_arp: true, ..LabOptions::new("paper") };
+        Ok(Self { lab: Lab::up(&topology, &options)?, address: format!("{}:{PORT}", server.ip) })
+    }
+
+    /// Trains with these codecs.
+    pub(super) fn train(
+        &self,
+        tributary: &Path,
+        codec: &str,
+        parameters_codec: &str,
+        iterations: u32,
+    ) -> Result<Run> {
+        let tributary = fs::canonicalize(tributary).with_context(|| format!("no {}", tributary.display()))?;
+        let job = self.lab.folder().join("job.toml");
+        let text = format!(
+            "name = \"{JOB}\"\nworkers = {WORKERS}\npolicy = \"bsp\"\nepoch-iterations = 10\n\
+             learning-rate = {LEARNING_RATE}\n"
+        );
+        fs::write(&job, text)?;
+        let mut server = self.lab.command("ps", &tributary)?;
+        server.args(["server", "--ps-listen", &self.address, "--ps-job"]).arg(&job);
+        let server = Ended(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        let curve = self.lab.folder().join("curve.csv");
+        let before = self.carried()?;
+        let workers = (0..WORKERS).map(|worker| {
+            let mut command = self.lab.command(&format!("w{worker}"), &tributary)?;
+            command.args(["ps", "worker", "--server", &self.address, "--job", JOB, "--json"]);
+            command.args(["--worker", &worker.to_string(), "--workers", &WORKERS.to_string()]);
+            command.args(["--iterations", &iterations.to_string(), "--codec", codec]);
+            command.args(["--parameters-codec", parameters_codec]);
+            if worker == 0 {
+                command.arg("--curve").arg(&curve);
+            }
+            Ok(Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
+        });
+        for worker in workers.collect::<Result<Vec<_>>>()? {
+            worker.succeed()?;
+        }
+        let after = self.carried()?;
+        drop(server);
+        let places = csv::Reader::from_path(&curve)?.deserialize().collect::<Result<Vec<Place>, _>>()?;
+        ensure!(!places.is_empty(), "the training left no curve");
+        Ok(Run { places, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
+    }
+
+    /// Bytes that have come in and gone out by the server's link so far.
+    fn carried(&self) -> Result<(u64, u64)> {
+        let interface = self.lab.interfaces("ps")?.first().context("the server has no link")?.name.clone();
+        let read = |what: &str| -> Result<u64> {
+            let mut command = self.lab.command("ps", "cat")?;
+            command.arg(format!("/sys/class/net/{interface}/statistics/{what}_bytes"));
+            Ok(text(&mut command)?.trim().parse()?)
+        };
+        Ok((read("rx")?, read("tx")?))
+    }
+}
+
+fn text(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A process that ends with this.
+struct Ended(Child);
+
+impl Ended {
+    fn succeed(mut self) -> Result<()> {
+        let status = self.0.wait()?;
+        if status.success() {
+            return Ok(());
+        }
+        let said = self.0.stderr.take().map(std::io::read_to_string).transpose()?.unwrap_or_default();
+        bail!("a worker failed: {}", said.trim());
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,86 @@
+//! Who is compared.
+
+use std::num::NonZeroU64;
+
+use serde::Serialize;
+use tributary_ps::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch};
+
+/// One way to synchronise workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Contender {
+    /// Everyone waits for everyone.
+    Bsp,
+    /// The same, and each worker's batch is as large as it is fast, so that all take equally long.
+    BspBatches,
+    /// Nobody waits.
+    Asp,
+    /// Nobody is more than 3 ahead.
+    Ssp,
+    /// SSP whose bound follows the speeds, 3 to 15.
+    Dssp,
+    /// BSP for a quarter of the epochs, ASP from then on.
+    SyncSwitch,
+    /// BSP of models: everyone does 8 steps of its own between two rounds.
+    LocalSgd,
+    /// The fastest wait a little for each other.
+    A2s,
+    /// The same, who is fastest being judged by the last epoch alone.
+    A2sRecent,
+}
+
+impl Contender {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Bsp,
+        Self::BspBatches,
+        Self::Asp,
+        Self::Ssp,
+        Self::Dssp,
+        Self::SyncSwitch,
+        Self::LocalSgd,
+        Self::A2s,
+        Self::A2sRecent,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bsp => "bsp",
+            Self::BspBatches => "bsp-batches",
+            Self::Asp => "asp",
+            Self::Ssp => "ssp",
+            Self::Dssp => "dssp",
+            Self::SyncSwitch => "sync-switch",
+            Self::LocalSgd => "local-sgd",
+            Self::A2s => "a2s",
+            Self::A2sRecent => "a2s-recent",
+        }
+    }
+
+    /// The server's side. `synchronous` is a quarter of the epochs that BSP gets done.
+    pub(crate) fn policy(self, epoch: NonZeroU64, synchronous: u64) -> Box<dyn Policy> {
+        match self {
+            Self::Bsp | Self::BspBatches => Box::new(Bsp::new(epoch)),
+            Self::Asp => Box::new(Asp::new(epoch)),
+            Self::Ssp => Box::new(Ssp::new(epoch, Ssp::DEFAULT_BOUND)),
+            Self::Dssp => Box::new(Dssp::new(epoch, Ssp::DEFAULT_BOUND, Dssp::DEFAULT_MOST)),
+            Self::SyncSwitch => Box::new(SyncSwitch::new(epoch, synchronous)),
+            Self::LocalSgd => {
+                // A round is so many iterations.
+                let rounds = epoch.get().div_ceil(self.local_steps());
+                Box::new(Bsp::new(NonZeroU64::new(rounds).unwrap_or(NonZeroU64::MIN)))
+            }
+            Self::A2s => Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK, Spread::Total)),
+            Self::A2sRecent => Box::new(A2s::new(epoch, A2s::DEFAULT_SLACK, Spread::Recent)),
+        }
+    }
+
+    /// Steps that a worker does with a model of its own before it hands in their sum.
+    pub(crate) fn local_steps(self) -> u64 {
+        if self == Self::LocalSgd { 8 } else { 1 }
+    }
+
+    /// Whether a worker's batch is as large as it is fast.
+    pub(crate) fn batches_follow_speed(self) -> bool {
+        self == Self::BspBatches
+    }
+}

@@ -1,0 +1,220 @@
+//! Ways to synchronise workers of different speeds, each at the learning rate that suits it best.
+
+mod contenders;
+mod report;
+mod speeds;
+mod sweep;
+mod training;
+
+use std::num::NonZeroU64;
+use std::path::Path;
+
+use anyhow::Result;
+use tributary_trainer::Shards;
+
+use crate::progress::Progress;
+use crate::results::Results;
+use crate::workload::{Model, Workload};
+use contenders::Contender;
+use report::{long_run, scenario};
+use speeds::{Speeds, Time, UNIT};
+use sweep::Swept;
+use training::Setting;
+
+/// Data, and speeds.
+#[derive(Debug, Clone, Copy)]
+struct Scenario {
+    name: &'static str,
+    said: &'static str,
+    speeds: Speeds,
+    skewed: bool,
+}
+
+const SCENARIOS: [Scenario; 4] = [
+    Scenario {
+        name: "lasting",
+        said: "Step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 that never change; the data are divided by chance.",
+        speeds: Speeds::Lasting,
+        skewed: false,
+    },
+    Scenario {
+        name: "skewed",
+        said: "The same step times; each worker has the data of as few classes as there can be.",
+        speeds: Speeds::Lasting,
+        skewed: true,
+    },
+    Scenario {
+        name: "changing",
+        said: "The same step times, and every 40 steps of the fastest they belong to other workers.",
+        speeds: Speeds::Changing,
+        skewed: false,
+    },
+    Scenario {
+        name: "hiccups",
+        said: "All are equally fast, but every tenth step of each takes four times as long.",
+        speeds: Speeds::Hiccups,
+        skewed: false,
+    },
+];
+
+/// How much of a model's training is tried.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    batch: usize,
+    length: Time,
+    looks: u64,
+    seeds: u64,
+    /// Rates to begin with; more are tried if the best is at an end.
+    rates: &'static [f32],
+    /// An accuracy that everyone can reach.
+    target: f64,
+    scenarios: usize,
+}
+
+fn extent(model: Model) -> Extent {
+    match model {
+        Model::Digits => Extent {
+            batch: 16,
+            length: 300 * UNIT,
+            looks: 60,
+            seeds: 3,
+            rates: &[0.05, 0.1, 0.2, 0.4, 0.8],
+            target: 0.9,
+            scenarios: SCENARIOS.len(),
+        },
+        Model::Cnn => Extent {
+            batch: 16,
+            length: 160 * UNIT,
+            looks: 32,
+            seeds: 2,
+            rates: &[0.05, 0.1, 0.2, 0.4],
+            target: 0.9,
+            scenarios: 1,
+        },
+        Model::Transformer => Extent {
+            batch: 4,
+            length: 120 * UNIT,
+            looks: 12,
+            seeds: 1,
+            rates: &[0.2, 0.4, 0.8],
+            target: 0.25,
+            scenarios: 1,
+        },
+    }
+}
+
+/// Compares all contenders on a model, and writes what was found.
+///
+/// # Errors
+/// A training cannot go on, or a file cannot be written.
+pub(crate) fn study(model: Model, python: &str, out: &Path, long: bool) -> Result<()> {
+    let workload = model.load(python)?;
+    let extent = extent(model);
+    let part = format!("policies-{}", model.name());
+    let title = format!("Synchronisation of workers of different speeds: {}", model.name());
+    let mut results = Results::start(out, &part, &title, &said(&*workload, &extent))?;
+    let (mut summary, mut runs) = (Vec::new(), Vec::new());
+    for case in SCENARIOS.into_iter().take(extent.scenarios) {
+        let shards = shards(&*workload, case.skewed)?;
+        let setting = setting(&*workload, &shards, &extent, case.speeds)?;
+        let progress = Progress::new(&format!("{part}, {}", case.name));
+        let swept = Contender::ALL.map(|contender| sweep::sweep(&setting, contender, &extent, &progress));
+        let swept = swept.into_iter().collect::<Result<Vec<Swept>>>()?;
+        progress.done();
+        results.section(case.name, case.said);
+        summary.extend(scenario(&mut results, case.name, &swept, &extent)?);
+        runs.extend(swept.iter().flat_map(|swept| swept.rows(case.name)));
+    }
+    results.section(
+        "For programs",
+        "Means over the seeds at each contender's best rate, and every single training.",
+    );
+    results.csv("summary", &summary)?;
+    results.csv("runs", &runs)?;
+    if long {
+        let shards = shards(&*workload, false)?;
+        let setting = setting(&*workload, &shards, &extent, Speeds::Lasting)?;
+        long_run(&mut results, &Setting { length: 5 * setting.length, looks: 150, ..setting }, &summary)?;
+    }
+    results.finish()
+}
+
+fn shards(workload: &dyn Workload, skewed: bool) -> Result<Shards> {
+    let labels = workload.labels();
+    Ok(match skewed {
+        true => Shards::by_class(labels, Speeds::WORKERS)?,
+        false => Shards::alike(labels.len(), Speeds::WORKERS, 1)?,
+    })
+}
+
+fn setting<'a>(
+    workload: &'a dyn Workload,
+    shards: &'a Shards,
+    extent: &Extent,
+    speeds: Speeds,
+) -> Result<Setting<'a>> {
+    let epoch = u64::try_from(shards.of(0).len().div_ceil(extent.batch))?;
+    let epoch = NonZeroU64::new(epoch).unwrap_or(NonZeroU64::MIN);
+    let (batch, length, looks) = (extent.batch, extent.length, extent.looks);
+    Ok(Setting { workload, speeds, shards, batch, epoch, length, looks })
+}
+
+fn said(workload: &dyn Workload, extent: &Extent) -> String {
+    format!(
+        "{} workers train a model of {} parameters over a parameter server, on a virtual clock: the server's own \
+         policies and real gradients, while times are what the study says. Each worker has a shard of the data of its own, \
+         {} samples make a gradient, and {} steps of the fastest worker are trained. Every contender is shown at the \
+         learning rate of its own that leads to the best accuracy in the end (mean of {} seeds); rates were doubled and \
+         halved until the best one was not the last one tried. *Time* is in steps of the fastest worker. Messages take no \
+         time. *Stale* is how many updates, and how many gradients in them, there were between a worker's pull and the use \
+         of its gradient.",
+        Speeds::WORKERS,
+        workload.parameters(),
+        extent.batch,
+        extent.length / UNIT,
+        extent.seeds,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use training::{Outcome, train};
+
+    /// Half of the study's length, at the rates that it finds best.
+    fn trained(contender: Contender, rate: f32) -> Outcome {
+        let workload = Model::Digits.load("no Python").unwrap();
+        let shards = shards(&*workload, false).unwrap();
+        let extent = Extent { length: 150 * UNIT, looks: 10, ..extent(Model::Digits) };
+        let setting = setting(&*workload, &shards, &extent, Speeds::Lasting).unwrap();
+        train(&setting, contender, rate, 1).unwrap()
+    }
+
+    #[test]
+    fn what_the_documentation_says_of_the_policies_holds() {
+        let bsp = trained(Contender::Bsp, 0.4);
+        let asp = trained(Contender::Asp, 0.1);
+        let a2s = trained(Contender::A2s, 0.1);
+        assert!(a2s.stale_updates <= 0.65 * asp.stale_updates, "{a2s:?}");
+        for (a2s, more) in [(&a2s, 1.7), (&trained(Contender::A2sRecent, 0.1), 2.4)] {
+            assert!(a2s.stale_updates < asp.stale_updates, "{a2s:?}");
+            assert!(a2s.gradients as f64 >= more * bsp.gradients as f64, "{a2s:?}");
+            assert!(a2s.accuracy() >= bsp.accuracy() - 0.02, "{} of {}", a2s.accuracy(), bsp.accuracy());
+        }
+        assert!(asp.idle < 0.05 && bsp.idle > 0.5, "{} and {}", asp.idle, bsp.idle);
+        assert_eq!(bsp.stale_gradients, 0.0);
+    }
+
+    #[test]
+    fn where_batches_follow_speeds_nobody_waits_long_and_as_much_is_learnt_from() {
+        let bsp = trained(Contender::Bsp, 0.4);
+        let even = trained(Contender::BspBatches, 0.4);
+        assert!(even.idle < 0.15 && even.updates > 2 * bsp.updates, "{} of {}", even.updates, bsp.updates);
+    }
+
+    #[test]
+    fn a_round_of_local_sgd_is_eight_steps_of_each() {
+        let local = trained(Contender::LocalSgd, 0.1);
+        assert_eq!(local.gradients, local.updates * 8 * u64::from(Speeds::WORKERS));
+    }
+}

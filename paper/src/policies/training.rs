@@ -1,0 +1,312 @@
+//! One training on a virtual clock: the server's own policies, real gradients, and workers that are as fast as they are
+//! told to be.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use tributary_ps::policy::{Action, Policy, Worker};
+use tributary_trainer::Shards;
+
+use super::contenders::Contender;
+use super::speeds::{Speeds, Time, UNIT};
+use crate::workload::Workload;
+
+/// By how much the learning rate falls in each epoch of the slowest worker: the server's default.
+const DECAY: f32 = 0.99;
+
+/// What a training is.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) workload: &'a dyn Workload,
+    pub(crate) speeds: Speeds,
+    pub(crate) shards: &'a Shards,
+    /// Samples of one gradient.
+    pub(crate) batch: usize,
+    /// Iterations of one worker that make an epoch: one pass over its shard.
+    pub(crate) epoch: NonZeroU64,
+    /// How long it goes on.
+    pub(crate) length: Time,
+    /// How often the model is looked at meanwhile.
+    pub(crate) looks: u64,
+}
+
+/// A training's place on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// In steps of the fastest worker.
+    pub(crate) time: f64,
+    /// On held-out data, 0 to 1.
+    pub(crate) accuracy: f64,
+    /// By how many epochs the fastest worker is ahead of the slowest.
+    pub(crate) gap: u64,
+    /// Workers of the synchronous group.
+    pub(crate) group: usize,
+    /// Gradients that were used so far.
+    pub(crate) gradients: u64,
+}
+
+/// What came of a training.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) looks: Vec<Look>,
+    /// Mean number of updates between a worker's pull and the use of its gradient.
+    pub(crate) stale_updates: f64,
+    /// Mean number of gradients in these updates.
+    pub(crate) stale_gradients: f64,
+    /// Gradients that were used.
+    pub(crate) gradients: u64,
+    /// Updates of the parameters.
+    pub(crate) updates: u64,
+    /// The share of the time that workers wait.
+    pub(crate) idle: f64,
+}
+
+impl Outcome {
+    /// The accuracy in the end.
+    pub(crate) fn accuracy(&self) -> f64 {
+        self.looks.last().map_or(0.0, |look| look.accuracy)
+    }
+
+    /// When the model was first seen to be so accurate.
+    pub(crate) fn time_to(&self, accuracy: f64) -> Option<f64> {
+        self.looks.iter().find(|look| look.accuracy >= accuracy).map(|look| look.time)
+    }
+}
+
+/// A gradient, and what was in the parameters that it was computed from.
+struct Gradient {
+    values: Vec<f32>,
+    updates: u64,
+    gradients: u64,
+}
+
+/// Trains.
+///
+/// # Errors
+/// A gradient cannot be computed.
+pub(crate) fn train(setting: &Setting<'_>, contender: Contender, rate: f32, seed: u64) -> Result<Outcome> {
+    Training::new(setting, contender, rate, seed)?.run()
+}
+
+struct Training<'a> {
+    setting: &'a Setting<'a>,
+    contender: Contender,
+    policy: Box<dyn Policy>,
+    rate: f32,
+    parameters: Vec<f32>,
+    samples: Vec<Samples<'a>>,
+    /// Gradients that each worker has begun.
+    steps: Vec<u64>,
+    /// What each computing worker will hand in, and when.
+    computing: BTreeMap<(Time, Worker), Gradient>,
+    arrived: BTreeMap<Worker, Gradient>,
+    updates: u64,
+    gradients: u64,
+    stale_updates: u64,
+    stale_gradients: u64,
+    busy: Time,
+}
+
+impl<'a> Training<'a> {
+    fn new(setting: &'a Setting<'a>, contender: Contender, rate: f32, seed: u64) -> Result<Self> {
+        // BSP's round takes as long as the slowest worker, here or later.
+        let round = 4 * UNIT;
+        let quarter = setting.length / round / setting.epoch.get() / 4;
+        let workers = 0..Speeds::WORKERS;
+        Ok(Self {
+            setting,
+            contender,
+            policy: contender.policy(setting.epoch, quarter),
+            rate,
+            parameters: setting.workload.initial(seed)?,
+            samples: workers.map(|worker| Samples::new(setting.shards.of(worker), seed, worker)).collect(),
+            steps: vec![0; usize::from(Speeds::WORKERS)],
+            computing: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            updates: 0,
+            gradients: 0,
+            stale_updates: 0,
+            stale_gradients: 0,
+            busy: 0,
+        })
+    }
+
+    fn run(mut self) -> Result<Outcome> {
+        let start = Instant::now();
+        for worker in 0..Speeds::WORKERS {
+            let actions = self.policy.join(worker, 0);
+            self.settle(actions, 0)?;
+        }
+        let mut looks = Vec::new();
+        let every = (self.setting.length / self.setting.looks.max(1)).max(1);
+        let mut next_look = every;
+        loop {
+            let next = self.computing.first_key_value().map_or(Time::MAX, |(&(time, _), _)| time);
+            while next_look < next && next_look <= self.setting.length {
+                looks.push(self.look(next_look)?);
+                next_look += every;
+            }
+            if next > self.setting.length {
+                break;
+            }
+            let Some(((now, worker), gradient)) = self.computing.pop_first() else { break };
+            self.arrived.insert(worker, gradient);
+            let actions = self.policy.arrive(worker, start + Duration::from_millis(now));
+            self.settle(actions, now)?;
+        }
+        let used = self.gradients.max(1) as f64;
+        let all = (self.setting.length * Time::from(Speeds::WORKERS)) as f64;
+        Ok(Outcome {
+            looks,
+            stale_updates: self.stale_updates as f64 / used,
+            stale_gradients: self.stale_gradients as f64 / used,
+            gradients: self.gradients * self.contender.local_steps(),
+            updates: self.updates,
+            idle: 1.0 - self.busy as f64 / all,
+        })
+    }
+
+    fn look(&self, now: Time) -> Result<Look> {
+        let progress = self.policy.progress();
+        let fastest = progress.workers().map(|worker| progress.epoch(worker)).max().unwrap_or(0);
+        Ok(Look {
+            time: now as f64 / UNIT as f64,
+            accuracy: self.setting.workload.accuracy(&self.parameters)?,
+            gap: fastest - progress.slowest_epoch(),
+            group: self.policy.group().len(),
+            gradients: self.gradients * self.contender.local_steps(),
+        })
+    }
+
+    fn settle(&mut self, actions: Vec<Action>, now: Time) -> Result<()> {
+        for action in actions {
+            match action {
+                Action::Apply(parts) => {
+                    let total: u64 = parts.iter().map(|part| part.weight).sum();
+                    let rate = self.present_rate();
+                    let contained = self.gradients;
+                    for part in &parts {
+                        let gradient = self.arrived.remove(&part.worker).context("applied twice")?;
+                        self.stale_updates += self.updates - gradient.updates;
+                        self.stale_gradients += contained - gradient.gradients;
+                        self.gradients += 1;
+                        let step = rate * (part.weight as f64 / total as f64) as f32;
+                        descend(&mut self.parameters, &gradient.values, step);
+                    }
+                    self.updates += 1;
+                }
+                Action::Release(worker) => self.begin(worker, now)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn present_rate(&self) -> f32 {
+        self.policy.rate() * self.decayed_rate()
+    }
+
+    fn decayed_rate(&self) -> f32 {
+        let epochs = self.policy.progress().slowest_epoch();
+        self.rate * DECAY.powi(i32::try_from(epochs).unwrap_or(i32::MAX))
+    }
+
+    /// A worker computes its next gradient, which arrives when it would have taken that long.
+    fn begin(&mut self, worker: Worker, now: Time) -> Result<()> {
+        let place = usize::from(worker);
+        let mut done = now;
+        let mut values = vec![0.0; self.parameters.len()];
+        if self.contender.local_steps() > 1 {
+            let mut own = self.parameters.clone();
+            let mut gradient = vec![0.0; own.len()];
+            let rate = self.decayed_rate();
+            for _ in 0..self.contender.local_steps() {
+                self.compute(worker, self.setting.batch, &own, &mut gradient)?;
+                descend(&mut own, &gradient, rate);
+                descend(&mut values, &gradient, -1.0);
+                done += self.setting.speeds.step_time(worker, self.steps[place], done);
+                self.steps[place] += 1;
+            }
+        } else {
+            let batch = self.batch(worker, now);
+            let parameters = std::mem::take(&mut self.parameters);
+            let computed = self.compute(worker, batch, &parameters, &mut values);
+            self.parameters = parameters;
+            computed?;
+            // A mean over more samples than the others' weighs as much more.
+            let weight = batch as f32 / self.setting.batch as f32;
+            values.iter_mut().for_each(|value| *value *= weight);
+            let whole = self.setting.speeds.step_time(worker, self.steps[place], now);
+            // A step takes as long as it has samples.
+            done += (whole * batch as Time / self.setting.batch as Time).max(1);
+            self.steps[place] += 1;
+        }
+        let end = self.setting.length;
+        self.busy += done.min(end) - now.min(end);
+        let gradient = Gradient { values, updates: self.updates, gradients: self.gradients };
+        self.computing.insert((done, worker), gradient);
+        Ok(())
+    }
+
+    fn compute(&mut self, worker: Worker, batch: usize, at: &[f32], out: &mut [f32]) -> Result<()> {
+        let samples = self.samples[usize::from(worker)].next(batch);
+        self.setting.workload.gradient(at, &samples, out)?;
+        if out.iter().any(|value| !value.is_finite()) {
+            // Of a model that has diverged: what has become of it shows in its accuracy.
+            out.fill(0.0);
+        }
+        Ok(())
+    }
+
+    /// How many samples a worker's next gradient is of: where batches follow speeds, all are done at the same time, and
+    /// all together have as many samples as ever.
+    fn batch(&self, worker: Worker, now: Time) -> usize {
+        if !self.contender.batches_follow_speed() {
+            return self.setting.batch;
+        }
+        let speed = |worker: Worker| {
+            let step = self.steps[usize::from(worker)].saturating_sub(1);
+            1.0 / self.setting.speeds.step_time(worker, step, now) as f64
+        };
+        let total: f64 = (0..Speeds::WORKERS).map(speed).sum();
+        let all = self.setting.batch as f64 * f64::from(Speeds::WORKERS);
+        ((all * speed(worker) / total).round() as usize).max(1)
+    }
+}
+
+/// `parameters -= step · gradient`
+fn descend(parameters: &mut [f32], gradient: &[f32], step: f32) {
+    parameters.iter_mut().zip(gradient).for_each(|(parameter, value)| *parameter -= step * value);
+}
+
+/// A worker's samples: its shard in a new order in each epoch.
+struct Samples<'a> {
+    shard: &'a [usize],
+    random: ChaCha8Rng,
+    order: Vec<usize>,
+}
+
+impl<'a> Samples<'a> {
+    fn new(shard: &'a [usize], seed: u64, worker: Worker) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(u64::from(worker) + 1);
+        Self { shard, random, order: Vec::new() }
+    }
+
+    fn next(&mut self, count: usize) -> Vec<usize> {
+        let mut samples = Vec::with_capacity(count);
+        while samples.len() < count && !self.shard.is_empty() {
+            if self.order.is_empty() {
+                self.order = self.shard.to_vec();
+                self.order.shuffle(&mut self.random);
+            }
+            let take = (count - samples.len()).min(self.order.len());
+            samples.extend(self.order.drain(self.order.len() - take..));
+        }
+        samples
+    }
+}

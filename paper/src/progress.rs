@@ -1,0 +1,33 @@
+//! How far a study is.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line that counts, since nobody knows before how many trainings a study needs.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn new(study: &str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{prefix}: {pos} trainings in {elapsed} ({msg})");
+        let bar = match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        bar.set_prefix(study.to_owned());
+        Self(bar)
+    }
+
+    /// One more is done, of this contender.
+    pub(crate) fn one(&self, contender: &str) {
+        self.0.set_message(contender.to_owned());
+        self.0.inc(1);
+    }
+
+    /// The study is over. A line stays, where nobody looks at a terminal, too.
+    pub(crate) fn done(&self) {
+        let (study, trainings) = (self.0.prefix(), self.0.position());
+        let seconds = self.0.elapsed().as_secs();
+        self.0.finish_and_clear();
+        eprintln!("{study}: {trainings} trainings in {seconds} s");
+    }
+}

@@ -1,0 +1,119 @@
+//! `docs/results/`: a folder for each part, with its tables, its pictures and a page that shows them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tributary_picture::Chart;
+
+/// The folder of one part. It is written as a whole: [`finish`](Self::finish) adds the page.
+pub(crate) struct Results {
+    folder: PathBuf,
+    page: String,
+}
+
+/// A table's cells as people read them.
+pub(crate) type Cells = Vec<String>;
+
+impl Results {
+    /// An empty folder, and a page with this title. What it had before is gone.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub(crate) fn start(out: &Path, part: &str, title: &str, said: &str) -> Result<Self> {
+        let folder = out.join(part);
+        let cannot = || format!("cannot make the folder {}", folder.display());
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(cannot)?;
+        }
+        fs::create_dir_all(&folder).with_context(cannot)?;
+        let page = format!("# {title}\n\n{said}\n\n{}", made_by(part)?);
+        Ok(Self { folder, page })
+    }
+
+    /// A heading of the page, and what is to be said there.
+    pub(crate) fn section(&mut self, heading: &str, said: &str) {
+        let _ = write!(self.page, "\n## {heading}\n\n{said}\n");
+    }
+
+    /// Rows for programs, as CSV.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn csv<Row: Serialize>(&mut self, name: &str, rows: &[Row]) -> Result<()> {
+        let file = self.folder.join(name).with_extension("csv");
+        let mut writer =
+            csv::Writer::from_path(&file).with_context(|| format!("cannot write {}", file.display()))?;
+        for row in rows {
+            writer.serialize(row)?;
+        }
+        writer.flush()?;
+        let _ = write!(self.page, "\nAll of it: [`{name}.csv`]({name}.csv).\n");
+        Ok(())
+    }
+
+    /// A table on the page.
+    pub(crate) fn table(&mut self, header: &[&str], rows: &[Cells]) {
+        let _ = write!(self.page, "\n| {} |\n|{}\n", header.join(" | "), "---|".repeat(header.len()));
+        for row in rows {
+            let _ = writeln!(self.page, "| {} |", row.join(" | "));
+        }
+    }
+
+    /// A picture on the page.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn chart(&mut self, name: &str, chart: &Chart) -> Result<()> {
+        let file = self.folder.join(name).with_extension("svg");
+        fs::write(&file, format!("{}\n", chart.draw()))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let _ = write!(self.page, "\n![{}]({name}.svg)\n", chart.title);
+        Ok(())
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn finish(self) -> Result<()> {
+        let file = self.folder.join("README.md");
+        fs::write(&file, self.page).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+/// When, from what and on what it was made.
+fn made_by(part: &str) -> Result<String> {
+    let date = OffsetDateTime::now_utc().replace_nanosecond(0)?.format(&Rfc3339)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let processor = processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    Ok(format!(
+        "`make paper ARGS={part}` made this page at {date} of commit {}, on {cores} cores of {processor}.\n",
+        commit()
+    ))
+}
+
+fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The commit that this program was built of, as far as git knows.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
+    match git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"]).as_deref() {
+        Some("") => commit,
+        _ => format!("{commit} and changes"),
+    }
+}
