@@ -5,7 +5,7 @@ use svg::{Document, Node};
 
 use crate::{FAINT, INK, RULE, page, rectangle, text};
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 70.0;
 /// The names of the lines are right of it.

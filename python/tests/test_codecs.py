@@ -8,7 +8,8 @@ import pytest
 import tributary
 
 NAMES = ["none", "f16", "uniform-8", "terngrad", "one-bit", "top-100", "quantile-16", "casq-4", "casq-8"]
-NAMES += ["f16-ef", "uniform-8-ef", "terngrad-ef", "one-bit-ef", "top-100-ef", "quantile-4-ef", "casq-4-ef", "casq-8-ef"]
+NAMES += ["f16-ef", "uniform-8-ef", "terngrad-ef", "one-bit-ef", "top-100-ef", "quantile-4-ef", "casq-4-ef"]
+NAMES += ["casq-8-ef"]
 
 
 def gradient(seed: int = 1) -> np.ndarray:

@@ -43,8 +43,8 @@ class Codec:
     """One worker's encoder. It may keep state from one gradient to the next, so that every worker has its own.
 
     Names: `none`, `f16`, `uniform-1` to `uniform-8`, `terngrad`, `one-bit`, `top-2` to `top-65535`, `quantile-2` to
-    `quantile-256` by powers of two, `casq-4`, `casq-8`; all of these but `none` with error feedback, as `casq-4-ef`; and
-    `casq-4-shared`, whose workers agree on a codebook before each gradient::
+    `quantile-256` by powers of two, `casq-4`, `casq-8`; all of these but `none` with error feedback, as `casq-4-ef`;
+    and `casq-4-shared`, whose workers agree on a codebook before each gradient::
 
         sketch = codec.propose(gradient)
         job.all_reduce(sketch)
