@@ -30,9 +30,10 @@ impl Sent {
     /// What to send, so that the worker knows these parameters, or nearly so. Whole ones go to a worker that knows nothing,
     /// and where a change cannot be encoded: of parameters that are not finite.
     pub(crate) fn next(&mut self, parameters: Vec<f32>) -> Change {
-        match self.code(&parameters) {
-            Ok(code) => Change::Code(code),
-            Err(_) => {
+        let code = if self.known.len() == parameters.len() { self.code(&parameters).ok() } else { None };
+        match code {
+            Some(code) => Change::Code(code),
+            None => {
                 self.known.clone_from(&parameters);
                 Change::Whole(parameters)
             }
@@ -40,9 +41,6 @@ impl Sent {
     }
 
     fn code(&mut self, parameters: &[f32]) -> Result<Vec<u8>, EncodeError> {
-        if self.known.len() != parameters.len() {
-            return Err(EncodeError::NoCodebook);
-        }
         let changed: Vec<f32> = parameters.iter().zip(&self.known).map(|(now, known)| now - known).collect();
         let code = self.codec.encode(&changed)?;
         add(&mut self.known, &code).map_err(EncodeError::Unreadable)?;

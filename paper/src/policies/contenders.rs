@@ -2,12 +2,10 @@
 
 use std::num::NonZeroU64;
 
-use serde::Serialize;
 use tributary_ps::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch};
 
 /// One way to synchronise workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// Everyone waits for everyone.
     Bsp,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::{Action, Policy, Progress, Worker, apply_alone};
+use super::{Action, Policy, Progress, Ssp, Worker, apply_alone};
 
 /// Every gradient is an update of its own. A worker may be `bound` iterations ahead of the slowest, as under SSP; the
 /// fastest one gets *credit* beyond that: as many iterations as will make it wait least, by how long its last iteration
@@ -13,15 +13,13 @@ use super::{Action, Policy, Progress, Worker, apply_alone};
 /// leaves open where credit is used up and given again.
 #[derive(Debug)]
 pub struct Dssp {
-    progress: Progress,
-    bound: u64,
+    /// Who may go on without credit, and who is too far ahead.
+    ssp: Ssp,
     most: u64,
     /// When each worker's last gradient came, and how long it was since the one before.
     last: BTreeMap<Worker, (Instant, Option<Duration>)>,
     /// Iterations that a worker may still do beyond the bound.
     credit: BTreeMap<Worker, u64>,
-    /// Who is too far ahead.
-    held: BTreeSet<Worker>,
 }
 
 impl Dssp {
@@ -31,29 +29,25 @@ impl Dssp {
     /// Nobody takes part yet.
     pub fn new(epoch_iterations: NonZeroU64, bound: u64, most: u64) -> Self {
         Self {
-            progress: Progress::new(epoch_iterations),
-            bound,
+            ssp: Ssp::new(epoch_iterations, bound),
             most: most.max(bound),
             last: BTreeMap::new(),
             credit: BTreeMap::new(),
-            held: BTreeSet::new(),
         }
     }
 
     fn ahead(&self, worker: Worker) -> u64 {
-        self.progress.iterations(worker) - self.progress.slowest().unwrap_or(0)
+        self.progress().iterations(worker) - self.progress().slowest().unwrap_or(0)
     }
 
-    /// Releases everyone that the slowest has come close enough to.
-    fn look(&mut self) -> Vec<Action> {
-        let limit = self.progress.slowest().unwrap_or(0).saturating_add(self.bound);
-        let progress = &self.progress;
-        let released: Vec<_> =
-            self.held.extract_if(.., |&worker| progress.iterations(worker) <= limit).collect();
-        for worker in &released {
-            self.credit.remove(worker);
+    /// Whom SSP lets go needs no credit any more.
+    fn without_credit(&mut self, actions: Vec<Action>) -> Vec<Action> {
+        for action in &actions {
+            if let Action::Release(worker) = action {
+                self.credit.remove(worker);
+            }
         }
-        released.into_iter().map(Action::Release).collect()
+        actions
     }
 
     /// Whether a worker beyond the bound may do another iteration.
@@ -72,13 +66,15 @@ impl Dssp {
     }
 
     fn is_fastest(&self, worker: Worker) -> bool {
-        let own = self.progress.iterations(worker);
-        self.progress.workers().all(|other| self.progress.iterations(other) <= own)
+        let progress = self.progress();
+        let own = progress.iterations(worker);
+        progress.workers().all(|other| progress.iterations(other) <= own)
     }
 
     /// After how many more iterations a worker's gradient will be closest to one of the slowest's.
     fn grant(&self, worker: Worker) -> u64 {
-        let slowest = self.progress.workers().min_by_key(|&other| self.progress.iterations(other));
+        let progress = self.progress();
+        let slowest = progress.workers().min_by_key(|&other| progress.iterations(other));
         let known = |worker| self.last.get(&worker).and_then(|&(at, took)| Some((at, took?)));
         let (Some((at, took)), Some((slow_at, slow_took))) = (known(worker), slowest.and_then(known)) else {
             return 0;
@@ -92,7 +88,7 @@ impl Dssp {
             let nearest = (own / slow_took).round().max(1.0) * slow_took;
             (nearest - own).abs()
         };
-        (0..=self.most - self.bound).min_by(|&a, &b| wait(a).total_cmp(&wait(b))).unwrap_or(0)
+        (0..=self.most - self.ssp.bound).min_by(|&a, &b| wait(a).total_cmp(&wait(b))).unwrap_or(0)
     }
 }
 
@@ -102,40 +98,39 @@ impl Policy for Dssp {
     }
 
     fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action> {
-        self.progress.join(worker, iterations);
-        self.held.insert(worker);
-        self.look()
+        let actions = self.ssp.join(worker, iterations);
+        self.without_credit(actions)
     }
 
     fn arrive(&mut self, worker: Worker, now: Instant) -> Vec<Action> {
-        if !self.progress.count(worker) {
+        if !self.ssp.progress.count(worker) {
             return Vec::new();
         }
         let since = self.last.get(&worker).map(|&(before, _)| now.saturating_duration_since(before));
         self.last.insert(worker, (now, since));
         let mut actions = vec![apply_alone(worker)];
-        if self.ahead(worker) > self.bound && self.spend(worker) {
+        if self.ahead(worker) > self.ssp.bound && self.spend(worker) {
             actions.push(Action::Release(worker));
         } else {
-            self.held.insert(worker);
+            self.ssp.held.insert(worker);
         }
-        actions.extend(self.look());
+        let released = self.ssp.look();
+        actions.extend(self.without_credit(released));
         actions
     }
 
     fn leave(&mut self, worker: Worker) -> Vec<Action> {
-        self.progress.leave(worker);
         self.last.remove(&worker);
         self.credit.remove(&worker);
-        self.held.remove(&worker);
-        self.look()
+        let actions = self.ssp.leave(worker);
+        self.without_credit(actions)
     }
 
     fn progress(&self) -> &Progress {
-        &self.progress
+        self.ssp.progress()
     }
 
     fn group(&self) -> BTreeSet<Worker> {
-        BTreeSet::new()
+        self.ssp.group()
     }
 }

@@ -10,10 +10,10 @@ use super::{Action, Policy, Progress, Worker, apply_alone};
 /// iterations ahead of the slowest. With a bound of 0 the workers keep step as under BSP.
 #[derive(Debug)]
 pub struct Ssp {
-    progress: Progress,
-    bound: u64,
+    pub(super) progress: Progress,
+    pub(super) bound: u64,
     /// Who is too far ahead.
-    held: BTreeSet<Worker>,
+    pub(super) held: BTreeSet<Worker>,
 }
 
 impl Ssp {
@@ -26,7 +26,7 @@ impl Ssp {
     }
 
     /// Releases everyone that the slowest has come close enough to.
-    fn look(&mut self) -> Vec<Action> {
+    pub(super) fn look(&mut self) -> Vec<Action> {
         let limit = self.progress.slowest().unwrap_or(0).saturating_add(self.bound);
         let progress = &self.progress;
         let released: Vec<_> =
