@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use tributary_bench::comparison::Machine;
 use tributary_picture::Chart;
 
 /// The folder of one part. It is written as a whole: [`finish`](Self::finish) adds the page.
@@ -91,18 +91,11 @@ impl Results {
 /// When, from what and on what it was made.
 fn made_by(part: &str) -> Result<String> {
     let date = OffsetDateTime::now_utc().replace_nanosecond(0)?.format(&Rfc3339)?;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let processor = processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let Machine { processor, cores, .. } = Machine::this();
     Ok(format!(
         "`make paper ARGS={part}` made this page at {date} of commit {}, on {cores} cores of {processor}.\n",
         commit()
     ))
-}
-
-fn processor() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 /// The commit that this program was built of, as far as git knows.

@@ -7,9 +7,11 @@
 mod contender;
 mod gates;
 mod limit;
+mod machine;
 mod report;
 
 pub use contender::{Case, Contender};
 pub use gates::Gate;
 pub use limit::Limit;
-pub use report::{Machine, Ratios, Report, Row, Setting, Skipped, Turn};
+pub use machine::Machine;
+pub use report::{Ratios, Report, Row, Setting, Skipped, Turn};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::contender::{Case, Contender};
 use super::gates::{self, Gate};
 use super::limit::Limit;
+use super::machine::Machine;
 use crate::statistics::{Ratio, StatisticsError, Summary};
 
 /// What one contender did when it had its turn.
@@ -43,19 +44,6 @@ pub struct Setting {
     pub versions: BTreeMap<Contender, String>,
     /// Who could not be measured.
     pub skipped: Vec<Skipped>,
-}
-
-/// A machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
-    /// The processor's name.
-    pub processor: String,
-    /// How many cores this process may use.
-    pub cores: usize,
-    /// The kernel's release.
-    pub kernel: String,
-    /// "release", or "debug" when this program was not built for speed.
-    pub build: String,
 }
 
 /// A contender that could not be measured.

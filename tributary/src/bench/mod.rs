@@ -5,7 +5,6 @@ mod allreduce;
 mod counters;
 mod degraded;
 mod endurance;
-mod machine;
 mod networks;
 mod plan;
 mod ranks;

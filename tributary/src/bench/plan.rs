@@ -13,7 +13,6 @@ use tributary_planner::{FabricState, JobRequest, Plan, plan, replan};
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_topology::{FatTree, NodeKey, Topology};
 
-use super::machine;
 use crate::plan::text;
 use tributary_cli::output::number_table;
 
@@ -112,7 +111,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<()> {
     }
     let limits = limits(&sizes);
     let passed = limits.iter().all(|limit| limit.passed);
-    let report = Report { machine: machine::describe(), rounds: args.rounds, sizes, limits, passed };
+    let report = Report { machine: Machine::this(), rounds: args.rounds, sizes, limits, passed };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {

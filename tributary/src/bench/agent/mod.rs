@@ -12,6 +12,7 @@ use clap::Args;
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::time::timeout;
+use tributary_bench::comparison::Machine;
 use tributary_bench::cpu::{self, ProcessTimes};
 use tributary_cli::options::size;
 use tributary_lab::Lab;
@@ -21,7 +22,7 @@ use tributary_wire::SliceWidth;
 use super::allreduce::{reduce_on_all, tensors_of_a_turn, timing};
 use super::counters::Counters;
 use super::networks::Network;
-use super::{machine, until_stopped};
+use super::until_stopped;
 use crate::daemon::Stop;
 use crate::lab::{FabricArgs, Record, up_fabric};
 use report::{Case, Report, Turn};
@@ -111,7 +112,7 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
         bytes: args.size.as_u64(),
         iterations: args.iterations,
         cases: cases.collect::<Result<_>>()?,
-        machine: machine::describe(),
+        machine: Machine::this(),
     })
 }
 

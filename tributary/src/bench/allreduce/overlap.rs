@@ -15,7 +15,7 @@ use tributary_topology::format_rate;
 
 use super::{fabric, timing};
 use crate::bench::networks::{Network, Shape, Switches};
-use crate::bench::{machine, rate, until_stopped};
+use crate::bench::{rate, until_stopped};
 use crate::daemon::Stop;
 
 /// The most that the parts may take, in units of what the whole takes.
@@ -147,7 +147,7 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
         ratio: Ratio::of_pairs(&parts, &whole)?,
         limit: LIMIT,
         small: small(&network).await?,
-        machine: machine::describe(),
+        machine: Machine::this(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::timeout;
-use tributary_bench::comparison::{Case, Contender, Report, Setting, Turn};
+use tributary_bench::comparison::{Case, Contender, Machine, Report, Setting, Turn};
 use tributary_topology::format_rate;
 
 use super::baseline::Baselines;
@@ -15,7 +15,6 @@ use super::processor::Processor;
 use super::timing::Timing;
 use super::{AllReduceArgs, fabric};
 use crate::bench::counters::Counters;
-use crate::bench::machine;
 use crate::bench::networks::{Network, Shape, Switches};
 use crate::daemon::Stop;
 use tributary_cli::options::Aggregation;
@@ -71,7 +70,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         mtu: shape.topology().mtu(),
         rounds: args.rounds,
         iterations: args.iterations,
-        machine: machine::describe(),
+        machine: Machine::this(),
         versions: baselines.versions,
         skipped: baselines.skipped,
     };

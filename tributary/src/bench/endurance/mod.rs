@@ -20,7 +20,7 @@ use tributary_controller::JOB_HISTORY;
 
 use super::allreduce::reduce_on_all;
 use super::networks::{Network, Shape, Switches};
-use super::{machine, rate, until_stopped};
+use super::{rate, until_stopped};
 use crate::daemon::Stop;
 use crate::lab;
 use growth::{Growth, Sample};
@@ -145,7 +145,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         bytes: bytes * usages.len() as u64,
         bytes_per_second: Summary::of(&rates)?,
         parts: parts(&usages, length / 10)?,
-        machine: machine::describe(),
+        machine: Machine::this(),
     })
 }
 

@@ -12,11 +12,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
 use tokio::time::timeout;
+use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
 
 use super::networks::{Network, Shape, Switches};
 use super::ranks::Rank;
-use super::{machine, rate, until_stopped};
+use super::{rate, until_stopped};
 use crate::daemon::Stop;
 use crate::jobs::schedule_picture;
 use crate::lab::{job_schedule, worker_command};
@@ -167,7 +168,7 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
         model,
         ways,
         scheduled,
-        machine: machine::describe(),
+        machine: Machine::this(),
     })
 }
 
