@@ -70,8 +70,10 @@ async fn threads_share_a_job() {
     const THREADS: usize = 4;
     let hosts = Hosts::start().await;
     let mut threads = Vec::new();
-    for job in hosts.join_both().await {
-        for mut segment in segments(&job, &[100; THREADS]).await {
+    // Kept until all are done: a process that lets go of its job without closing it has died, and the job with it.
+    let jobs = hosts.join_both().await;
+    for job in &jobs {
+        for mut segment in segments(job, &[100; THREADS]).await {
             let job = job.clone();
             threads.push(std::thread::spawn(move || {
                 for _ in 0..20 {
@@ -85,6 +87,7 @@ async fn threads_share_a_job() {
     let waiting =
         tokio::task::spawn_blocking(|| threads.into_iter().try_for_each(std::thread::JoinHandle::join));
     waiting.await.unwrap().unwrap();
+    drop(jobs);
 }
 
 #[tokio::test]
