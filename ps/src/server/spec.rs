@@ -42,7 +42,7 @@ pub struct JobSpec {
     /// How many iterations a worker may be ahead of the slowest, under SSP; under DSSP, without credit.
     #[serde(default = "default_bound")]
     pub bound: u64,
-    /// How many it may be ahead with credit, under DSSP; `bound` at least.
+    /// How many it may be ahead with credit, under DSSP; `bound` at least, and at most 1,000 more.
     #[serde(default = "default_most_bound")]
     pub most_bound: u64,
     /// How many epochs of the slowest worker are synchronous, under Sync-Switch.
@@ -75,6 +75,9 @@ pub struct JobSpec {
 
 /// What fits into one gRPC message, whose length has 32 bits, with some room.
 const MOST_PARAMETERS: u64 = 500_000_000;
+
+/// DSSP tries each possible credit whenever it gives one.
+const MOST_CREDIT: u64 = 1_000;
 
 fn default_bound() -> u64 {
     Ssp::DEFAULT_BOUND
@@ -181,8 +184,9 @@ impl JobSpec {
         number("learning-rate", rate.into(), positive, "a number above 0 is needed")?;
         number("decay", decay.into(), decay > 0.0 && decay <= 1.0, "above 0 and at most 1 is needed")?;
         let (least, most) = (self.bound, self.most_bound);
-        let fits = self.policy != PolicyKind::Dssp || most >= least;
-        number("most-bound", most as f64, fits, "as much as bound at least is needed")?;
+        let credit = most.checked_sub(least);
+        let fits = self.policy != PolicyKind::Dssp || credit.is_some_and(|credit| credit <= MOST_CREDIT);
+        number("most-bound", most as f64, fits, "as much as bound is needed, and at most 1,000 more")?;
         let most = self.max_parameters;
         let rule = "1 to 500 million are possible: use several servers, each with a range";
         number("max-parameters", most as f64, (1..=MOST_PARAMETERS).contains(&most), rule)?;
@@ -234,6 +238,7 @@ mod tests {
         assert!(said(JobSpec { learning_rate: f32::NAN, ..spec() }).contains("learning-rate"));
         assert!(said(JobSpec { decay: 1.5, ..spec() }).contains("decay"));
         assert!(said(JobSpec { policy: PolicyKind::Dssp, most_bound: 2, ..spec() }).contains("most-bound"));
+        assert!(said(JobSpec { policy: PolicyKind::Dssp, most_bound: 1 << 60, ..spec() }).contains("1,000"));
         assert!(said(JobSpec { max_parameters: 0, ..spec() }).contains("max-parameters"));
         let optimizer = OptimizerKind::Momentum { momentum: 2.0 };
         assert!(said(JobSpec { optimizer, ..spec() }).contains("momentum"));
