@@ -94,8 +94,11 @@ bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for be
 	apt-get update -q && apt-get install -y -q --no-install-recommends \
 	  openmpi-bin libopenmpi-dev gcc libc6-dev iproute2 ethtool nftables fonts-dejavu-core
 
-# PyTorch is what the models of `examples/` are made with, and a part that needs none of it does without.
-paper: $(if $(filter-out hops codecs policies-digits,$(or $(ARGS),all)),$(PYTHON_READY)) ## every figure and table of docs/results, from scratch: two hours (ARGS="hops policies-digits" for a part)
+# Parts that need PyTorch: for gloo, or for the models of `examples/`. The others do without.
+PAPER_TORCH = allreduce time-points pytorch policies-cnn policies-transformer
+PAPER_NEEDS = $(if $(ARGS),$(if $(filter $(PAPER_TORCH),$(ARGS)),python) $(if $(filter allreduce,$(ARGS)),bench-tools),python bench-tools)
+
+paper: $(PAPER_NEEDS) ## every figure and table of docs/results, from scratch: two hours; root (ARGS="hops policies-digits" for a part)
 	$(CARGO) build --release --quiet --locked -p tributary -p tributary-paper
 	$(CARGO) run --release --quiet --locked -p tributary-paper -- --python $(PYTHON_ENV)/bin/python $(ARGS)
 

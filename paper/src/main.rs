@@ -2,6 +2,7 @@
 
 mod codecs;
 mod hops;
+mod measurements;
 mod policies;
 mod progress;
 mod results;
@@ -13,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
+use measurements::Programs;
 use workload::Model;
 
 /// Makes the figures and tables of the documentation from scratch.
@@ -38,11 +40,35 @@ struct Args {
 /// A folder of `docs/results`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    /// The all-reduce beside gloo's and Open MPI's; needs root, and those: `make bench-tools`
+    Allreduce,
+    /// An agent's processor time; needs root
+    Agent,
+    /// The embedded switch beside a bare loop, and BMv2; needs root
+    Switch,
+    /// Many tensors beside one; needs root
+    Overlap,
+    /// What tags cost
+    Tags,
+    /// The planner in large clusters
+    Plan,
+    /// The fabric in large clusters, simulated
+    Scale,
+    /// What is done about slow processes; needs root
+    Degraded,
+    /// Gradients that leave at time points; needs root
+    TimePoints,
+    /// PyTorch over the fabric and over gloo; needs root
+    Pytorch,
     /// What each level of aggregation gains
     Hops,
+    /// Codecs without a network
+    CodecsAlone,
     /// Codecs over links of a given speed; needs root
     Codecs,
-    /// Ways to synchronise workers, on the demo's network
+    /// Ways to synchronise workers at one learning rate
+    PoliciesOneRate,
+    /// The same, each at its best one, on the demo's network
     PoliciesDigits,
     /// The same on a convolutional network of 1.2 million parameters
     PoliciesCnn,
@@ -56,18 +82,32 @@ fn main() -> Result<()> {
     for part in parts {
         let name = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let start = Instant::now();
-        make(*part, &args).with_context(|| format!("cannot make {name}"))?;
+        make(*part, &name, &args).with_context(|| format!("cannot make {name}"))?;
         eprintln!("{name}: done in {} s", start.elapsed().as_secs());
     }
     Ok(())
 }
 
-fn make(part: Part, args: &Args) -> Result<()> {
-    match part {
-        Part::Codecs => codecs::study(&args.tributary, &args.out),
-        Part::Hops => hops::study(&args.tributary, &args.out),
-        Part::PoliciesDigits => policies::study(Model::Digits, &args.python, &args.out, true),
-        Part::PoliciesCnn => policies::study(Model::Cnn, &args.python, &args.out, false),
-        Part::PoliciesTransformer => policies::study(Model::Transformer, &args.python, &args.out, false),
-    }
+fn make(part: Part, name: &str, args: &Args) -> Result<()> {
+    let (tributary, python, out) = (&args.tributary, args.python.as_str(), &args.out);
+    let measurement = match part {
+        Part::Codecs => return codecs::study(tributary, out),
+        Part::Hops => return hops::study(tributary, out),
+        Part::PoliciesDigits => return policies::study(Model::Digits, python, out, true),
+        Part::PoliciesCnn => return policies::study(Model::Cnn, python, out, false),
+        Part::PoliciesTransformer => return policies::study(Model::Transformer, python, out, false),
+        Part::Allreduce => &measurements::ALLREDUCE,
+        Part::Agent => &measurements::AGENT,
+        Part::Switch => &measurements::SWITCH,
+        Part::Overlap => &measurements::OVERLAP,
+        Part::Tags => &measurements::TAGS,
+        Part::Plan => &measurements::PLAN,
+        Part::Scale => &measurements::SCALE,
+        Part::Degraded => &measurements::DEGRADED,
+        Part::TimePoints => &measurements::TIME_POINTS,
+        Part::Pytorch => &measurements::PYTORCH,
+        Part::CodecsAlone => &measurements::CODECS_ALONE,
+        Part::PoliciesOneRate => &measurements::POLICIES_ONE_RATE,
+    };
+    measurement.study(name, &Programs { tributary, python }, out)
 }

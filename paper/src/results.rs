@@ -47,13 +47,35 @@ impl Results {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn csv<Row: Serialize>(&mut self, name: &str, rows: &[Row]) -> Result<()> {
+        self.write_csv(name, |writer| rows.iter().try_for_each(|row| writer.serialize(row)))
+    }
+
+    /// The same of figures that are text already, a row each.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn records(
+        &mut self,
+        name: &str,
+        header: &[&str],
+        mut rows: impl Iterator<Item = Cells>,
+    ) -> Result<()> {
+        self.write_csv(name, |writer| {
+            writer.write_record(header)?;
+            rows.try_for_each(|row| writer.write_record(row))
+        })
+    }
+
+    fn write_csv(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut csv::Writer<fs::File>) -> csv::Result<()>,
+    ) -> Result<()> {
         let file = self.folder.join(name).with_extension("csv");
-        let mut writer =
-            csv::Writer::from_path(&file).with_context(|| format!("cannot write {}", file.display()))?;
-        for row in rows {
-            writer.serialize(row)?;
-        }
-        writer.flush()?;
+        let cannot = || format!("cannot write {}", file.display());
+        let mut writer = csv::Writer::from_path(&file).with_context(cannot)?;
+        write(&mut writer).with_context(cannot)?;
+        writer.flush().with_context(cannot)?;
         let _ = write!(self.page, "\nAll of it: [`{name}.csv`]({name}.csv).\n");
         Ok(())
     }
@@ -71,10 +93,22 @@ impl Results {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn chart(&mut self, name: &str, chart: &Chart) -> Result<()> {
+        self.svg(name, &chart.title, format!("{}\n", chart.draw()))
+    }
+
+    /// A picture that somebody else has drawn, as SVG.
+    ///
+    /// # Errors
+    /// There is none, or the file cannot be written.
+    pub(crate) fn picture(&mut self, drawn: &Path, name: &str, title: &str) -> Result<()> {
+        let svg = fs::read_to_string(drawn).with_context(|| format!("cannot read {}", drawn.display()))?;
+        self.svg(name, title, svg)
+    }
+
+    fn svg(&mut self, name: &str, title: &str, svg: String) -> Result<()> {
         let file = self.folder.join(name).with_extension("svg");
-        fs::write(&file, format!("{}\n", chart.draw()))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        let _ = write!(self.page, "\n![{}]({name}.svg)\n", chart.title);
+        fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+        let _ = write!(self.page, "\n![{title}]({name}.svg)\n");
         Ok(())
     }
 
@@ -91,9 +125,9 @@ impl Results {
 /// When, from what and on what it was made.
 fn made_by(part: &str) -> Result<String> {
     let date = OffsetDateTime::now_utc().replace_nanosecond(0)?.format(&Rfc3339)?;
-    let Machine { processor, cores, .. } = Machine::this();
+    let Machine { processor, cores, kernel, .. } = Machine::this();
     Ok(format!(
-        "`make paper ARGS={part}` made this page at {date} of commit {}, on {cores} cores of {processor}.\n",
+        "`make paper ARGS={part}` made this page at {date} of commit {}, on {cores} cores of {processor} under Linux {kernel}.\n",
         commit()
     ))
 }

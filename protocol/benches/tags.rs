@@ -1,4 +1,5 @@
-//! What tags cost: nanoseconds for making that of one slice, and for verifying a sum, by the number of members.
+//! What tags cost: nanoseconds for making that of one slice, and for verifying a sum, by the number of members. With `--json` as
+//! a list for programs.
 #![allow(
     dead_code,
     unused_imports,
@@ -42,7 +43,11 @@ fn main() {
         std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
     let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
     values::write(&numbers, &mut bytes);
-    println!("{:>8} {:>10} {:>10}", "members", "make, ns", "verify, ns");
+    let json = std::env::args().any(|argument| argument == "--json");
+    let mut rows = Vec::new();
+    if !json {
+        println!("{:>8} {:>10} {:>10}", "members", "make, ns", "verify, ns");
+    }
     for count in [2, 8, 64, 512] {
         let ranks: Vec<_> = (0..count).map(Rank::new).collect();
         let members = Membership::new((&secret, SliceWidth::ETHERNET), job, &ranks);
@@ -64,6 +69,14 @@ fn main() {
             owners = members.owners(black_box(&meaning), black_box(sum), ValuesView::new(&bytes));
         });
         assert_eq!(owners, Some(1));
-        println!("{count:>8} {make:>10.0} {verify:>10.0}");
+        match json {
+            false => println!("{count:>8} {make:>10.0} {verify:>10.0}"),
+            true => rows.push(format!(
+                r#"{{"members": {count}, "make_nanoseconds": {make}, "verify_nanoseconds": {verify}}}"#
+            )),
+        }
+    }
+    if json {
+        println!("[{}]", rows.join(", "));
     }
 }

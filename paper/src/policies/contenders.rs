@@ -17,7 +17,7 @@ pub(crate) enum Contender {
     Ssp,
     /// SSP whose bound follows the speeds, 3 to 15.
     Dssp,
-    /// BSP for a quarter of the epochs, ASP from then on.
+    /// BSP for a quarter of the epochs and one at least, ASP from then on.
     SyncSwitch,
     /// BSP of models: everyone does 8 steps of its own between two rounds.
     LocalSgd,

@@ -84,7 +84,7 @@ fn extent(model: Model) -> Extent {
         },
         Model::Cnn => Extent {
             batch: 16,
-            length: 160 * UNIT,
+            length: 320 * UNIT,
             looks: 32,
             seeds: 2,
             rates: &[0.05, 0.1, 0.2, 0.4],

@@ -116,7 +116,7 @@ impl<'a> Training<'a> {
     fn new(setting: &'a Setting<'a>, contender: Contender, rate: f32, seed: u64) -> Result<Self> {
         // BSP's round takes as long as the slowest worker, here or later.
         let round = 4 * UNIT;
-        let quarter = setting.length / round / setting.epoch.get() / 4;
+        let quarter = (setting.length / round / setting.epoch.get() / 4).max(1);
         let workers = 0..Speeds::WORKERS;
         Ok(Self {
             setting,

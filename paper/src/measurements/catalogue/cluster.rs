@@ -1,0 +1,140 @@
+//! Large clusters: planned, and simulated.
+
+use super::*;
+
+/// The planner as clusters grow.
+pub(crate) const PLAN: Measurement = Measurement {
+    title: "Planning as a cluster grows",
+    said: "Jobs on fat trees of four sizes, from the topology's text to the tables that `tributary plan` prints, and planned again \
+           when a switch of the tree has died. Processor time of one thread, the fastest of five rounds.",
+    runs: &[Run {
+        heading: "Time by size",
+        arguments: &["bench", "plan", "--rounds", "5", "--json"],
+        tables: &[
+            Table {
+                csv: Some("sizes"),
+                rows: "sizes.*",
+                shown: Shown::Columns(&[
+                    ("switches", |row| row.text("switches")),
+                    ("hosts", |row| row.text("hosts")),
+                    ("workers", |row| row.text("workers")),
+                    ("read, ms", |row| milliseconds(row.number("read"))),
+                    ("plan, ms", |row| milliseconds(row.number("plan"))),
+                    ("print, ms", |row| milliseconds(row.number("print"))),
+                    ("in all, ms", |row| milliseconds(row.number("whole"))),
+                    ("growth", |row| growth(row.number("growth"))),
+                    ("again, ms", |row| milliseconds(row.number("replan"))),
+                    ("growth", |row| growth(row.number("replan_growth"))),
+                ]),
+            },
+            Table {
+                csv: None,
+                rows: "limits.*",
+                shown: Shown::Columns(&[
+                    ("limit that the project sets itself", |row| row.text("what")),
+                    ("measured", |row| format!("{:.3}", row.number("measured"))),
+                    ("at most", |row| row.text("most")),
+                    ("", |row| verdict(row, "passed")),
+                ]),
+            },
+        ],
+        ..RUN
+    }],
+};
+
+fn growth(factor: f64) -> String {
+    if factor.is_nan() { String::new() } else { format!("{factor:.1} ×") }
+}
+
+/// Clusters that no machine here can run.
+pub(crate) const SCALE: Measurement = Measurement {
+    title: "The fabric in large clusters, simulated",
+    said: "A fluid model of fat trees with the real planner's trees; `docs/scale.md` says what it takes for granted. The same \
+           command always gives the same numbers. Times in ms.",
+    runs: &[
+        Run {
+            heading: "All studies",
+            arguments: &["bench", "scale", "--plots", "{}", "--json"],
+            pictures: &[
+                ("scaling.svg", "scaling"),
+                ("jobs.svg", "jobs"),
+                ("slots.svg", "slots"),
+                ("congestion.svg", "congestion"),
+                ("failures.svg", "failures"),
+            ],
+            tables: &[methods("scale")],
+            ..RUN
+        },
+        Run {
+            heading: "Little computing",
+            arguments: &["bench", "scale", "--studies", "jobs", "--seeds", "4", "--compute", "20", "--json"],
+            tables: &[methods("compute-20")],
+            ..RUN
+        },
+        Run {
+            heading: "Much computing",
+            arguments: &["bench", "scale", "--studies", "jobs", "--seeds", "4", "--compute", "500", "--json"],
+            tables: &[methods("compute-500")],
+            ..RUN
+        },
+        Run {
+            heading: "Links between switches as fast as hosts'",
+            arguments: &[
+                "bench",
+                "scale",
+                "--studies",
+                "jobs",
+                "--seeds",
+                "4",
+                "--oversubscription",
+                "1",
+                "--json",
+            ],
+            tables: &[methods("oversubscription-1")],
+            ..RUN
+        },
+        Run {
+            heading: "Hosts that handle a quarter of their links",
+            arguments: &[
+                "bench",
+                "scale",
+                "--studies",
+                "jobs",
+                "--seeds",
+                "4",
+                "--host-rate",
+                "25gbit",
+                "--json",
+            ],
+            tables: &[methods("host-rate-25")],
+            ..RUN
+        },
+    ],
+};
+
+const fn methods(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "studies.*.points.*.results.*",
+        shown: Shown::Pivot {
+            corner: "study",
+            down: |row| format!("{}, {}", row.text("study"), row.text("place")),
+            across: method,
+            cell: |row| match row.number("seconds") {
+                seconds if seconds.is_nan() => "–".to_owned(),
+                seconds => milliseconds(seconds),
+            },
+        },
+    }
+}
+
+fn method(row: &Row) -> String {
+    match row.text("method").as_str() {
+        "fabric" => format!("fabric {}", row.text("window")),
+        "leaf" => "leaves".to_owned(),
+        "parameter-server" if row.text("servers") == "1" => "PS".to_owned(),
+        "parameter-server" => format!("{} PS", row.text("servers")),
+        "double-tree" => "tree".to_owned(),
+        other => other.to_owned(),
+    }
+}

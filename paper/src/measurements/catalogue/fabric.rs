@@ -1,0 +1,240 @@
+//! The all-reduce, and what it consists of.
+
+use super::*;
+
+/// Beside what hosts do without the network's help.
+pub(crate) const ALLREDUCE: Measurement = Measurement {
+    title: "An all-reduce beside others'",
+    said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate; `bench/README.md` \
+           says how they are measured, and how fair that is. Contenders take turns; times are medians over three rounds, with \
+           the fastest and the slowest.",
+    runs: &[
+        Run {
+            heading: "Links with an MTU of 1,500",
+            arguments: &[
+                "bench",
+                "allreduce",
+                "--rate",
+                "50mbit,100mbit,200mbit,1gbit",
+                "--mtu",
+                "1500",
+                "--rounds",
+                "3",
+                "--out",
+                "{}",
+                "--json",
+            ],
+            pictures: &[("allreduce.svg", "mtu-1500")],
+            tables: &[SETTING, times("mtu-1500"), ratios("mtu-1500-ratios"), GATES],
+            ..RUN
+        },
+        Run {
+            heading: "Links with an MTU of 9,000",
+            arguments: &[
+                "bench",
+                "allreduce",
+                "--rate",
+                "50mbit,100mbit,200mbit,1gbit",
+                "--mtu",
+                "9000",
+                "--rounds",
+                "3",
+                "--out",
+                "{}",
+                "--json",
+            ],
+            pictures: &[("allreduce.svg", "mtu-9000")],
+            tables: &[SETTING, times("mtu-9000"), ratios("mtu-9000-ratios"), GATES],
+            ..RUN
+        },
+    ],
+};
+
+const SETTING: Table = Table {
+    csv: None,
+    rows: "",
+    shown: Shown::Columns(&[
+        ("rounds", |row| row.text("rounds")),
+        ("all-reduces in each", |row| row.text("iterations")),
+        ("gloo", |row| row.text("versions.gloo")),
+        ("Open MPI", |row| row.text("versions.openmpi")),
+    ]),
+};
+
+const fn times(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "rows.*",
+        shown: Shown::Pivot {
+            corner: "time, ms",
+            down: |row| contender(&row.text("contender"), row.number("loss")),
+            across: |row| rate(row.number("rate")),
+            cell: |row| spread(row, "seconds", 0, 1e3),
+        },
+    }
+}
+
+const fn ratios(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "ratios.*",
+        shown: Shown::Pivot {
+            corner: "our time to that of",
+            down: |row| match row.number("ours.loss") {
+                loss if loss > 0.0 => format!("ours without losses, with {}", per_cent(loss, 1)),
+                loss => contender(&row.text("other.contender"), loss),
+            },
+            across: |row| rate(row.number("ours.rate")),
+            cell: |row| ratio(row, "ratio"),
+        },
+    }
+}
+
+fn contender(name: &str, loss: f64) -> String {
+    let title = match name {
+        "ours" => "Tributary",
+        "leaf" => "Tributary, leaves only",
+        "openmpi" => "Open MPI",
+        "openmpi-ring" => "Open MPI, ring",
+        "server" => "server alone",
+        other => other,
+    };
+    if loss > 0.0 { format!("{title}, {} loss", per_cent(loss, 1)) } else { title.to_owned() }
+}
+
+fn rate(rate: f64) -> String {
+    if rate < 1e9 { format!("{:.0} Mbit/s", rate / 1e6) } else { format!("{:.0} Gbit/s", rate / 1e9) }
+}
+
+/// A host's processor.
+pub(crate) const AGENT: Measurement = Measurement {
+    title: "An agent's processor time",
+    said: "Two workers and a server under one embedded switch, in network namespaces, over links without a limit; eight \
+           all-reduces of 64 MiB a turn. *Before* is what was once measured with 256 values, 0.8 s of user and 3.3 s of system \
+           time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
+    runs: &[Run {
+        heading: "Seconds of an agent's process for each GiB of the tensor",
+        arguments: &["bench", "agent", "--rounds", "3", "--json"],
+        tables: &[Table {
+            csv: Some("agent"),
+            rows: "cases.*",
+            shown: Shown::Columns(&[
+                ("values in a slice", |row| row.text("values")),
+                ("user, s/GiB", |row| format!("{:.2}", row.number("user_seconds_per_gib.median"))),
+                ("system, s/GiB", |row| format!("{:.2}", row.number("system_seconds_per_gib.median"))),
+                ("together", |row| spread(row, "seconds_per_gib", 2, 1.0)),
+                ("of before", |row| format!("{:.2}", row.number("to_stored.together"))),
+                ("wanted", |row| row.text("wanted")),
+                ("frames/s", |row| format!("{:.0}", row.number("frames_per_second.median"))),
+                ("tensor, MB/s", |row| format!("{:.0}", row.number("tensor_bytes_per_second.median") / 1e6)),
+            ]),
+        }],
+        ..RUN
+    }],
+};
+
+/// The embedded switch.
+pub(crate) const SWITCH: Measurement = Measurement {
+    title: "One switch beside a bare loop",
+    said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
+           loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
+    runs: &[Run {
+        heading: "Slices a second",
+        arguments: &["bench", "switch", "--runs", "3", "--window", "16,64,256", "--json"],
+        tables: &[
+            Table {
+                csv: Some("switches"),
+                rows: "cases.*.candidates.*",
+                shown: Shown::Columns(&[
+                    ("values", |row| row.text("values")),
+                    ("window", |row| row.text("window")),
+                    ("switch", |row| candidate(&row.text("switch"))),
+                    ("slices/s", |row| spread(row, "slices_per_second", 0, 1.0)),
+                    ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
+                    ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
+                    ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
+                    ("sent again", |row| row.text("resent")),
+                ]),
+            },
+            Table {
+                csv: Some("ratios"),
+                rows: "cases.*.comparisons.*",
+                shown: Shown::Columns(&[
+                    ("values", |row| row.text("values")),
+                    ("window", |row| row.text("window")),
+                    ("embedded switch to", |row| candidate(&row.text("other"))),
+                    ("ratio", |row| ratio(row, "ratio")),
+                    ("at least", |row| row.text("limit")),
+                    ("", |row| verdict(row, "passed")),
+                ]),
+            },
+        ],
+        ..RUN
+    }],
+};
+
+fn candidate(name: &str) -> String {
+    let title = match name {
+        "softswitch" => "embedded switch",
+        "loop" => "bare loop",
+        "bmv2" => "BMv2",
+        other => other,
+    };
+    title.to_owned()
+}
+
+/// Many tensors.
+pub(crate) const OVERLAP: Measurement = Measurement {
+    title: "Many tensors beside one",
+    said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
+    runs: &[Run {
+        heading: "The slowest rank's time",
+        arguments: &["bench", "overlap", "--json"],
+        tables: &[Table {
+            csv: Some("overlap"),
+            rows: "",
+            shown: Shown::Columns(&[
+                ("one tensor, s", |row| spread(row, "whole", 2, 1.0)),
+                ("64 tensors, s", |row| spread(row, "parts", 2, 1.0)),
+                ("ratio", |row| ratio(row, "ratio")),
+                ("4 KiB, ms", |row| milliseconds(row.number("small.seconds.median"))),
+                ("of which the client's own, ms", |row| {
+                    milliseconds(row.number("small.client_overhead_seconds.median"))
+                }),
+            ]),
+        }],
+        ..RUN
+    }],
+};
+
+/// Tags.
+pub(crate) const TAGS: Measurement = Measurement {
+    title: "What tags cost",
+    said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \
+           members: medians of 21 rounds of 10 ms.",
+    runs: &[Run {
+        heading: "Nanoseconds a slice",
+        program: Program::Cargo,
+        arguments: &[
+            "bench",
+            "--quiet",
+            "--locked",
+            "-p",
+            "tributary-protocol",
+            "--bench",
+            "tags",
+            "--",
+            "--json",
+        ],
+        tables: &[Table {
+            csv: Some("tags"),
+            rows: "*",
+            shown: Shown::Columns(&[
+                ("members", |row| row.text("members")),
+                ("make", |row| format!("{:.0}", row.number("make_nanoseconds"))),
+                ("verify", |row| format!("{:.0}", row.number("verify_nanoseconds"))),
+            ]),
+        }],
+        ..RUN
+    }],
+};

@@ -1,0 +1,63 @@
+//! What is measured, part by part.
+
+mod cluster;
+mod fabric;
+mod training;
+
+use super::rows::Row;
+use super::{Measurement, Program, Run, Shown, Table};
+
+pub(crate) use cluster::{PLAN, SCALE};
+pub(crate) use fabric::{AGENT, ALLREDUCE, OVERLAP, SWITCH, TAGS};
+pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
+
+/// A command of ours with nothing but tables.
+const RUN: Run = Run {
+    heading: "",
+    program: Program::Tributary,
+    arguments: &[],
+    report: None,
+    pictures: &[],
+    tables: &[],
+};
+
+/// Limits that a command judges itself by.
+const GATES: Table = Table {
+    csv: None,
+    rows: "gates.*",
+    shown: Shown::Columns(&[
+        ("limit that the project sets itself", |row| row.text("name")),
+        ("measured", |row| format!("{:.3}", row.number("value"))),
+        ("limit", |row| row.text("limit")),
+        ("", |row| verdict(row, "passed")),
+    ]),
+};
+
+fn verdict(row: &Row, kept: &str) -> String {
+    if row.is(kept) { "kept" } else { "**missed**" }.to_owned()
+}
+
+fn milliseconds(seconds: f64) -> String {
+    let time = seconds * 1e3;
+    match time.abs() {
+        100.0.. => format!("{time:.0}"),
+        10.0.. => format!("{time:.1}"),
+        _ => format!("{time:.2}"),
+    }
+}
+
+fn per_cent(share: f64, digits: usize) -> String {
+    format!("{:.digits$} %", share * 100.0)
+}
+
+/// A median, with the least and the most.
+fn spread(row: &Row, figure: &str, digits: usize, factor: f64) -> String {
+    let of = |what: &str| factor * row.number(&format!("{figure}.{what}"));
+    format!("{:.digits$} ({:.digits$} to {:.digits$})", of("median"), of("min"), of("max"))
+}
+
+/// A ratio of medians, with the least and the most of the rounds.
+fn ratio(row: &Row, figure: &str) -> String {
+    let of = |what: &str| row.number(&format!("{figure}.{what}"));
+    format!("{:.2} ({:.2} to {:.2})", of("of_medians"), of("min"), of("max"))
+}

@@ -1,0 +1,126 @@
+//! A report's JSON as rows of figures.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// An object of a report: its figures by their paths in it, with dots between, and those of the objects that it is in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Row(BTreeMap<String, Value>);
+
+impl Row {
+    /// A figure; not a number where there is none.
+    pub(super) fn number(&self, path: &str) -> f64 {
+        self.0.get(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// A figure or a word as it is; nothing where there is none.
+    pub(super) fn text(&self, path: &str) -> String {
+        self.0.get(path).map(said).unwrap_or_default()
+    }
+
+    /// Whether something is said to be so.
+    pub(super) fn is(&self, path: &str) -> bool {
+        self.0.get(path).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// All figures, in the order of [`header`].
+    pub(super) fn cells(&self) -> Vec<String> {
+        self.0.keys().map(|path| self.text(path)).collect()
+    }
+}
+
+/// The rows at a path: names with dots between, and `*` for each element of a list. What the objects on the way say of
+/// themselves belongs to each of their rows, too, but for what the whole report begins with; that is the only row at an
+/// empty path.
+pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
+    let mut whole = Row::default();
+    if path.is_empty() {
+        flatten("", report, &mut whole.0);
+    }
+    let mut found = vec![(whole, report)];
+    for name in path.split_terminator('.') {
+        found = match name {
+            "*" => found.into_iter().flat_map(|(above, list)| elements(&above, list)).collect(),
+            name => {
+                found.into_iter().filter_map(|(above, object)| Some((above, object.get(name)?))).collect()
+            }
+        };
+    }
+    let mut rows: Vec<Row> = found.into_iter().map(|(row, _)| row).collect();
+    // Each row has every column, in the same order.
+    let mut all = BTreeMap::new();
+    for row in &rows {
+        all.extend(row.0.keys().map(|path| (path.clone(), Value::Null)));
+    }
+    for row in &mut rows {
+        let mut whole = all.clone();
+        whole.extend(std::mem::take(&mut row.0));
+        row.0 = whole;
+    }
+    rows
+}
+
+/// The names of the columns.
+pub(super) fn header(rows: &[Row]) -> Vec<&str> {
+    rows.first().map(|row| row.0.keys().map(String::as_str).collect()).unwrap_or_default()
+}
+
+fn elements<'a>(above: &Row, list: &'a Value) -> Vec<(Row, &'a Value)> {
+    let elements = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    let row = |element: &'a Value| {
+        let mut row = above.clone();
+        flatten("", element, &mut row.0);
+        (row, element)
+    };
+    elements.iter().map(row).collect()
+}
+
+fn said(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Lists of objects are rows of their own; those of figures are one text.
+fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(name, value)| {
+            let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            flatten(&path, value, into);
+        }),
+        Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {}
+        Value::Array(list) => {
+            let figures: Vec<String> = list.iter().map(said).collect();
+            into.insert(prefix.to_owned(), Value::String(figures.join(" ")));
+        }
+        figure => {
+            into.insert(prefix.to_owned(), figure.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_have_what_the_objects_around_them_say_and_all_columns() {
+        let report = json!({"machine": 1, "cases": [
+            {"window": 16, "of": [{"who": "a", "time": {"median": 0.5, "all": [1, 2]}}, {"who": "b", "lost": true}]},
+            {"window": 64, "of": [{"who": "a", "time": {"median": 2}}]},
+        ]});
+        let rows = of(&report, "cases.*.of.*");
+        assert_eq!(header(&rows), ["lost", "time.all", "time.median", "who", "window"]);
+        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+        let expected = [["", "1 2", "0.5", "a", "16"], ["true", "", "", "b", "16"], ["", "", "2", "a", "64"]];
+        assert_eq!(cells, expected);
+        assert!(rows[1].is("lost") && rows[1].number("time.median").is_nan());
+        assert_eq!(of(&report, "nothing.*"), []);
+        assert_eq!(of(&report, "")[0].text("machine"), "1");
+    }
+}
