@@ -217,7 +217,7 @@ impl Worker {
         if self.unanswered == 0 || self.is_frozen() {
             return None;
         }
-        self.recovery.next_due_at().into_iter().chain([self.recovery.deadline()]).min()
+        self.recovery.next_due_at().into_iter().chain([self.recovery.deadline(self.in_flight)]).min()
     }
 
     /// Lets time pass: asks again for what is overdue. Harmless when called early.
@@ -226,7 +226,7 @@ impl Worker {
             return;
         }
         self.ask_for_missing(now);
-        if self.unanswered == 0 || now < self.recovery.deadline() {
+        if self.unanswered == 0 || now < self.recovery.deadline(self.in_flight) {
             return;
         }
         self.stats.timeouts += 1;

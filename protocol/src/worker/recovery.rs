@@ -27,6 +27,10 @@ const SPREAD: f64 = 4.0;
 const IMPATIENCE: f64 = 1.5;
 /// Round trips of silence before the first, single question.
 const SILENCE: u32 = 2;
+/// Times between two results that tell their pace, and how many of them, the longest ones, do not count: what lies between
+/// those is mostly somebody's loss, and who waited longer for that would lose more time by it.
+const SPACINGS: usize = 8;
+const LONGEST: usize = 3;
 /// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
 /// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
 /// members' questions each time, for ever: among them the one question that helps.
@@ -76,6 +80,7 @@ pub(crate) struct Recovery {
     /// Since when there is silence: the last result, timeout, or first slice after a pause.
     silent_since: Time,
     last_timeout: Option<Time>,
+    spacing: Spacing,
     /// Timeouts since the last result.
     backoff: u32,
     /// Timeouts since a result came without having been asked for.
@@ -98,6 +103,7 @@ impl Recovery {
             missing: BinaryHeap::new(),
             silent_since: Time::ZERO,
             last_timeout: None,
+            spacing: Spacing::default(),
             backoff: 0,
             streak: 0,
             place: 0.0,
@@ -121,6 +127,7 @@ impl Recovery {
     pub(crate) fn answered(&mut self, now: Time, flight: &Flight) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
+        self.spacing.result(now);
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
             // Too early for an answer to the last transmission? Then it is one to an earlier transmission.
@@ -183,15 +190,20 @@ impl Recovery {
         self.missing.peek().map(|Reverse(missing)| missing.due)
     }
 
-    /// When silence will have lasted too long. The first question is a single one, so it may come early; then comes
-    /// the retransmission timeout, which doubles, each time less this worker's part of the jitter.
-    pub(crate) fn deadline(&self) -> Time {
+    /// When silence will have lasted too long, with so many slices in flight. The first question is a single one, so it may come
+    /// early; then comes the retransmission timeout, which doubles, each time less this worker's part of the jitter.
+    ///
+    /// Neither comes before the slices in flight can have been answered at the pace of the results (Little's law). The round trip
+    /// may be taken for shorter than that: one frame crosses a shaped link at once, and many do not. Each slice would be asked for
+    /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues.
+    pub(crate) fn deadline(&self, in_flight: u64) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
             (None, None) => self.timeout(),
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
-        let wait = wait.min(self.timers.max_silence.max(self.timeout()));
+        let pace = self.spacing.mean.saturating_mul(u32::try_from(in_flight).unwrap_or(u32::MAX));
+        let wait = wait.max(pace).min(self.timers.max_silence.max(self.timeout()));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
@@ -225,6 +237,27 @@ impl Recovery {
     /// The retransmission timeout before back-off.
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout(&self.timers)
+    }
+}
+
+/// How long it is from one result to the next one.
+#[derive(Debug, Clone, Default)]
+struct Spacing {
+    /// The mean of those that count; zero before there was one.
+    mean: Duration,
+    last: Option<Time>,
+    round: Vec<Duration>,
+}
+
+impl Spacing {
+    fn result(&mut self, now: Time) {
+        let Some(last) = self.last.replace(now) else { return };
+        self.round.push(now - last);
+        if self.round.len() == SPACINGS {
+            self.round.sort_unstable();
+            self.round.truncate(SPACINGS - LONGEST);
+            self.mean = self.round.drain(..).sum::<Duration>() / (SPACINGS - LONGEST) as u32;
+        }
     }
 }
 
@@ -310,15 +343,15 @@ mod tests {
     fn silence_is_asked_into_ever_less_often() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        assert_eq!(recovery.deadline(), at(50));
+        assert_eq!(recovery.deadline(1), at(50));
         recovery.answered(at(2), &flight(at(0), 1, 1));
-        assert_eq!(recovery.deadline(), at(6));
-        let mut now = recovery.deadline();
+        assert_eq!(recovery.deadline(1), at(6));
+        let mut now = recovery.deadline(1);
         for (asks, most) in [(1, 10), (2, 20), (4, 40), (4, 80), (4, 100), (4, 100)] {
             assert_eq!(recovery.timed_out(now), asks);
-            let wait = recovery.deadline() - now;
+            let wait = recovery.deadline(1) - now;
             assert!(wait <= MS * most && wait >= (MS * most).mul_f64(1.0 - JITTER), "{wait:?} of {most} ms");
-            now = recovery.deadline();
+            now = recovery.deadline(1);
         }
     }
 
@@ -331,12 +364,27 @@ mod tests {
                     member.timed_out(at(0));
                 }
                 let deadlines: BTreeMap<Time, usize> =
-                    members.iter().map(Recovery::deadline).zip(0..).collect();
+                    members.iter().map(|member| member.deadline(1)).zip(0..).collect();
                 assert_eq!(deadlines.len(), members.len());
                 *deadlines.first_key_value().unwrap().1
             })
             .collect();
         assert!(firsts.iter().any(|first| *first != firsts[0]), "{firsts:?}");
+    }
+
+    #[test]
+    fn nothing_is_asked_for_that_cannot_be_there_at_the_pace_of_the_results() {
+        let mut recovery = recovery(0);
+        recovery.sent(at(0), 0, false, true);
+        recovery.answered(at(2), &flight(at(0), 1, 1));
+        assert_eq!(recovery.deadline(16), at(6));
+        // From now on 16 are in flight, and a result comes every 5 ms.
+        for result in 1..=SPACINGS as u32 {
+            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1));
+        }
+        let now = at(2 + 5 * SPACINGS as u32);
+        assert_eq!(recovery.deadline(16), now + 80 * MS);
+        assert_eq!(recovery.deadline(0), now + 4 * MS);
     }
 
     #[test]
