@@ -164,6 +164,25 @@ fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
 }
 
 #[test]
+fn layers_by_themselves_change_nothing_but_what_a_codec_scales() {
+    let train = |options: &[&str]| {
+        let place = Place::new("bsp");
+        let server = place.serve();
+        let start = |number| {
+            let mut command = place.worker(number, 10, &[place.listen]);
+            command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let reports = reports((0..WORKERS).map(start).collect());
+        server.terminate();
+        reports[0]["parameters"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(train(&["--by-layer"]), train(&[]));
+    // Small layers lose less where the largest one does not say how far apart the levels are.
+    let coarse = ["--codec", "uniform-8"];
+    assert_ne!(train(&[&coarse[..], &["--by-layer"]].concat()), train(&coarse));
+}
+
+#[test]
 fn no_policy_hangs_or_updates_twice_when_the_server_is_killed() {
     for policy in ["asp", "ssp", "a2s"] {
         let place = Place::new(policy);

@@ -22,7 +22,8 @@ const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(120);
 const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
-/// Two fast workers under the same leaf, and a slow one under another: seconds a step, and steps.
+/// Two fast workers under the same leaf, of whom the second one hands each layer in by itself, and a slow one under
+/// another: seconds a step, and steps.
 const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
 const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
 const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
@@ -34,6 +35,9 @@ fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
     command.args(["--worker", &rank.to_string(), "--workers", &WORKERS.len().to_string()]);
     command.args(["--iterations", &iterations.to_string(), "--step-time", step_time]);
     command.arg("--agent").arg(network.socket(host));
+    if rank == 1 {
+        command.arg("--by-layer");
+    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

@@ -1,5 +1,7 @@
 //! The network: 64 pixels, two hidden layers with rectifiers, softmax over ten digits.
 
+use std::ops::Range;
+
 use ndarray::{Array2, ArrayViewMut1};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -64,6 +66,12 @@ impl Model {
     /// The parameters, [`PARAMETERS`] of them.
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
+    }
+
+    /// Where in the parameters, and in a gradient, each layer is.
+    pub fn layers() -> [Range<usize>; 3] {
+        let second = Layer1::PARAMETERS + Layer2::PARAMETERS;
+        [0..Layer1::PARAMETERS, Layer1::PARAMETERS..second, second..PARAMETERS]
     }
 
     /// Writes to `out` the gradient of the cross-entropy loss, *summed* over the images, and returns

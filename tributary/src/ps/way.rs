@@ -1,6 +1,8 @@
 //! How a worker reaches its parameter servers: by itself, or through the agent of its host.
 
-use anyhow::Result;
+use std::ops::Range;
+
+use anyhow::{Context, Result};
 use tributary_client::{Agent, Segment, Training, TrainingOptions};
 use tributary_ps::client::{Client, ClientOptions, Step};
 
@@ -13,7 +15,8 @@ pub(super) enum Way {
 /// A training with the memory that is shared with the agent.
 pub(super) struct Shared {
     training: Training,
-    gradient: Segment,
+    /// One for each part of a gradient.
+    gradient: Vec<Segment>,
     parameters: Segment,
 }
 
@@ -37,15 +40,19 @@ impl Way {
         Ok((Self::Itself(client), step.into()))
     }
 
-    /// Joins a job through an agent.
+    /// Joins a job through an agent. Gradients will be handed in by these parts.
     pub(super) async fn through(
         agent: &Agent,
         options: TrainingOptions,
         initial: &[f32],
+        parts: &[Range<usize>],
     ) -> Result<(Self, Position)> {
         let mut training = agent.train(options).await?;
-        let bytes = size_of_val(initial);
-        let (gradient, mut parameters) = (training.segment(bytes).await?, training.segment(bytes).await?);
+        let mut gradient = Vec::new();
+        for part in parts {
+            gradient.push(training.segment(part.len() * size_of::<f32>()).await?);
+        }
+        let mut parameters = training.segment(size_of_val(initial)).await?;
         parameters.elements_mut::<f32>()?.copy_from_slice(initial);
         let step = training.begin(&mut parameters).await?;
         let shared = Shared { training, gradient, parameters };
@@ -53,21 +60,37 @@ impl Way {
         Ok((Self::Agent(Box::new(shared)), position))
     }
 
-    /// Hands a gradient in and waits for the next step.
-    pub(super) async fn push(&mut self, gradient: &[f32]) -> Result<Position> {
+    /// Hands a gradient in, part by part, and waits for the next step.
+    pub(super) async fn push(&mut self, gradient: &[f32], parts: &[Range<usize>]) -> Result<Position> {
         match self {
-            Self::Itself(client) => Ok(client.push(gradient).await?.into()),
-            Self::Agent(shared) => {
-                let Shared { training, gradient: segment, parameters } = &mut **shared;
-                segment.elements_mut::<f32>()?.copy_from_slice(gradient);
-                let step = training.push(segment, parameters).await?;
-                shared.position(step)
+            Self::Itself(client) if parts.len() > 1 => {
+                for part in parts {
+                    client.push_part(part.start, &gradient[part.clone()])?;
+                }
+                Ok(client.push_parts().await?.into())
             }
+            Self::Itself(client) => Ok(client.push(gradient).await?.into()),
+            Self::Agent(shared) => shared.push(gradient, parts).await,
         }
     }
 }
 
 impl Shared {
+    async fn push(&mut self, gradient: &[f32], parts: &[Range<usize>]) -> Result<Position> {
+        for (segment, part) in self.gradient.iter_mut().zip(parts) {
+            segment.elements_mut::<f32>()?.copy_from_slice(&gradient[part.clone()]);
+        }
+        let mut handed_in: Vec<_> = self.gradient.iter_mut().zip(parts).collect();
+        let (segment, last) = handed_in.pop().context("a gradient has a part at least")?;
+        for (segment, part) in handed_in {
+            self.training.start_push_part((segment, 0..part.len()), part.start)?.await?;
+        }
+        let all = 0..gradient.len();
+        let rest = (segment, 0..last.len());
+        let step = self.training.start_push_rest(rest, last.start, (&mut self.parameters, all))?.await?;
+        self.position(step)
+    }
+
     fn position(&self, step: tributary_client::Step) -> Result<Position> {
         let parameters = self.parameters.elements::<f32>()?.to_vec();
         Ok(Position { iteration: step.iteration, updates: step.updates, parameters })

@@ -1,6 +1,7 @@
 //! `tributary ps worker`: a training process that uses a parameter server, on this host or another.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, interval_at, sleep_until};
 use tributary_client::{Agent, TrainingOptions};
 use tributary_codec::Kind;
 use tributary_ps::client::ClientOptions;
-use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
+use tributary_trainer::{Digits, Model, PARAMETERS, RemoteLearner, Share, Training};
 use tributary_transport::Remote;
 
 use super::curve::Curve;
@@ -68,6 +69,10 @@ pub(super) struct WorkerArgs {
     /// What parameters are encoded with on their way back
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
+
+    /// Hand each layer's gradient in by itself, so that the codec scales it by itself
+    #[arg(long)]
+    by_layer: bool,
 
     /// How long a server may be away before this worker gives up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
@@ -137,7 +142,9 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
     let learner = Learner::new(remote, args.seed);
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
-    let (mut way, mut position) = awaited(&progress, join(args, &learner.initial())).await?;
+    let parts =
+        if args.by_layer { Model::layers().to_vec() } else { std::iter::once(0..PARAMETERS).collect() };
+    let (mut way, mut position) = awaited(&progress, join(args, &learner.initial(), &parts)).await?;
     let mut computed = 0;
     let mut curve = args.curve.as_deref().map(Curve::start);
     while position.iteration < args.iterations.get() {
@@ -146,7 +153,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         let gradient = learner.gradient(position.iteration, position.parameters)?;
         computed += 1;
         sleep_until(begun + args.step_time.unwrap_or_default()).await;
-        position = awaited(&progress, way.push(&gradient)).await?;
+        position = awaited(&progress, way.push(&gradient, &parts)).await?;
         curve.iter_mut().for_each(|curve| curve.add(&position));
     }
     progress.finish_and_clear();
@@ -181,7 +188,7 @@ async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>
     }
 }
 
-async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
+async fn join(args: &WorkerArgs, initial: &[f32], parts: &[Range<usize>]) -> Result<(Way, Position)> {
     let token = args.token_file.as_deref().map(remote::read_token).transpose()?.unwrap_or_default();
     if let Some(socket) = &args.agent {
         let options = TrainingOptions {
@@ -191,7 +198,7 @@ async fn join(args: &WorkerArgs, initial: &[f32]) -> Result<(Way, Position)> {
             patience: Some(args.patience),
             ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
         };
-        return Way::through(&Agent::connect(socket).await?, options, initial).await;
+        return Way::through(&Agent::connect(socket).await?, options, initial, parts).await;
     }
     let tls = args.tls.load()?;
     let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
