@@ -50,6 +50,8 @@ enum Part {
     Overlap,
     /// What tags cost
     Tags,
+    /// The protocol under losses, simulated
+    Losses,
     /// The planner in large clusters
     Plan,
     /// The fabric in large clusters, simulated
@@ -101,6 +103,7 @@ fn make(part: Part, name: &str, args: &Args) -> Result<()> {
         Part::Switch => &measurements::SWITCH,
         Part::Overlap => &measurements::OVERLAP,
         Part::Tags => &measurements::TAGS,
+        Part::Losses => &measurements::LOSSES,
         Part::Plan => &measurements::PLAN,
         Part::Scale => &measurements::SCALE,
         Part::Degraded => &measurements::DEGRADED,

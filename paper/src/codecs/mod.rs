@@ -12,31 +12,52 @@ use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGH
 use crate::results::Results;
 use network::{Place, Run};
 
-/// What gradients are encoded with, and what parameters are on their way back.
-const CANDIDATES: [(&str, &str); 21] = [
-    ("none", "none"),
-    ("f16", "none"),
-    ("uniform-8-ef", "none"),
-    ("uniform-2-ef", "none"),
-    ("terngrad", "none"),
-    ("terngrad-ef", "none"),
-    ("one-bit-ef", "none"),
-    ("top-100-ef", "none"),
-    ("quantile-4-ef", "none"),
-    ("casq-4", "none"),
-    ("casq-4-ef", "none"),
-    ("casq-8-ef", "none"),
-    ("f16", "f16"),
-    ("uniform-8-ef", "uniform-8"),
-    ("terngrad-ef", "uniform-8"),
-    ("one-bit-ef", "uniform-8"),
-    ("top-100-ef", "top-10"),
-    ("quantile-4-ef", "quantile-16"),
-    ("casq-8-ef", "casq-8"),
-    ("casq-4-ef", "casq-8"),
-    ("casq-4-ef", "casq-4"),
+/// What gradients are encoded with, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Candidate {
+    codec: &'static str,
+    /// What parameters are encoded with on their way back.
+    back: &'static str,
+    /// Each layer by itself, and not the gradient as a whole.
+    by_layer: bool,
+}
+
+const fn whole(codec: &'static str, back: &'static str) -> Candidate {
+    Candidate { codec, back, by_layer: false }
+}
+
+const fn by_layer(codec: &'static str, back: &'static str) -> Candidate {
+    Candidate { codec, back, by_layer: true }
+}
+
+const CANDIDATES: [Candidate; 24] = [
+    whole("none", "none"),
+    whole("f16", "none"),
+    whole("uniform-8-ef", "none"),
+    whole("uniform-2-ef", "none"),
+    whole("terngrad", "none"),
+    whole("terngrad-ef", "none"),
+    by_layer("terngrad", "none"),
+    by_layer("terngrad-ef", "none"),
+    whole("one-bit-ef", "none"),
+    whole("top-100-ef", "none"),
+    whole("quantile-4-ef", "none"),
+    whole("casq-4", "none"),
+    whole("casq-4-ef", "none"),
+    by_layer("casq-4-ef", "none"),
+    whole("casq-8-ef", "none"),
+    whole("f16", "f16"),
+    whole("uniform-8-ef", "uniform-8"),
+    whole("terngrad-ef", "uniform-8"),
+    whole("one-bit-ef", "uniform-8"),
+    whole("top-100-ef", "top-10"),
+    whole("quantile-4-ef", "quantile-16"),
+    whole("casq-8-ef", "casq-8"),
+    whole("casq-4-ef", "casq-8"),
+    whole("casq-4-ef", "casq-4"),
 ];
-const RATES: [&str; 2] = ["50 Mbit/s", "200 Mbit/s"];
+/// Speeds of links, and how many seeds: rounds are synchronous, so that a seed's accuracies are the same over all of them.
+const RATES: [(&str, u64); 2] = [("50 Mbit/s", 1), ("200 Mbit/s", 3)];
 const ITERATIONS: u32 = 60;
 /// An accuracy that the training without a codec reaches well before its end.
 const TARGET: f64 = 0.94;
@@ -48,13 +69,14 @@ struct Row {
     rate: &'static str,
     codec: &'static str,
     parameters_codec: &'static str,
+    by_layer: bool,
+    seed: u64,
     accuracy: f64,
     seconds: f64,
     seconds_to_target: Option<f64>,
     iterations_to_target: Option<u32>,
     into_server: u64,
     out_of_server: u64,
-    round_trip_gain: f64,
 }
 
 /// A place on a training's way, for programs.
@@ -63,9 +85,17 @@ struct CurveRow {
     rate: &'static str,
     codec: &'static str,
     parameters_codec: &'static str,
+    by_layer: bool,
+    seed: u64,
     seconds: f64,
     iteration: u32,
     accuracy: f64,
+}
+
+/// A candidate's trainings over links of one speed, by their seeds from 1 on.
+struct Trained {
+    candidate: Candidate,
+    runs: Vec<Run>,
 }
 
 /// Trains with every candidate over every speed of links.
@@ -79,23 +109,25 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
          Every time is measured, from the first step to the update, over real TCP; the server's link is the bottleneck. \
          Bytes are those of whole frames on it, in one round of all workers, up and down. *Times less* is of both ways \
          together. Parameters come back as they are, or encoded as what has changed; then what a code leaves out comes \
-         later, whatever the codec. Time is to {:.0} % of held-out images. One training each, all from the same seed.",
+         later, whatever the codec. *By layer* the codec scales each of the three layers by itself. Time is to {:.0} % of \
+         held-out images. Where there are several seeds figures are means, with the least and the most.",
         100.0 * TARGET
     );
     let mut results = Results::start(out, "codecs", "Codecs over links of a given speed", &said)?;
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
-    for rate in RATES {
+    for (rate, seeds) in RATES {
         let network = network::Network::up(rate)?;
-        let mut runs = Vec::new();
-        for (codec, parameters_codec) in CANDIDATES {
-            let run = network.train(tributary, codec, parameters_codec, ITERATIONS);
-            let run = run.with_context(|| format!("{codec}, {parameters_codec} back, {rate}"))?;
-            eprintln!("codecs, {rate}: {codec}, {parameters_codec} back: {:.1} s", run.seconds());
-            runs.push((codec, parameters_codec, run));
+        let mut all = Vec::new();
+        for candidate in CANDIDATES {
+            let train = |seed| -> Result<Run> {
+                let run = network.train(tributary, &candidate, seed, ITERATIONS);
+                let run = run.with_context(|| format!("{}, {rate}", candidate.name()))?;
+                eprintln!("codecs, {rate}, seed {seed}: {}: {:.1} s", candidate.name(), run.seconds());
+                Ok(run)
+            };
+            all.push(Trained { candidate, runs: (1..=seeds).map(train).collect::<Result<_>>()? });
         }
-        let Some((_, _, plain)) = runs.first() else { continue };
-        let own: Vec<Row> =
-            runs.iter().map(|(codec, back, run)| row(rate, codec, back, run, plain)).collect();
+        let Some(plain) = all.first() else { continue };
         results.section(rate, "");
         let target = format!("to {:.0} %", 100.0 * TARGET);
         let header = [
@@ -108,21 +140,11 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
             &target,
             "accuracy",
         ];
-        results.table(&header, &own.iter().map(Row::cells).collect::<Vec<_>>());
+        results.table(&header, &all.iter().map(|trained| trained.cells(plain)).collect::<Vec<_>>());
         let name = format!("accuracy-{}", rate.split(' ').next().unwrap_or(rate));
-        results.chart(&name, &chart(rate, &runs))?;
-        rows.extend(own);
-        for (codec, parameters_codec, run) in &runs {
-            let place = |place: &Place| CurveRow {
-                rate,
-                codec,
-                parameters_codec,
-                seconds: place.seconds,
-                iteration: place.iteration,
-                accuracy: place.accuracy,
-            };
-            curves.extend(run.places.iter().map(place));
-        }
+        results.chart(&name, &chart(rate, &all))?;
+        rows.extend(all.iter().flat_map(|trained| trained.rows(rate)));
+        curves.extend(all.iter().flat_map(|trained| trained.curves(rate)));
     }
     results.section("For programs", "Every training, and every round of it.");
     results.csv("trainings", &rows)?;
@@ -130,67 +152,119 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     results.finish()
 }
 
-fn row(
-    rate: &'static str,
-    codec: &'static str,
-    parameters_codec: &'static str,
-    run: &Run,
-    plain: &Run,
-) -> Row {
-    let reached = run.places.iter().find(|place| place.accuracy >= TARGET);
-    Row {
-        rate,
-        codec,
-        parameters_codec,
-        accuracy: run.accuracy(),
-        seconds: run.seconds(),
-        seconds_to_target: reached.map(|place| place.seconds),
-        iterations_to_target: reached.map(|place| place.iteration),
-        into_server: run.into_server,
-        out_of_server: run.out_of_server,
-        round_trip_gain: plain.bytes() as f64 / run.bytes() as f64,
+impl Candidate {
+    fn name(&self) -> String {
+        let Self { codec, back, by_layer } = self;
+        format!("{codec}{}, {back} back", if *by_layer { " by layer" } else { "" })
     }
 }
 
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let kib = |bytes: u64| format!("{:.0} KiB", bytes as f64 / KIB / f64::from(ITERATIONS));
+/// When a training was first seen to have reached the target.
+fn reached(run: &Run) -> Option<&Place> {
+    run.places.iter().find(|place| place.accuracy >= TARGET)
+}
+
+impl Trained {
+    fn mean(&self, figure: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(figure).sum::<f64>() / self.runs.len() as f64
+    }
+
+    /// The mean and, of several, the least and the most.
+    fn spread(&self, figure: impl Fn(&Run) -> f64) -> (f64, String) {
+        let figures = || self.runs.iter().map(&figure);
+        let (least, most) = (figures().fold(f64::INFINITY, f64::min), figures().fold(0.0, f64::max));
+        let range = if self.runs.len() > 1 { format!(" ({least:.1} to {most:.1})") } else { String::new() };
+        (self.mean(&figure), range)
+    }
+
+    fn bytes(&self) -> f64 {
+        self.mean(|run| (run.into_server + run.out_of_server) as f64)
+    }
+
+    fn cells(&self, plain: &Self) -> Vec<String> {
+        let kib = |bytes: f64| format!("{:.0} KiB", bytes / KIB / f64::from(ITERATIONS));
+        let to_target = match self.runs.iter().all(|run| reached(run).is_some()) {
+            true => {
+                let (mean, range) = self.spread(|run| reached(run).map_or(0.0, |place| place.seconds));
+                format!("**{mean:.1} s**{range}")
+            }
+            false => "–".to_owned(),
+        };
+        let (mean, range) = self.spread(|run| 100.0 * run.accuracy());
         vec![
-            format!("`{}`", self.codec),
-            format!("`{}`", self.parameters_codec),
-            kib(self.into_server),
-            kib(self.out_of_server),
-            format!("{:.1}", self.round_trip_gain),
-            format!("{:.1} s", self.seconds),
-            self.seconds_to_target.map_or("–".to_owned(), |seconds| format!("**{seconds:.1} s**")),
-            format!("{:.1} %", 100.0 * self.accuracy),
+            format!("`{}`{}", self.candidate.codec, if self.candidate.by_layer { " by layer" } else { "" }),
+            format!("`{}`", self.candidate.back),
+            kib(self.mean(|run| run.into_server as f64)),
+            kib(self.mean(|run| run.out_of_server as f64)),
+            format!("{:.1}", plain.bytes() / self.bytes()),
+            format!("{:.1} s", self.mean(Run::seconds)),
+            to_target,
+            format!("{mean:.1} %{range}"),
         ]
+    }
+
+    fn rows(&self, rate: &'static str) -> impl Iterator<Item = Row> {
+        let Candidate { codec, back, by_layer } = self.candidate;
+        (1..).zip(&self.runs).map(move |(seed, run)| Row {
+            rate,
+            codec,
+            parameters_codec: back,
+            by_layer,
+            seed,
+            accuracy: run.accuracy(),
+            seconds: run.seconds(),
+            seconds_to_target: reached(run).map(|place| place.seconds),
+            iterations_to_target: reached(run).map(|place| place.iteration),
+            into_server: run.into_server,
+            out_of_server: run.out_of_server,
+        })
+    }
+
+    fn curves(&self, rate: &'static str) -> Vec<CurveRow> {
+        let Candidate { codec, back, by_layer } = self.candidate;
+        let mut rows = Vec::new();
+        for (seed, run) in (1..).zip(&self.runs) {
+            rows.extend(run.places.iter().map(|place| CurveRow {
+                rate,
+                codec,
+                parameters_codec: back,
+                by_layer,
+                seed,
+                seconds: place.seconds,
+                iteration: place.iteration,
+                accuracy: place.accuracy,
+            }));
+        }
+        rows
     }
 }
 
 /// Whom the picture shows: all of them would hide one another.
-const SHOWN: [(&str, &str); 8] = [
-    ("none", "none"),
-    ("casq-4-ef", "none"),
-    ("f16", "f16"),
-    ("uniform-8-ef", "uniform-8"),
-    ("one-bit-ef", "uniform-8"),
-    ("top-100-ef", "top-10"),
-    ("terngrad-ef", "uniform-8"),
-    ("casq-4-ef", "casq-8"),
+const SHOWN: [Candidate; 8] = [
+    whole("none", "none"),
+    whole("casq-4-ef", "none"),
+    whole("f16", "f16"),
+    whole("uniform-8-ef", "uniform-8"),
+    whole("one-bit-ef", "uniform-8"),
+    whole("top-100-ef", "top-10"),
+    whole("terngrad-ef", "uniform-8"),
+    whole("casq-4-ef", "casq-8"),
 ];
 
-fn chart(rate: &str, runs: &[(&'static str, &'static str, Run)]) -> Chart {
-    let shown = runs.iter().filter(|(codec, back, _)| SHOWN.contains(&(codec, back)));
-    let longest = shown.clone().map(|(_, _, run)| run.seconds()).fold(0.0, f64::max);
-    let line = |(codec, back, run): &(&'static str, &'static str, Run)| {
+fn chart(rate: &str, all: &[Trained]) -> Chart {
+    let shown = all.iter().filter(|trained| SHOWN.contains(&trained.candidate));
+    let shown = shown.filter_map(|trained| Some((trained.candidate, trained.runs.first()?)));
+    let longest = shown.clone().map(|(_, run)| run.seconds()).fold(0.0, f64::max);
+    let line = |(Candidate { codec, back, .. }, run): (Candidate, &Run)| {
         let (color, dashes) = look(codec, back);
         let points = run.places.iter().map(|place| (place.seconds, place.accuracy)).collect();
         Line { name: format!("{codec}, {back}"), color, dashes, points }
     };
     Chart {
         title: format!("Accuracy over time with links of {rate}"),
-        subtitle: format!("{ITERATIONS} rounds; codec of gradients, codec of parameters on their way back"),
+        subtitle: format!(
+            "{ITERATIONS} rounds, the first seed; codec of gradients, codec of parameters on their way back"
+        ),
         across: Axis::even("seconds", 0.0, longest, |seconds| seconds.to_string()),
         up: Axis::even("", 0.0, 1.0, |share| format!("{:.0} %", 100.0 * share)),
         lines: shown.map(line).collect(),

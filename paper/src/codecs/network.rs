@@ -10,6 +10,8 @@ use serde::Deserialize;
 use tributary_lab::{Lab, LabOptions, SwitchKind};
 use tributary_topology::Topology;
 
+use super::Candidate;
+
 const WORKERS: u16 = 8;
 const PORT: u16 = 29812;
 const JOB: &str = "codecs";
@@ -45,10 +47,6 @@ impl Run {
     pub(super) fn accuracy(&self) -> f64 {
         self.places.last().map_or(0.0, |place| place.accuracy)
     }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.into_server + self.out_of_server
-    }
 }
 
 impl Network {
@@ -77,8 +75,8 @@ impl Network {
     pub(super) fn train(
         &self,
         tributary: &Path,
-        codec: &str,
-        parameters_codec: &str,
+        candidate: &Candidate,
+        seed: u64,
         iterations: u32,
     ) -> Result<Run> {
         let tributary = fs::canonicalize(tributary).with_context(|| format!("no {}", tributary.display()))?;
@@ -97,8 +95,11 @@ impl Network {
             let mut command = self.lab.command(&format!("w{worker}"), &tributary)?;
             command.args(["ps", "worker", "--server", &self.address, "--job", JOB, "--json"]);
             command.args(["--worker", &worker.to_string(), "--workers", &WORKERS.to_string()]);
-            command.args(["--iterations", &iterations.to_string(), "--codec", codec]);
-            command.args(["--parameters-codec", parameters_codec]);
+            command.args(["--iterations", &iterations.to_string(), "--seed", &seed.to_string()]);
+            command.args(["--codec", candidate.codec, "--parameters-codec", candidate.back]);
+            if candidate.by_layer {
+                command.arg("--by-layer");
+            }
             if worker == 0 {
                 command.arg("--curve").arg(&curve);
             }

@@ -25,7 +25,7 @@ pub(crate) struct Measurement {
 struct Run {
     heading: &'static str,
     program: Program,
-    /// `{}` stands for a folder that is thrown away.
+    /// `{}` stands for a folder that is thrown away, `{python}` for the Python that has PyTorch.
     arguments: &'static [&'static str],
     /// Where its JSON is, if not on its standard output: a file of that folder.
     report: Option<&'static str>,
@@ -84,7 +84,7 @@ impl Measurement {
                 table.show(&report, &mut results).with_context(|| run.line())?;
             }
             for (made, name) in run.pictures {
-                results.picture(&scratch.path().join(made), name, run.heading)?;
+                results.picture(&scratch.path().join(made), name, &format!("{}: {name}", run.heading))?;
             }
         }
         results.finish()
@@ -118,10 +118,13 @@ impl Run {
         if let Program::Script(script) = self.program {
             command.arg(script);
         }
+        let (scratch, python) = (scratch.to_string_lossy(), absolute(Path::new(programs.python)));
+        let filled =
+            |argument: &&str| argument.replace("{}", &scratch).replace("{python}", &python.to_string_lossy());
         command
-            .args(self.arguments.iter().map(|argument| argument.replace("{}", &scratch.to_string_lossy())))
+            .args(self.arguments.iter().map(filled))
             .env("TRIBUTARY_BINARY", absolute(programs.tributary))
-            .env("TRIBUTARY_BENCH_PYTHON", absolute(Path::new(programs.python)))
+            .env("TRIBUTARY_BENCH_PYTHON", &python)
             .current_dir(repository);
         command
     }
@@ -135,7 +138,7 @@ impl Run {
         };
         let quoted = |argument: &&str| match argument.contains(' ') {
             true => format!("\"{argument}\""),
-            false => argument.replace("{}", "FOLDER"),
+            false => argument.replace("{}", "FOLDER").replace("{python}", "python"),
         };
         let arguments = self.arguments.iter().map(quoted).collect::<Vec<_>>();
         format!("{program} {}", arguments.join(" "))

@@ -238,3 +238,54 @@ pub(crate) const TAGS: Measurement = Measurement {
         ..RUN
     }],
 };
+
+/// The protocol under losses.
+pub(crate) const LOSSES: Measurement = Measurement {
+    title: "An all-reduce under losses, simulated",
+    said: "The protocol's own code on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 Mbit/s with queues of \
+           64 packets, 8 MiB; `sim/README.md` says more. Means of three seeds; the same command always gives the same numbers.",
+    runs: &[
+        Run {
+            heading: "By loss",
+            arguments: &["bench", "simulate", "--json"],
+            tables: &[Table {
+                csv: Some("losses"),
+                rows: "*",
+                shown: Shown::Columns(&[
+                    ("loss on every link", |row| per_cent(row.number("loss"), 1)),
+                    ("time", |row| format!("{:.2} s", row.number("seconds"))),
+                    ("to lossless", |row| format!("{:.2}", row.number("to_lossless"))),
+                    ("to ideal", |row| format!("{:.2}", row.number("to_ideal"))),
+                    ("into the server, MB", |row| format!("{:.1}", row.number("bytes_into_server") / 1e6)),
+                    ("all links, MB", |row| format!("{:.0}", row.number("bytes_on_all_links") / 1e6)),
+                    ("sent again", |row| per_cent(row.number("retransmitted"), 1)),
+                    ("questions into silence", |row| format!("{:.0}", row.number("timeouts"))),
+                ]),
+            }],
+            ..RUN
+        },
+        Run {
+            heading: "Time to lossless by window",
+            arguments: &[
+                "bench",
+                "simulate",
+                "--loss",
+                "0,0.001,0.01,0.05",
+                "--window",
+                "32,64,128,256,512",
+                "--json",
+            ],
+            tables: &[Table {
+                csv: Some("windows"),
+                rows: "*",
+                shown: Shown::Pivot {
+                    corner: "loss on every link",
+                    down: |row| per_cent(row.number("loss"), 1),
+                    across: |row| row.text("window"),
+                    cell: |row| format!("{:.2}", row.number("to_lossless")),
+                },
+            }],
+            ..RUN
+        },
+    ],
+};

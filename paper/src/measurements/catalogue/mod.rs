@@ -8,7 +8,7 @@ use super::rows::Row;
 use super::{Measurement, Program, Run, Shown, Table};
 
 pub(crate) use cluster::{PLAN, SCALE};
-pub(crate) use fabric::{AGENT, ALLREDUCE, OVERLAP, SWITCH, TAGS};
+pub(crate) use fabric::{AGENT, ALLREDUCE, LOSSES, OVERLAP, SWITCH, TAGS};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
 /// A command of ours with nothing but tables.

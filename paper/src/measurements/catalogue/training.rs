@@ -145,28 +145,77 @@ const LIMITS: Table = Table {
 pub(crate) const PYTORCH: Measurement = Measurement {
     title: "PyTorch over the fabric and over gloo",
     said: "`examples/cnn.py` by `DistributedDataParallel` on four workers of `topologies/two-leaves-4.toml`, links of 100 Mbit/s, \
-           three rounds in turns; the median of a round's steps.",
-    runs: &[Run {
-        heading: "A step's time, and what is learnt",
-        program: Program::Script("examples/compare.py"),
-        arguments: &["cnn.py", "--rounds", "3", "--out", "{}"],
-        report: Some("compare.json"),
-        pictures: &[("compare.svg", "curves")],
-        tables: &[Table {
-            csv: Some("steps"),
-            rows: "*",
-            shown: Shown::Columns(&[
-                ("parameters", |row| row.text("parameters")),
-                ("fabric, ms", |row| rounds(&row.text("milliseconds.tributary"))),
-                ("gloo, ms", |row| rounds(&row.text("milliseconds.gloo"))),
-                ("of gloo's time", |row| format!("{:.2}", row.number("ratio"))),
-                ("accuracy over the fabric", |row| per_cent(row.number("accuracies.tributary"), 1)),
-                ("over gloo", |row| per_cent(row.number("accuracies.gloo"), 1)),
-                ("loss curves apart at most", |row| format!("{:.0e}", row.number("apart"))),
-            ]),
-        }],
-    }],
+           three rounds in turns: the median of a round's steps. Then single collectives, medians of five turns of the slowest \
+           rank's time: a reduce-scatter in the fabric is an all-reduce of which each rank keeps its part; of an all-gather, which \
+           the product leaves to gloo, it says what a sum of everyone's part and zeros would take.",
+    runs: &[
+        Run {
+            heading: "A step's time, and what is learnt",
+            program: Program::Script("examples/compare.py"),
+            arguments: &["cnn.py", "--rounds", "3", "--out", "{}"],
+            report: Some("compare.json"),
+            pictures: &[("compare.svg", "curves")],
+            tables: &[Table {
+                csv: Some("steps"),
+                rows: "*",
+                shown: Shown::Columns(&[
+                    ("parameters", |row| row.text("parameters")),
+                    ("fabric, ms", |row| rounds(&row.text("milliseconds.tributary"))),
+                    ("gloo, ms", |row| rounds(&row.text("milliseconds.gloo"))),
+                    ("of gloo's time", |row| format!("{:.2}", row.number("ratio"))),
+                    ("accuracy over the fabric", |row| per_cent(row.number("accuracies.tributary"), 1)),
+                    ("over gloo", |row| per_cent(row.number("accuracies.gloo"), 1)),
+                    ("loss curves apart at most", |row| format!("{:.0e}", row.number("apart"))),
+                ]),
+            }],
+        },
+        Run {
+            heading: "Collectives of four ranks",
+            arguments: &[
+                "lab",
+                "run",
+                "topologies/two-leaves-4.toml",
+                "--",
+                "{python}",
+                "paper/collectives.py",
+                "{}/collectives.json",
+            ],
+            report: Some("collectives.json"),
+            tables: &[collectives("four-ranks")],
+            ..RUN
+        },
+        Run {
+            heading: "Collectives of eight ranks, links of 50 Mbit/s",
+            arguments: &[
+                "lab",
+                "run",
+                "topologies/three-tier-8.toml",
+                "--",
+                "{python}",
+                "paper/collectives.py",
+                "{}/collectives.json",
+            ],
+            report: Some("collectives.json"),
+            tables: &[collectives("eight-ranks")],
+            ..RUN
+        },
+    ],
 };
+
+const fn collectives(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "*",
+        shown: Shown::Columns(&[
+            ("collective", |row| row.text("collective")),
+            ("ranks", |row| row.text("ranks")),
+            ("MiB", |row| format!("{:.0}", row.number("bytes") / f64::from(1 << 20))),
+            ("by gloo, ms", |row| milliseconds(row.number("gloo"))),
+            ("in the fabric, ms", |row| milliseconds(row.number("fabric"))),
+            ("ratio", |row| format!("{:.2}", row.number("ratio"))),
+        ]),
+    }
+}
 
 /// The figures of a list, rounded.
 fn rounds(list: &str) -> String {
@@ -218,8 +267,7 @@ pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
            best rate. Who comes first is different in each run.",
     runs: &[Run {
         heading: "By policy",
-        arguments: &["ps", "compare", "policies", "--plot", "{}/who-waits.svg", "--json"],
-        pictures: &[("who-waits.svg", "who-waits")],
+        arguments: &["ps", "compare", "policies", "--json"],
         tables: &[
             Table {
                 csv: Some("policies"),
