@@ -24,24 +24,13 @@ pub(crate) struct Measurement {
 /// One command, and what of its report is shown.
 struct Run {
     heading: &'static str,
-    program: Program,
-    /// `{}` stands for a folder that is thrown away, `{python}` for the Python that has PyTorch.
-    arguments: &'static [&'static str],
+    /// As people type it, without quotes: `tributary` and `python` are those of [`Programs`], FOLDER is thrown away.
+    line: &'static str,
     /// Where its JSON is, if not on its standard output: a file of that folder.
     report: Option<&'static str>,
     /// Pictures that it leaves in the folder, with the names that they get.
     pictures: &'static [(&'static str, &'static str)],
     tables: &'static [Table],
-}
-
-/// What can be run.
-enum Program {
-    /// The binary to measure.
-    Tributary,
-    /// A script of the repository, in the Python that has PyTorch.
-    Script(&'static str),
-    /// What cargo runs.
-    Cargo,
 }
 
 /// Rows of a report: all of their figures as CSV, and some of them on the page.
@@ -65,7 +54,9 @@ enum Shown {
 
 /// What the commands need.
 pub(crate) struct Programs<'a> {
+    /// The binary to measure.
     pub(crate) tributary: &'a Path,
+    /// The Python that has PyTorch.
     pub(crate) python: &'a str,
 }
 
@@ -79,9 +70,9 @@ impl Measurement {
         for run in self.runs {
             let scratch = tempfile::tempdir().context("cannot make a folder for what is thrown away")?;
             let (report, missed) = run.report(programs, scratch.path())?;
-            results.section(run.heading, &format!("`{}`{missed}", run.line()));
+            results.section(run.heading, &format!("`{}`{missed}", run.line));
             for table in run.tables {
-                table.show(&report, &mut results).with_context(|| run.line())?;
+                table.show(&report, &mut results).with_context(|| run.line)?;
             }
             for (made, name) in run.pictures {
                 results.picture(&scratch.path().join(made), name, &format!("{}: {name}", run.heading))?;
@@ -94,7 +85,7 @@ impl Measurement {
 impl Run {
     /// What it says, and whether a limit of its own was missed.
     fn report(&self, programs: &Programs<'_>, scratch: &Path) -> Result<(Value, &'static str)> {
-        eprintln!("{}", self.line());
+        eprintln!("{}", self.line);
         let mut command = self.command(programs, scratch);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let output = output.with_context(|| format!("cannot start {:?}", command.get_program()))?;
@@ -103,45 +94,26 @@ impl Run {
             None => output.stdout,
         };
         let report = serde_json::from_slice(&said)
-            .with_context(|| format!("{} ended with {} and no report", self.line(), output.status))?;
+            .with_context(|| format!("{} ended with {} and no report", self.line, output.status))?;
         let missed = if output.status.success() { "" } else { " missed a limit of its own, and said so." };
         Ok((report, missed))
     }
 
     fn command(&self, programs: &Programs<'_>, scratch: &Path) -> Command {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut command = match self.program {
-            Program::Tributary => Command::new(absolute(programs.tributary)),
-            Program::Script(_) => Command::new(absolute(Path::new(programs.python))),
-            Program::Cargo => Command::new("cargo"),
-        };
-        if let Program::Script(script) = self.program {
-            command.arg(script);
-        }
-        let (scratch, python) = (scratch.to_string_lossy(), absolute(Path::new(programs.python)));
-        let filled =
-            |argument: &&str| argument.replace("{}", &scratch).replace("{python}", &python.to_string_lossy());
+        let (tributary, python) = (absolute(programs.tributary), absolute(Path::new(programs.python)));
+        let mut words = self.line.split_whitespace().map(|word| match word {
+            "tributary" => tributary.clone().into_os_string(),
+            "python" => python.clone().into_os_string(),
+            word => word.replace("FOLDER", &scratch.to_string_lossy()).into(),
+        });
+        let mut command = Command::new(words.next().unwrap_or_default());
         command
-            .args(self.arguments.iter().map(filled))
-            .env("TRIBUTARY_BINARY", absolute(programs.tributary))
+            .args(words)
+            .env("TRIBUTARY_BINARY", &tributary)
             .env("TRIBUTARY_BENCH_PYTHON", &python)
             .current_dir(repository);
         command
-    }
-
-    /// The command as people type it.
-    fn line(&self) -> String {
-        let program = match self.program {
-            Program::Tributary => "tributary",
-            Program::Script(script) => &format!("python {script}"),
-            Program::Cargo => "cargo",
-        };
-        let quoted = |argument: &&str| match argument.contains(' ') {
-            true => format!("\"{argument}\""),
-            false => argument.replace("{}", "FOLDER").replace("{python}", "python"),
-        };
-        let arguments = self.arguments.iter().map(quoted).collect::<Vec<_>>();
-        format!("{program} {}", arguments.join(" "))
     }
 }
 

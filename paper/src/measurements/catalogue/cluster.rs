@@ -9,7 +9,7 @@ pub(crate) const PLAN: Measurement = Measurement {
            when a switch of the tree has died. Processor time of one thread, the fastest of five rounds.",
     runs: &[Run {
         heading: "Time by size",
-        arguments: &["bench", "plan", "--rounds", "5", "--json"],
+        line: "tributary bench plan --rounds 5 --json",
         tables: &[
             Table {
                 csv: Some("sizes"),
@@ -54,7 +54,7 @@ pub(crate) const SCALE: Measurement = Measurement {
     runs: &[
         Run {
             heading: "All studies",
-            arguments: &["bench", "scale", "--plots", "{}", "--json"],
+            line: "tributary bench scale --plots FOLDER --json",
             pictures: &[
                 ("scaling.svg", "scaling"),
                 ("jobs.svg", "jobs"),
@@ -67,45 +67,25 @@ pub(crate) const SCALE: Measurement = Measurement {
         },
         Run {
             heading: "Little computing",
-            arguments: &["bench", "scale", "--studies", "jobs", "--seeds", "4", "--compute", "20", "--json"],
+            line: "tributary bench scale --studies jobs --seeds 4 --compute 20 --json",
             tables: &[methods("compute-20")],
             ..RUN
         },
         Run {
             heading: "Much computing",
-            arguments: &["bench", "scale", "--studies", "jobs", "--seeds", "4", "--compute", "500", "--json"],
+            line: "tributary bench scale --studies jobs --seeds 4 --compute 500 --json",
             tables: &[methods("compute-500")],
             ..RUN
         },
         Run {
             heading: "Links between switches as fast as hosts'",
-            arguments: &[
-                "bench",
-                "scale",
-                "--studies",
-                "jobs",
-                "--seeds",
-                "4",
-                "--oversubscription",
-                "1",
-                "--json",
-            ],
+            line: "tributary bench scale --studies jobs --seeds 4 --oversubscription 1 --json",
             tables: &[methods("oversubscription-1")],
             ..RUN
         },
         Run {
             heading: "Hosts that handle a quarter of their links",
-            arguments: &[
-                "bench",
-                "scale",
-                "--studies",
-                "jobs",
-                "--seeds",
-                "4",
-                "--host-rate",
-                "25gbit",
-                "--json",
-            ],
+            line: "tributary bench scale --studies jobs --seeds 4 --host-rate 25gbit --json",
             tables: &[methods("host-rate-25")],
             ..RUN
         },

@@ -11,38 +11,16 @@ pub(crate) const ALLREDUCE: Measurement = Measurement {
     runs: &[
         Run {
             heading: "Links with an MTU of 1,500",
-            arguments: &[
-                "bench",
-                "allreduce",
-                "--rate",
-                "50mbit,100mbit,200mbit,1gbit",
-                "--mtu",
-                "1500",
-                "--rounds",
-                "3",
-                "--out",
-                "{}",
-                "--json",
-            ],
+            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 1500 \
+                   --rounds 3 --out FOLDER --json",
             pictures: &[("allreduce.svg", "mtu-1500")],
             tables: &[SETTING, times("mtu-1500"), ratios("mtu-1500-ratios"), GATES],
             ..RUN
         },
         Run {
             heading: "Links with an MTU of 9,000",
-            arguments: &[
-                "bench",
-                "allreduce",
-                "--rate",
-                "50mbit,100mbit,200mbit,1gbit",
-                "--mtu",
-                "9000",
-                "--rounds",
-                "3",
-                "--out",
-                "{}",
-                "--json",
-            ],
+            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 9000 \
+                   --rounds 3 --out FOLDER --json",
             pictures: &[("allreduce.svg", "mtu-9000")],
             tables: &[SETTING, times("mtu-9000"), ratios("mtu-9000-ratios"), GATES],
             ..RUN
@@ -114,7 +92,7 @@ pub(crate) const AGENT: Measurement = Measurement {
            time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
     runs: &[Run {
         heading: "Seconds of an agent's process for each GiB of the tensor",
-        arguments: &["bench", "agent", "--rounds", "3", "--json"],
+        line: "tributary bench agent --rounds 3 --json",
         tables: &[Table {
             csv: Some("agent"),
             rows: "cases.*",
@@ -140,7 +118,7 @@ pub(crate) const SWITCH: Measurement = Measurement {
            loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
     runs: &[Run {
         heading: "Slices a second",
-        arguments: &["bench", "switch", "--runs", "3", "--window", "16,64,256", "--json"],
+        line: "tributary bench switch --runs 3 --window 16,64,256 --json",
         tables: &[
             Table {
                 csv: Some("switches"),
@@ -189,7 +167,7 @@ pub(crate) const OVERLAP: Measurement = Measurement {
     said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
     runs: &[Run {
         heading: "The slowest rank's time",
-        arguments: &["bench", "overlap", "--json"],
+        line: "tributary bench overlap --json",
         tables: &[Table {
             csv: Some("overlap"),
             rows: "",
@@ -214,18 +192,7 @@ pub(crate) const TAGS: Measurement = Measurement {
            members: medians of 21 rounds of 10 ms.",
     runs: &[Run {
         heading: "Nanoseconds a slice",
-        program: Program::Cargo,
-        arguments: &[
-            "bench",
-            "--quiet",
-            "--locked",
-            "-p",
-            "tributary-protocol",
-            "--bench",
-            "tags",
-            "--",
-            "--json",
-        ],
+        line: "cargo bench --quiet --locked -p tributary-protocol --bench tags -- --json",
         tables: &[Table {
             csv: Some("tags"),
             rows: "*",
@@ -247,7 +214,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
     runs: &[
         Run {
             heading: "By loss",
-            arguments: &["bench", "simulate", "--json"],
+            line: "tributary bench simulate --json",
             tables: &[Table {
                 csv: Some("losses"),
                 rows: "*",
@@ -266,15 +233,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
         },
         Run {
             heading: "Time to lossless by window",
-            arguments: &[
-                "bench",
-                "simulate",
-                "--loss",
-                "0,0.001,0.01,0.05",
-                "--window",
-                "32,64,128,256,512",
-                "--json",
-            ],
+            line: "tributary bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
             tables: &[Table {
                 csv: Some("windows"),
                 rows: "*",

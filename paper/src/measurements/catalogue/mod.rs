@@ -5,21 +5,14 @@ mod fabric;
 mod training;
 
 use super::rows::Row;
-use super::{Measurement, Program, Run, Shown, Table};
+use super::{Measurement, Run, Shown, Table};
 
 pub(crate) use cluster::{PLAN, SCALE};
 pub(crate) use fabric::{AGENT, ALLREDUCE, LOSSES, OVERLAP, SWITCH, TAGS};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
-/// A command of ours with nothing but tables.
-const RUN: Run = Run {
-    heading: "",
-    program: Program::Tributary,
-    arguments: &[],
-    report: None,
-    pictures: &[],
-    tables: &[],
-};
+/// A command with nothing but tables.
+const RUN: Run = Run { heading: "", line: "", report: None, pictures: &[], tables: &[] };
 
 /// Limits that a command judges itself by.
 const GATES: Table = Table {
@@ -60,4 +53,10 @@ fn spread(row: &Row, figure: &str, digits: usize, factor: f64) -> String {
 fn ratio(row: &Row, figure: &str) -> String {
     let of = |what: &str| row.number(&format!("{figure}.{what}"));
     format!("{:.2} ({:.2} to {:.2})", of("of_medians"), of("min"), of("max"))
+}
+
+/// The figures of a list, each as it is to be said.
+fn list(row: &Row, figures: &str, between: &str, said: fn(f64) -> String) -> String {
+    let figures = row.text(figures);
+    figures.split(' ').filter_map(|figure| figure.parse().ok()).map(said).collect::<Vec<_>>().join(between)
 }

@@ -9,7 +9,7 @@ pub(crate) const DEGRADED: Measurement = Measurement {
            `docs/degraded.md` says how it is measured. Workers' accelerators are emulated.",
     runs: &[Run {
         heading: "A step's time",
-        arguments: &["bench", "degraded", "--json"],
+        line: "tributary bench degraded --json",
         tables: &[
             Table {
                 csv: Some("phases"),
@@ -53,51 +53,33 @@ pub(crate) const TIME_POINTS: Measurement = Measurement {
     runs: &[
         Run {
             heading: "Bursts, two-workers",
-            arguments: &["bench", "schedule", "--topology", "topologies/two-workers.toml", "--json"],
+            line: "tributary bench schedule --topology topologies/two-workers.toml --json",
             tables: &[ways("two-workers"), SCHEDULED, LIMITS],
             ..RUN
         },
         Run {
             heading: "Bursts, two-leaves-4",
-            arguments: &["bench", "schedule", "--topology", "topologies/two-leaves-4.toml", "--json"],
+            line: "tributary bench schedule --topology topologies/two-leaves-4.toml --json",
             tables: &[ways("two-leaves-4"), SCHEDULED, LIMITS],
             ..RUN
         },
         Run {
             heading: "Bursts, three-tier-8",
-            arguments: &["bench", "schedule", "--topology", "topologies/three-tier-8.toml", "--json"],
+            line: "tributary bench schedule --topology topologies/three-tier-8.toml --json",
             tables: &[ways("three-tier-8"), SCHEDULED, LIMITS],
             ..RUN
         },
         Run {
             heading: "A convolutional network, two-leaves-4",
-            arguments: &[
-                "bench",
-                "schedule",
-                "--example",
-                "examples/cnn.py",
-                "--topology",
-                "topologies/two-leaves-4.toml",
-                "--rounds",
-                "3",
-                "--json",
-            ],
+            line: "tributary bench schedule --example examples/cnn.py --topology \
+                   topologies/two-leaves-4.toml --rounds 3 --json",
             tables: &[ways("cnn"), SCHEDULED, LIMITS],
             ..RUN
         },
         Run {
             heading: "A transformer, two-leaves-4",
-            arguments: &[
-                "bench",
-                "schedule",
-                "--example",
-                "examples/transformer.py",
-                "--topology",
-                "topologies/two-leaves-4.toml",
-                "--rounds",
-                "3",
-                "--json",
-            ],
+            line: "tributary bench schedule --example examples/transformer.py --topology \
+                   topologies/two-leaves-4.toml --rounds 3 --json",
             tables: &[ways("transformer"), SCHEDULED, LIMITS],
             ..RUN
         },
@@ -151,8 +133,7 @@ pub(crate) const PYTORCH: Measurement = Measurement {
     runs: &[
         Run {
             heading: "A step's time, and what is learnt",
-            program: Program::Script("examples/compare.py"),
-            arguments: &["cnn.py", "--rounds", "3", "--out", "{}"],
+            line: "python examples/compare.py cnn.py --rounds 3 --out FOLDER",
             report: Some("compare.json"),
             pictures: &[("compare.svg", "curves")],
             tables: &[Table {
@@ -160,8 +141,8 @@ pub(crate) const PYTORCH: Measurement = Measurement {
                 rows: "*",
                 shown: Shown::Columns(&[
                     ("parameters", |row| row.text("parameters")),
-                    ("fabric, ms", |row| rounds(&row.text("milliseconds.tributary"))),
-                    ("gloo, ms", |row| rounds(&row.text("milliseconds.gloo"))),
+                    ("fabric, ms", |row| list(row, "milliseconds.tributary", ", ", whole)),
+                    ("gloo, ms", |row| list(row, "milliseconds.gloo", ", ", whole)),
                     ("of gloo's time", |row| format!("{:.2}", row.number("ratio"))),
                     ("accuracy over the fabric", |row| per_cent(row.number("accuracies.tributary"), 1)),
                     ("over gloo", |row| per_cent(row.number("accuracies.gloo"), 1)),
@@ -171,30 +152,16 @@ pub(crate) const PYTORCH: Measurement = Measurement {
         },
         Run {
             heading: "Collectives of four ranks",
-            arguments: &[
-                "lab",
-                "run",
-                "topologies/two-leaves-4.toml",
-                "--",
-                "{python}",
-                "paper/collectives.py",
-                "{}/collectives.json",
-            ],
+            line: "tributary lab run topologies/two-leaves-4.toml -- python paper/collectives.py \
+                   FOLDER/collectives.json",
             report: Some("collectives.json"),
             tables: &[collectives("four-ranks")],
             ..RUN
         },
         Run {
             heading: "Collectives of eight ranks, links of 50 Mbit/s",
-            arguments: &[
-                "lab",
-                "run",
-                "topologies/three-tier-8.toml",
-                "--",
-                "{python}",
-                "paper/collectives.py",
-                "{}/collectives.json",
-            ],
+            line: "tributary lab run topologies/three-tier-8.toml -- python paper/collectives.py \
+                   FOLDER/collectives.json",
             report: Some("collectives.json"),
             tables: &[collectives("eight-ranks")],
             ..RUN
@@ -217,10 +184,8 @@ const fn collectives(csv: &'static str) -> Table {
     }
 }
 
-/// The figures of a list, rounded.
-fn rounds(list: &str) -> String {
-    let figures = list.split(' ').filter_map(|figure| figure.parse::<f64>().ok());
-    figures.map(|figure| format!("{figure:.0}")).collect::<Vec<_>>().join(", ")
+fn whole(figure: f64) -> String {
+    format!("{figure:.0}")
 }
 
 /// Codecs on one training's gradients.
@@ -232,7 +197,7 @@ pub(crate) const CODECS_ALONE: Measurement = Measurement {
            as long.",
     runs: &[Run {
         heading: "By codec",
-        arguments: &["ps", "compare", "codecs", "--plot", "{}/codecs.svg", "--json"],
+        line: "tributary ps compare codecs --plot FOLDER/codecs.svg --json",
         pictures: &[("codecs.svg", "codecs")],
         tables: &[
             Table {
@@ -267,7 +232,7 @@ pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
            best rate. Who comes first is different in each run.",
     runs: &[Run {
         heading: "By policy",
-        arguments: &["ps", "compare", "policies", "--json"],
+        line: "tributary ps compare policies --json",
         tables: &[
             Table {
                 csv: Some("policies"),
@@ -276,9 +241,7 @@ pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
                     ("policy", |row| row.text("policy")),
                     ("accuracy", |row| per_cent(row.number("accuracy"), 1)),
                     ("of each seed, %", |row| {
-                        let seeds = row.text("accuracies");
-                        let seeds = seeds.split(' ').filter_map(|seed| seed.parse::<f64>().ok());
-                        seeds.map(|seed| format!("{:.1}", seed * 100.0)).collect::<Vec<_>>().join(" ")
+                        list(row, "accuracies", " ", |share| format!("{:.1}", share * 100.0))
                     }),
                     ("staleness", |row| format!("{:.2}", row.number("staleness"))),
                     ("idle", |row| per_cent(row.number("idle"), 0)),
