@@ -115,7 +115,7 @@ impl Axis {
 
     /// Places with names, one beside the other: their values are 0, 1, 2 …
     pub fn places(name: impl Into<String>, places: impl IntoIterator<Item = String>) -> Self {
-        let ticks: Vec<(f64, String)> = (0_u32..).map(f64::from).zip(places).collect();
+        let ticks = numbered(places);
         let most = ticks.len().saturating_sub(1).max(1) as f64;
         // Half a step of nothing at either side, as far as there is room.
         let margin = 0.04 * most;
@@ -124,7 +124,7 @@ impl Axis {
 
     /// Places with names and room for bars: their values are 0, 1, 2 …
     pub fn groups(name: impl Into<String>, places: impl IntoIterator<Item = String>) -> Self {
-        let ticks: Vec<(f64, String)> = (0_u32..).map(f64::from).zip(places).collect();
+        let ticks = numbered(places);
         let most = ticks.len().max(1) as f64 - 0.5;
         Self { name: name.into(), scale: Scale::Even { least: -0.5, most }, ticks }
     }
@@ -145,6 +145,11 @@ impl Axis {
     fn y(&self, value: f64) -> f64 {
         tenths(BOTTOM - (BOTTOM - TOP) * self.share(value))
     }
+}
+
+/// Names at 0, 1, 2 …
+fn numbered(places: impl IntoIterator<Item = String>) -> Vec<(f64, String)> {
+    (0_u32..).map(f64::from).zip(places).collect()
 }
 
 fn tenths(value: f64) -> f64 {

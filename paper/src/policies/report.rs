@@ -148,11 +148,12 @@ impl Summary {
 }
 
 fn lines(swept: &[Swept], points: impl Fn(&Swept) -> Vec<(f64, f64)>) -> Vec<Line> {
-    let line = |swept: &Swept| {
-        let (color, dashes) = look(swept.contender);
-        Line { name: swept.contender.name().to_owned(), color, dashes, points: points(swept) }
-    };
-    swept.iter().map(line).collect()
+    swept.iter().map(|swept| line(swept.contender, points(swept))).collect()
+}
+
+fn line(contender: Contender, points: Vec<(f64, f64)>) -> Line {
+    let (color, dashes) = look(contender);
+    Line { name: contender.name().to_owned(), color, dashes, points }
 }
 
 fn look(contender: Contender) -> (&'static str, &'static str) {
@@ -217,9 +218,7 @@ pub(crate) fn long_run(results: &mut Results, setting: &Setting<'_>, summaries: 
             .zip(&outcomes)
             .filter(|((contender, _), _)| over.contains(contender))
             .map(|(&(contender, _), outcome)| {
-                let (color, dashes) = look(contender);
-                let points = outcome.looks.iter().map(|look| (look.time, figure(look))).collect();
-                Line { name: contender.name().to_owned(), color, dashes, points }
+                line(contender, outcome.looks.iter().map(|look| (look.time, figure(look))).collect())
             })
             .collect(),
         bars: Vec::new(),

@@ -10,14 +10,12 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use tributary_ps::policy::{Action, Policy, Worker};
+use tributary_ps::server::JobSpec;
 use tributary_trainer::Shards;
 
 use super::contenders::Contender;
 use super::speeds::{Speeds, Time, UNIT};
 use crate::workload::Workload;
-
-/// By how much the learning rate falls in each epoch of the slowest worker: the server's default.
-const DECAY: f32 = 0.99;
 
 /// What a training is.
 #[derive(Clone, Copy)]
@@ -212,7 +210,7 @@ impl<'a> Training<'a> {
 
     fn decayed_rate(&self) -> f32 {
         let epochs = self.policy.progress().slowest_epoch();
-        self.rate * DECAY.powi(i32::try_from(epochs).unwrap_or(i32::MAX))
+        self.rate * JobSpec::DEFAULT_DECAY.powi(i32::try_from(epochs).unwrap_or(i32::MAX))
     }
 
     /// A worker computes its next gradient, which arrives when it would have taken that long.

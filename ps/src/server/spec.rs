@@ -96,7 +96,7 @@ fn default_slack() -> u64 {
 }
 
 fn default_decay() -> f32 {
-    0.99
+    JobSpec::DEFAULT_DECAY
 }
 
 fn default_max_parameters() -> u64 {
@@ -140,6 +140,9 @@ pub enum SpecError {
 }
 
 impl JobSpec {
+    /// What the learning rate is multiplied by in each epoch of the slowest worker, unless told otherwise.
+    pub const DEFAULT_DECAY: f32 = 0.99;
+
     /// A job with the default of everything that has one.
     pub fn new(
         name: impl Into<String>,
