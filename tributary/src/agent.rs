@@ -20,7 +20,7 @@ use crate::server;
 use limits::LimitArgs;
 use tributary_cli::options::DEFAULT_SOCKET;
 
-/// The agent's options.
+/// The agent's settings: those of every member, and its own.
 pub(crate) type Settings = MemberSettings<AgentArgs>;
 
 /// The agent's own options.
@@ -40,7 +40,7 @@ impl daemon::Settings for AgentArgs {
     }
 }
 
-/// Where others reach the agent.
+/// The addresses at which others reach the agent.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct EndArgs {
@@ -56,8 +56,8 @@ struct EndArgs {
 /// Runs the agent of this host until it is stopped.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a socket that another agent has, a controller that does not want
-/// this host.
+/// Wrong settings, an interface that cannot be opened, a socket that another agent holds, a controller that turns this
+/// host away.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     daemon::run(args, work)
 }
@@ -94,7 +94,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     }
 }
 
-/// What the agent has counted for each job that is under way, and for each that its host serves.
+/// Collects the counters of each running job and of each job that this host serves.
 async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     let mut page = Page::default();
     // Waiting for the agents' threads would hold up everything else here.

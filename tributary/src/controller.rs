@@ -22,7 +22,7 @@ use crate::remote::DEFAULT_CONTROLLER;
 use crate::tls::ControllerTlsArgs;
 use crate::topology;
 
-/// A switch that takes longer for one order is away.
+/// A switch counts as away when one request takes longer than this.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The states that a job can be in, as metrics call them.
@@ -35,7 +35,7 @@ const JOB_STATES: [(v1::JobState, &str); 6] = [
     (v1::JobState::Failed, "failed"),
 ];
 
-/// Why switches pass gradients on without adding them up, as metrics call it.
+/// Why switches forward gradients without aggregating them, as metrics call it.
 const FALLBACK_CAUSES: [(v1::FallbackCause, &str); 4] = [
     (v1::FallbackCause::AskedFor, "asked-for"),
     (v1::FallbackCause::PlainSwitch, "plain-switch"),
@@ -78,7 +78,7 @@ struct ControllerOptions {
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
-    /// Folder where jobs are written down, so that they outlive the controller [default: none, they end with it]
+    /// Folder in which jobs are recorded, so that they outlive the controller [default: none, they end with it]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
@@ -142,7 +142,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     };
     let controller = tokio::select! {
         started = Controller::start(config) => started?,
-        // Nothing was served yet; what was written to switches the next controller finds and uses.
+        // Nothing was served yet; the next controller finds what was written to the switches, and uses it.
         () = stop.requested() => return Ok(()),
     };
     let observer = controller.observer();
@@ -161,7 +161,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
 }
 
-/// Takes what can be taken of the topology that was read again, and says what of it holds now.
+/// Applies the changes of the topology file that can be applied, and logs which were.
 fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     let newer = match newer {
         Ok(newer) => newer,
@@ -177,7 +177,7 @@ fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     tracing::info!(taken = taken.len(), refused = refused.len(), "the topology was read again");
 }
 
-/// Jobs by state, what they have of the switches, and what these have counted.
+/// Collects the jobs by state, the slots they hold, and the switches' counters.
 async fn collect(observer: Observer) -> Page {
     let mut page = Page::default();
     let (jobs, switches) = (observer.jobs(), observer.switches());
@@ -205,7 +205,7 @@ async fn collect(observer: Observer) -> Page {
     for counters in observer.counters().await {
         let switch = &counters.name;
         up.push((labels([("switch", switch)]), if counters.unreachable.is_none() { 1.0 } else { 0.0 }));
-        // What is not of now is no sample of now.
+        // Old counters are not a sample of now.
         if counters.unreachable.is_some() {
             continue;
         }
@@ -225,7 +225,7 @@ async fn collect(observer: Observer) -> Page {
     page
 }
 
-/// How many switches pass a running job's gradients on without adding them up, by job and cause. A job without
+/// How many switches forward a running job's gradients without aggregating them, by job and cause. A job without
 /// fallbacks has samples, too: 0.
 fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
@@ -236,11 +236,11 @@ fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     running.flat_map(of_job).collect()
 }
 
-/// By the switch's name; each may be given once.
+/// The addresses by the switch's name; each switch may be given once.
 fn addresses(topology: &Topology, given: &[SwitchAt]) -> Result<BTreeMap<String, SwitchAddress>> {
     let mut addresses = BTreeMap::new();
     for switch in given {
-        // A name that the topology does not have is the controller's to refuse.
+        // If the topology does not have the name, the controller refuses it.
         let node = topology.switches().find(|(_, node, _)| node.name == switch.name);
         let node_id = node.map_or(0, |(_, node, _)| node.id.get().into());
         if addresses.insert(switch.name.clone(), switch.address(node_id)).is_some() {

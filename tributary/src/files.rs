@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all.
+//! Files that exist as a whole or not at all.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ pub(crate) enum Readers {
     Everyone,
 }
 
-/// Writes a file, in the place of one that is there.
+/// Writes a file, replacing an existing one.
 pub(crate) fn write(path: &Path, readers: Readers, contents: &str) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();

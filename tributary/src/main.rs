@@ -63,7 +63,7 @@ enum Command {
     Topology(topology::TopologyArgs),
 }
 
-/// The exit status that clap has for wrong use, too; 1 says that something failed.
+/// The exit status for wrong use, as clap has it; 1 means that something failed.
 const WRONG_USE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -95,8 +95,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Who reads what is printed, such as `head`, may have seen enough of it and close the pipe. That ends the command, as anything
-/// else that cannot go on; but it is no defect to be told of.
+/// Prints no panic message when the reader of the output, such as `head`, closes the pipe. The command still ends, but
+/// this is no defect.
 fn say_nothing_of_a_closed_pipe() {
     let tell = panic::take_hook();
     panic::set_hook(Box::new(move |why| {

@@ -1,4 +1,4 @@
-//! What the daemons of a host that takes part in jobs have in common: the agent's and the aggregation server's.
+//! What the daemons of a member host share: the agent's and the aggregation server's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tributary_wire::probe::{DESTINATION, ETHER_TYPE};
 use crate::daemon::{self, Settings, SettingsFile, Stop, required};
 use crate::tls::ClientTlsArgs;
 
-/// How much longer than usual a daemon may take to start, each time that it finds the controller still away.
+/// By how much a daemon extends its start-up time whenever it finds the controller still away.
 const EXTENSION: Duration = Duration::from_secs(15);
 
 /// All options of a member's daemon.
@@ -25,7 +25,7 @@ pub(crate) struct MemberSettings<Own: Args> {
     #[command(flatten)]
     pub(crate) member: MemberArgs,
 
-    /// Those that only this daemon has.
+    /// The options that only this daemon has.
     #[command(flatten)]
     pub(crate) own: Own,
 }
@@ -37,7 +37,7 @@ impl<Own: Settings> Settings for MemberSettings<Own> {
     }
 }
 
-/// The options that all members' daemons have.
+/// The options that all members' daemons share.
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct MemberArgs {
     tls: ClientTlsArgs,
 }
 
-/// Where the daemon is, and where its controller is.
+/// Which host this is, and where its controller is.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct HostArgs {
@@ -63,8 +63,8 @@ struct HostArgs {
     #[arg(long, value_name = "HOST:PORT")]
     controller: Option<String>,
 
-    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only where an embedded switch
-    /// is at its other end, started with this option, too
+    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only if the other end
+    /// is an embedded switch that was also started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
@@ -79,7 +79,7 @@ impl Settings for MemberArgs {
 
 /// A host that can take part in jobs.
 pub(crate) struct Member {
-    /// As the topology names it.
+    /// Its name in the topology.
     pub(crate) host: String,
     pub(crate) interface: String,
     pub(crate) open_port: OpenPort,
@@ -87,17 +87,17 @@ pub(crate) struct Member {
     pub(crate) controller: Remote,
 }
 
-/// What a daemon does on its host.
+/// The role of a daemon on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trade {
     /// It serves jobs.
     Server,
-    /// It has training processes, and may serve jobs beside them.
+    /// It works for training processes, and may also serve jobs.
     Agent,
 }
 
 impl Member {
-    /// As whom a daemon of this host attends.
+    /// The configuration with which a daemon of this host attends.
     pub(crate) fn attends(&self, trade: Trade) -> AttendConfig {
         AttendConfig {
             host: self.host.clone(),
@@ -111,15 +111,15 @@ impl Member {
     }
 }
 
-/// Reads the certificates again that a host shows to its controller, if there are any.
+/// Rereads the certificates that a host shows to its controller, if there are any.
 pub(crate) fn reload_certificates(controller: &Remote) {
     if let Some(tls) = controller.tls() {
         daemon::note("certificates", tls.reload());
     }
 }
 
-/// Waits until the controller knows this host, for as long as the controller is away. `false`: the daemon is to stop
-/// before.
+/// Waits until the controller has accepted this host, for as long as the controller is away. `false`: the daemon is to
+/// stop instead.
 ///
 /// # Errors
 /// The controller turns the host away, and says why.
@@ -134,15 +134,15 @@ pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Res
 }
 
 impl MemberArgs {
-    /// With what the daemon serves others; `None` for plain text.
+    /// TLS for what the daemon serves; `None` for plain text.
     ///
     /// # Errors
-    /// As of [`ClientTlsArgs::load_server`].
+    /// As for [`ClientTlsArgs::load_server`].
     pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
         self.tls.load_server()
     }
 
-    /// Whether it is said at all which host of which fabric this is.
+    /// Whether any option says which host of which fabric this is.
     pub(crate) fn is_given(&self) -> bool {
         let HostArgs { host, interface, controller, .. } = &self.host;
         [host, interface, controller].into_iter().any(Option::is_some)
@@ -154,7 +154,7 @@ impl MemberArgs {
         let HostArgs { host, interface, controller, segmentation_offload } = self.host;
         let interface = required(interface, "interface")?;
         let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
-        // What is used wrongly is said before what is not there.
+        // Wrong use is reported before missing files and interfaces.
         let files = self.tls.files()?;
         let (open_port, cable) = (ports(&interface, segmentation_offload)?, cable(&interface)?);
         let tls = files.map(|files| ClientTls::load_of_host(files, &host)).transpose()?;
@@ -163,7 +163,7 @@ impl MemberArgs {
     }
 }
 
-/// Opens the interface for each job. It is opened once at the start, to find out now whether it can be.
+/// Opens the interface for each job, and once now, to find out whether that works.
 fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     HostPort::open(interface)?;
     let interface = interface.to_owned();
@@ -173,7 +173,7 @@ fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     }))
 }
 
-/// The way by which the interface's cable is probed.
+/// The port for probing the interface's cable.
 fn cable(interface: &str) -> Result<Cable> {
     let open = |interface: &str| EtherTypePort::open(interface, ETHER_TYPE, DESTINATION.octets());
     let address = MacAddr::from(open(interface).map_err(AgentError::from)?.address());

@@ -24,11 +24,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 use tributary_transport::{Connection, incoming};
 
-/// Connections that there is room for, half of them from one address.
+/// The largest number of connections, half of them from one address.
 const CONNECTIONS: usize = 16;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Names and values.
+/// Names and values of labels.
 pub(crate) type Labels = Vec<(String, String)>;
 
 /// Labels from pairs.
@@ -36,14 +36,14 @@ pub(crate) fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// Everything that a daemon tells at one time.
+/// All metrics of a daemon at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     registry: Registry,
 }
 
 impl Page {
-    /// Something that only grows; "_total" is added to its name.
+    /// A metric that only grows; "_total" is added to its name.
     pub(crate) fn counter(
         &mut self,
         name: &str,
@@ -57,7 +57,7 @@ impl Page {
         self.registry.register(name, help, family);
     }
 
-    /// Something that goes up and down.
+    /// A metric that goes up and down.
     pub(crate) fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, f64)>) {
         let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
         for (labels, value) in samples {
@@ -73,7 +73,8 @@ impl Page {
     }
 }
 
-/// Serves what `collect` collects under `/metrics` until the returned value is dropped, if there is an address.
+/// Serves what `collect` collects under `/metrics` until the returned value is dropped; does nothing without an
+/// address.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -102,7 +103,7 @@ where
     Ok(serving)
 }
 
-/// As many connections as there is room for: whoever opens more of them must not take the daemon's descriptors.
+/// A listener with a limited number of connections, so that a client cannot use up the daemon's descriptors.
 struct Bounded {
     address: SocketAddr,
     accepted: ReceiverStream<io::Result<Connection>>,
@@ -172,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn they_are_served_over_http_and_a_taken_address_is_named() {
-        // Which port is free is only known by taking it.
+        // A free port can only be found by taking it.
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = taken.local_addr().unwrap();
         let collect = || std::future::ready(page());
@@ -197,7 +198,7 @@ mod tests {
         for _ in 0..CONNECTIONS {
             open.push(TcpStream::connect(free).await.unwrap());
         }
-        // Half of them are one address's: the others were closed at once.
+        // An address may have half of them: the others were closed at once.
         let mut closed = 0;
         for stream in open.iter_mut().skip(CONNECTIONS / 2) {
             closed += usize::from(matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_)));

@@ -17,7 +17,7 @@ pub(crate) struct SwitchAt {
 }
 
 impl SwitchAt {
-    /// What the controller is told; `node_id` is the switch's in the topology.
+    /// The address for the controller; `node_id` is the switch's in the topology.
     pub(crate) fn address(&self, node_id: u64) -> SwitchAddress {
         let device_id = self.device_id.unwrap_or(node_id);
         SwitchAddress { address: self.address.clone(), device_id }
@@ -79,7 +79,7 @@ impl fmt::Display for PortAt {
     }
 }
 
-/// serde's way to the text, for settings files.
+/// Conversions that serde needs for the text form in settings files.
 macro_rules! text_in_files {
     ($($kind:ty),*) => {$(
         impl TryFrom<String> for $kind {

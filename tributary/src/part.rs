@@ -1,4 +1,4 @@
-//! A training process's part in a job, for the commands that are one.
+//! A training process's part in a job, for the commands that act as one.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(crate) struct PartArgs {
 }
 
 impl PartArgs {
-    /// Takes part; returns when the job runs.
+    /// Joins the job; returns when it runs.
     ///
     /// # Errors
     /// No token in the file, no agent, no such job, or no part for this host in it.

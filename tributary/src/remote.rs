@@ -1,4 +1,4 @@
-//! The controller, as its clients reach it.
+//! The controller, as clients reach it.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,10 @@ use crate::tls::ClientTlsArgs;
 
 pub(crate) use tributary_cli::controller::{connect, refused};
 
-/// Where the controller listens, and is looked for, unless told otherwise: the TCP port with the number of
-/// the INA packets' UDP port.
+/// The controller's default address: its TCP port has the number of the INA packets' UDP port.
 pub(crate) const DEFAULT_CONTROLLER: &str = "127.0.0.1:29810";
 
-/// Which controller, for commands that talk to it once.
+/// Options for commands that make single requests to the controller.
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
     /// The controller's address
@@ -35,18 +34,18 @@ pub(crate) struct ControllerArgs {
 }
 
 impl ControllerArgs {
-    /// A connection to the controller.
+    /// Connects to the controller.
     ///
     /// # Errors
-    /// Certificates that cannot be used, nobody who answers, or no trust.
+    /// Certificates that cannot be used, no answer, or no trust.
     pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
         connect(&self.remote()?).await
     }
 
-    /// The controller, which may not be there.
+    /// The controller's address and certificates, without connecting.
     ///
     /// # Errors
-    /// Certificates that cannot be used, or no address.
+    /// Certificates that cannot be used, or an invalid address.
     pub(crate) fn remote(&self) -> Result<Remote> {
         Ok(Remote::controller(&self.controller, self.tls.load()?)?)
     }

@@ -15,10 +15,10 @@ use crate::daemon::{self, DaemonArgs, Stop, WrongUse, required};
 use crate::metrics::{self, Page, labels};
 use crate::named::PortAt;
 
-/// How often the switch's thread is asked whether it is still there.
+/// How often to check that the switch's thread is still there.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Offloads that make one long frame of several that come in: a switch has to forward what was on the wire.
+/// Offloads that merge received frames: a switch has to forward what was on the wire.
 const MERGING: [&str; 2] = ["gro", "lro"];
 
 /// The switch's own options.
@@ -42,8 +42,8 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     port: Vec<PortAt>,
 
-    /// Send neighbouring packets as one frame by ports that are a veth with its offloads on: only where hosts and switches that
-    /// were started with this option, too, are at their other ends
+    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the hosts and
+    /// switches at their other ends were also started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
@@ -89,11 +89,11 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
 
 /// The ports of a switch by number.
 type Ports = Vec<(u16, Box<dyn FramePort>)>;
-/// What each port carries.
+/// The traffic counters of each port.
 type Meters = Vec<(PortAt, InterfaceMeter)>;
 
 /// # Errors
-/// [`WrongUse`]: a port or an interface is there twice.
+/// [`WrongUse`]: a port or an interface is given twice.
 fn check(ports: &[PortAt]) -> Result<()> {
     let mut by_interface = HashMap::new();
     let mut numbers = HashSet::new();
@@ -110,7 +110,7 @@ fn check(ports: &[PortAt]) -> Result<()> {
     Ok(())
 }
 
-/// Says what will be in the way of frames: nobody else can see these interfaces.
+/// Warns of settings that get in the way of frames: only this process sees these interfaces.
 fn warn(ports: &[PortAt]) {
     for PortAt { number, interface } in ports {
         let Ok(condition) = InterfaceCondition::of(interface) else { continue };
@@ -153,7 +153,7 @@ fn open(ports: &[PortAt], segmentation_offload: bool) -> Result<(Ports, Meters)>
     Ok((opened, meters))
 }
 
-/// What the interfaces have carried, also before there was a program.
+/// The interfaces' traffic, including the time before there was a program.
 fn collect(switch: &str, meters: &Meters) -> Page {
     let (mut frames, mut bytes, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     for (PortAt { number, interface }, meter) in meters {
@@ -178,7 +178,7 @@ fn collect(switch: &str, meters: &Meters) -> Page {
     page
 }
 
-/// Waits until the switch's thread has come to an end.
+/// Waits until the switch's thread has ended.
 async fn ended(switch: &RunningSwitch) {
     let mut checks = tokio::time::interval(CHECK_INTERVAL);
     loop {

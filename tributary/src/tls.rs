@@ -1,4 +1,4 @@
-//! TLS on the command line: which files the controller, and everyone else, use.
+//! TLS on the command line: the files of the controller, and of everyone else.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,14 +11,15 @@ use tributary_transport::{ClientTls, ServerTls, TlsFiles};
 
 use crate::daemon::WrongUse;
 
-/// The name in the certificate of those who create and end all jobs, unless the controller is told others.
+/// The default name in the certificate of operators, who create and end all jobs.
 pub(crate) const DEFAULT_OPERATOR: &str = "operator";
 
-/// The files of whoever connects to the controller or to a parameter server; a parameter server itself has the same.
+/// The files of a client of the controller or of a parameter server; a parameter server itself has the same.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClientTlsArgs {
-    /// Certificate of the CA that has signed everyone else's: talks TLS, with the two below [default: plain text]
+    /// Certificate of the CA that has signed all other certificates: enables TLS, with the two options below [default:
+    /// plain text]
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CA")]
     tls_ca: Option<PathBuf>,
 
@@ -35,25 +36,25 @@ impl ClientTlsArgs {
     /// The files that were given; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`]: not all of them.
+    /// [`WrongUse`]: only some were given.
     pub(crate) fn files(&self) -> Result<Option<TlsFiles>> {
         let files =
             [("--tls-ca", &self.tls_ca), ("--tls-cert", &self.tls_cert), ("--tls-key", &self.tls_key)];
         Ok(all_or_none(files)?.map(|[ca, certificate, key]| TlsFiles { certificate, key, ca }))
     }
 
-    /// What the files hold; `None` for plain text.
+    /// Loads the files; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`] where not all were given; files that cannot be used.
+    /// [`WrongUse`] if only some were given; files that cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ClientTls>> {
         Ok(self.files()?.map(ClientTls::load).transpose()?)
     }
 
-    /// As [`load`](Self::load), for whoever is connected to.
+    /// As [`load`](Self::load), for a server.
     ///
     /// # Errors
-    /// As of [`load`](Self::load).
+    /// As for [`load`](Self::load).
     pub(crate) fn load_server(&self) -> Result<Option<ServerTls>> {
         Ok(self.files()?.map(ServerTls::load).transpose()?)
     }
@@ -63,7 +64,8 @@ impl ClientTlsArgs {
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ControllerTlsArgs {
-    /// Certificate to show to agents and `tributary jobs`: talks TLS, with the two below [default: plain text]
+    /// Certificate to show to agents and `tributary jobs`: enables TLS, with the two options below [default: plain
+    /// text]
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
@@ -71,7 +73,7 @@ pub(crate) struct ControllerTlsArgs {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Certificate of the CA that has signed those of agents and operators: nobody else can connect
+    /// Certificate of the CA that has signed the certificates of agents and operators: nobody else can connect
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 
@@ -82,10 +84,10 @@ pub(crate) struct ControllerTlsArgs {
 }
 
 impl ControllerTlsArgs {
-    /// What the files hold; `None` for plain text.
+    /// Loads the files; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`] where not all were given; files that cannot be used.
+    /// [`WrongUse`] if only some were given; files that cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ControllerTls>> {
         let files = [
             ("--tls-cert", &self.tls_cert),
@@ -108,7 +110,7 @@ impl ControllerTlsArgs {
     }
 }
 
-/// All files, or `None` where there are none.
+/// All files, or `None` if none were given.
 ///
 /// # Errors
 /// [`WrongUse`]: some are missing.

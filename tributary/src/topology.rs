@@ -1,4 +1,4 @@
-//! `tributary topology`: a network as its file describes it, with all that the file leaves out.
+//! `tributary topology`: a network as its file describes it, with everything that the file leaves out.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::daemon::WrongUse;
 use tributary_cli::options::load_topology;
 use tributary_cli::output;
 
-/// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every
-/// other command has them. Or writes the file of a fat tree. Nothing runs.
+/// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every other
+/// command sees them. Or writes the file of a fat tree. Nothing runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopologyArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -25,7 +25,7 @@ pub(crate) struct TopologyArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print the topology file of a fat tree of switches with so many ports instead
+    /// Print the topology file of a fat tree of switches with this many ports instead
     #[arg(long, value_name = "PORTS", conflicts_with_all = ["topology", "json"])]
     fat_tree: Option<usize>,
 
@@ -38,7 +38,7 @@ pub(crate) struct TopologyArgs {
     rate: String,
 }
 
-/// A rate that a topology file can say.
+/// Parses a rate as a topology file writes it.
 fn link_rate(text: &str) -> Result<String, String> {
     match parse_rate(text) {
         Some(rate) if rate > 0 => Ok(format_rate(rate)),
@@ -46,12 +46,12 @@ fn link_rate(text: &str) -> Result<String, String> {
     }
 }
 
-/// The topology of the file, with another MTU on all links where one is given.
+/// Loads a topology file; with `mtu`, all links have that MTU.
 pub(crate) fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
     with_mtu(Topology::load(file)?, mtu)
 }
 
-/// The topology, with another MTU on all links where one is given.
+/// The topology; with `mtu`, all links have that MTU.
 pub(crate) fn with_mtu(topology: Topology, mtu: Option<u16>) -> Result<Topology> {
     Ok(match mtu {
         Some(mtu) => topology.with_mtu(mtu)?,
@@ -59,14 +59,14 @@ pub(crate) fn with_mtu(topology: Topology, mtu: Option<u16>) -> Result<Topology>
     })
 }
 
-/// The network, for programs.
+/// The network as JSON.
 #[derive(Debug, Serialize)]
 struct Network<'a> {
     name: &'a str,
     description: &'a str,
-    /// In the file's order.
+    /// In the order of the file.
     nodes: Vec<Node<'a>>,
-    /// In the file's order.
+    /// In the order of the file.
     links: Vec<Link<'a>>,
 }
 
@@ -74,7 +74,7 @@ struct Network<'a> {
 #[derive(Debug, Serialize)]
 struct Node<'a> {
     name: &'a str,
-    /// In hop entries, and the P4Runtime device id that the controller expects of a switch.
+    /// The node's id in hop entries; for a switch also the P4Runtime device id that the controller expects.
     id: u16,
     #[serde(flatten)]
     kind: Kind,
@@ -91,7 +91,7 @@ enum Kind {
         role: Option<Role>,
         mac: String,
         ip: Ipv4Addr,
-        /// Of the subnet that all hosts share.
+        /// Prefix length of the subnet that all hosts share.
         prefix_bits: u8,
     },
 }
@@ -100,7 +100,7 @@ enum Kind {
 #[derive(Debug, Serialize)]
 struct Link<'a> {
     ends: [LinkEnd<'a>; 2],
-    /// In each direction, bit/s.
+    /// Rate of each direction, in bit/s.
     rate: u64,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Node<'a> {
 }
 
 impl Kind {
-    /// What it is, its IP and its MAC address, for people.
+    /// The node's kind, IP address and MAC address, for people.
     fn texts(&self) -> (&'static str, String, String) {
         match self {
             Self::Switch { programmable: true } => ("switch", String::new(), String::new()),

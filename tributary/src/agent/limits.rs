@@ -9,7 +9,7 @@ use tributary_host_agent::{Limits, MAX_SESSIONS};
 use crate::daemon::WrongUse;
 use tributary_cli::options::{byte_size, size};
 
-/// Limits that are not what suits the machine.
+/// Limits that replace the defaults, which follow from the machine.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LimitArgs {
@@ -18,17 +18,17 @@ pub(super) struct LimitArgs {
     #[serde(with = "byte_size")]
     max_memory: Option<ByteSize>,
 
-    /// As much of it as one job or training of a process may have [default: three quarters of it]
+    /// Share of it that one job or training of a process may take [default: three quarters of it]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     #[serde(with = "byte_size")]
     max_session_memory: Option<ByteSize>,
 
-    /// Size of a piece of shared memory that a process gives [default: that of /dev/shm]
+    /// Size of one shared-memory segment that a process hands over [default: that of /dev/shm]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     #[serde(with = "byte_size")]
     max_segment: Option<ByteSize>,
 
-    /// Pieces of shared memory for one job or training of a process [default: 256]
+    /// Shared-memory segments for one job or training of a process [default: 256]
     #[arg(long, value_name = "COUNT")]
     max_segments: Option<u32>,
 
@@ -42,7 +42,7 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The limits of this machine's agent.
+    /// The limits of this agent: the options given, and defaults for the rest.
     ///
     /// # Errors
     /// [`WrongUse`]: a number that makes no sense.

@@ -1,9 +1,9 @@
-//! Where all ranks wait for each other.
+//! A barrier for all ranks.
 
 use anyhow::{Context, Result};
 use tributary_client::{Job, Operation, Segment};
 
-/// An all-reduce of one element.
+/// An all-reduce of one element, which no rank leaves before all have entered it.
 #[derive(Debug)]
 pub(super) struct Barrier(Segment);
 

@@ -1,7 +1,7 @@
 //! What each rank contributes, so that every rank knows the sum.
 //!
-//! All contributions that are not to be quantised are integers that each type holds exactly, and so are the sums
-//! before they are rounded to the type: a right result has the expected bits, not just nearly.
+//! All contributions that are not quantised are integers that each type holds exactly, and so are the sums before they
+//! are rounded to the type: a right result has exactly the expected bits.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tributary_client::Element;
 
 /// Contributions are -128 to 127: what bf16, with 8 significant bits, holds exactly.
 const HALF_RANGE: i64 = 128;
-/// Half as many numbers as 24 bits can tell apart, which f32 holds exactly.
+/// Half of the numbers that 24 bits can tell apart, all of which f32 holds exactly.
 const HALF_OF_24_BITS: f32 = (1 << 23) as f32;
 
 /// An element that can be made from an integer.
@@ -43,7 +43,7 @@ impl Number for bf16 {
     }
 }
 
-/// A sum that is not what it has to be.
+/// A sum that differs from the expected one.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wrong<T> {
     element: usize,
@@ -57,15 +57,15 @@ impl<T: fmt::Display> fmt::Display for Wrong<T> {
     }
 }
 
-/// Puts in what `rank` contributes to the elements from `first` on.
+/// Fills in what `rank` contributes to the elements from `first` on.
 pub(super) fn fill<T: Number>(first: usize, elements: &mut [T], rank: u32, iteration: u32) {
     for (index, element) in (first..).zip(elements) {
         *element = T::from_integer(value(index, rank, iteration));
     }
 }
 
-/// Puts in what `rank` contributes of a gradient: many values near 0, few large ones, -1 to 1. Only operations that
-/// every machine rounds alike.
+/// Fills in what `rank` contributes as a gradient: many values near 0, few large ones, -1 to 1. Uses only operations
+/// that every machine rounds alike.
 pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) {
     for (index, element) in elements.iter_mut().enumerate() {
         let even = (hash(index, rank, iteration) >> 40) as f32 / HALF_OF_24_BITS - 1.0;
@@ -73,7 +73,7 @@ pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) 
     }
 }
 
-/// The first of the sums, those of the elements from `first` on, that is not that of these ranks' contributions.
+/// Finds the first wrong sum, where `sums` are those of the elements from `first` on and `ranks` have contributed.
 pub(super) fn find_wrong<T: Number>(
     first: usize,
     sums: &[T],
@@ -87,8 +87,8 @@ pub(super) fn find_wrong<T: Number>(
     })
 }
 
-/// Another value for every element, rank and iteration, so that nothing can be mistaken for anything else:
-/// the upper bits of a multiplicative hash.
+/// A value that differs for every element, rank and iteration, so that no mix-up goes unnoticed: the upper bits of a
+/// multiplicative hash.
 fn value(index: usize, rank: u32, iteration: u32) -> i64 {
     i64::from((hash(index, rank, iteration) >> 56) as u8) - HALF_RANGE
 }

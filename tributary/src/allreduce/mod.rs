@@ -25,7 +25,7 @@ use report::{Quantisation, Report, Timing};
 use crate::daemon::WrongUse;
 use crate::part::PartArgs;
 
-/// Reduces over all members of a job, through the agent of this host, and says how long it took.
+/// Reduces a tensor over all members of a job, through the agent of this host, and says how long it took.
 ///
 /// To be run on every worker of the job with the same options.
 #[derive(Debug, Args)]
@@ -37,12 +37,12 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES", default_value = "16MiB")]
     size: ByteSize,
 
-    /// Reduce it as so many tensors of about the same size, one behind the other
+    /// Reduce it as this many tensors of about the same size, one after the other
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "codec",
           value_parser = clap::value_parser!(u32).range(1..))]
     tensors: u32,
 
-    /// How many of the tensors are under way at the same time
+    /// How many of the tensors are in flight at the same time
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 
@@ -62,16 +62,16 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
-    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays
-    /// for memory that nobody has touched yet
+    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
+    /// memory that nobody has touched yet
     #[arg(long, value_name = "BYTES", default_value = "0")]
     warm_up: ByteSize,
 
-    /// Compare every sum with what it has to be; with --codec, measure how far it is from the plain sum, too
+    /// Compare every sum with the expected one; with --codec, also measure its error relative to the plain sum
     #[arg(long)]
     check: bool,
 
-    /// Let all ranks begin and end each iteration together: no rank's time has its wait for another that is
+    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a rank that is
     /// not there yet
     #[arg(long)]
     barrier: bool,
@@ -111,7 +111,7 @@ impl Codec {
 }
 
 impl DataType {
-    /// Its name on the command line.
+    /// The codec's name on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -122,7 +122,7 @@ impl DataType {
     }
 }
 
-/// Measures and prints.
+/// Measures, and prints the report.
 ///
 /// # Errors
 /// No agent, a job that cannot be joined or fails, a sum that is wrong.
@@ -147,24 +147,24 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
 
 /// One way to reduce a tensor, iteration after iteration.
 trait Work: Sized {
-    /// For tensors of so many elements.
+    /// Prepares to reduce tensors of `elements` elements.
     async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
 
-    /// Puts in what this rank contributes to an iteration.
+    /// Fills in this rank's contribution to an iteration.
     fn fill(&mut self, job: &Job, iteration: u32) -> Result<()>;
 
-    /// Replaces it by the sum.
+    /// Replaces the contribution by the sum.
     async fn reduce(&mut self, job: &Job, name: &str) -> Result<()>;
 
-    /// Compares the sum with what it has to be.
+    /// Compares the sum with the expected one.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
 
-    /// How long the agent had the last one, if it was one call.
+    /// How long the last all-reduce spent in the agent; `None` if the iteration was not a single call.
     fn in_agent(&self) -> Option<Duration> {
         None
     }
 
-    /// What quantising it saved and cost, if it was.
+    /// What quantisation saved and cost; `None` without a codec.
     fn quantisation(&self) -> Option<Quantisation> {
         None
     }
@@ -213,7 +213,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     Ok(report)
 }
 
-/// What it waits for is said on standard error, also where that is no terminal.
+/// Options for joining the job. What the process waits for goes to standard error, even where that is no terminal.
 fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     let progress = progress.clone();
     let options =
@@ -224,14 +224,14 @@ fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     }
 }
 
-/// Parses a time that is more than nothing.
+/// Parses a positive time in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let seconds = seconds.filter(|seconds| !seconds.is_zero());
     seconds.ok_or_else(|| "a number of seconds is needed, such as 2.5, and more than 0".to_owned())
 }
 
-/// One all-reduce of a tensor of the size that `--warm-up` says; none if that is nothing.
+/// One all-reduce of a tensor of the size that `--warm-up` gives; none if that is 0.
 async fn warm_up<T: Number, W: Work>(job: &Job, args: &AllReduceArgs, most: usize) -> Result<()> {
     let elements = usize::try_from(args.warm_up.as_u64())?.div_ceil(size_of::<T>()).min(most);
     if elements > 0 {
@@ -243,7 +243,7 @@ async fn warm_up<T: Number, W: Work>(job: &Job, args: &AllReduceArgs, most: usiz
     Ok(())
 }
 
-/// One all-reduce; its time is that of the call alone.
+/// One all-reduce; the time returned is that of the call alone.
 async fn reduce(
     job: &Job,
     work: &mut impl Work,
@@ -255,7 +255,7 @@ async fn reduce(
         barrier.pass(job).await?;
     }
     let timing = Timing::of(work.reduce(job, &format!("iteration {iteration}"))).await?;
-    // Nobody checks, which takes the processor, while another rank is still at it.
+    // The check takes processor time, so no rank checks while another one still reduces.
     if let Some(barrier) = barrier {
         barrier.pass(job).await?;
     }

@@ -16,18 +16,18 @@ pub(super) struct Plain<T> {
     tensors: Vec<Tensor>,
     in_flight: usize,
     elements: PhantomData<T>,
-    /// Who was in the job when the first one of the last all-reduces began, and when the last one ended.
+    /// The job's ranks when the first of the last all-reduces began, and when the last of them ended.
     ranks: [Vec<u32>; 2],
 }
 
 #[derive(Debug)]
 struct Tensor {
-    /// The number of its first element.
+    /// Index of the tensor's first element.
     first: usize,
     segment: Segment,
-    /// What the sums are of.
+    /// Which ranks each part of the sum is over.
     runs: Vec<Run>,
-    /// How long the agent had it.
+    /// How long the all-reduce spent in the agent.
     in_agent: Duration,
 }
 
@@ -69,15 +69,15 @@ impl<T: Number> Work for Plain<T> {
         Ok(())
     }
 
-    /// Members may leave during an all-reduce: then its beginning is summed over those who were in before, and its end
-    /// over those who are left.
+    /// Members may leave during an all-reduce: then its beginning is summed over the members from before, and its end
+    /// over those that are left.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         for Tensor { first, segment, runs, .. } in &self.tensors {
             let (mut first, mut rest) = (*first, segment.elements::<T>()?);
             for run in runs {
                 let (sums, others) = rest.split_at(usize::try_from(run.elements)?.min(rest.len()));
                 let ranks = self.ranks.iter().find(|ranks| ranks.len() == run.contributors as usize);
-                // Where several have left, one after the other, nobody knows who was in between.
+                // Where several members have left one after the other, the membership in between is unknown.
                 if let Some(wrong) =
                     ranks.and_then(|ranks| contribution::find_wrong(first, sums, ranks, iteration))
                 {
@@ -98,7 +98,7 @@ impl<T: Number> Work for Plain<T> {
 }
 
 impl<T> Plain<T> {
-    /// Waits for the oldest tensor that is under way, the one of this number. Says which one is the oldest then.
+    /// Waits for tensor `number`, the oldest in flight. Returns the number of the next oldest.
     async fn end(
         &mut self,
         job: &Job,

@@ -1,4 +1,4 @@
-//! All-reduces of levels, with codec casq-4-shared.
+//! All-reduces of quantisation levels, with codec casq-4-shared.
 
 use anyhow::{Context, Result, bail};
 use tributary_client::{Job, Sent};
@@ -7,19 +7,19 @@ use tributary_codec::{Lanes, Residual};
 use super::report::Quantisation;
 use super::{AllReduceArgs, Work, contribution};
 
-/// A tensor, and what it takes to quantise it.
+/// A tensor, and the state needed to quantise it.
 #[derive(Debug)]
 pub(super) struct Quantised {
     reducer: tributary_client::Quantised,
     tensor: Vec<f32>,
     sent: Option<Sent>,
-    /// What every rank owes, as the check of the sums follows it: nothing, ever, without feedback.
+    /// Every rank's residual, as the check of the sums tracks it; always zero without feedback.
     residuals: Vec<Residual>,
     feedback: bool,
     error: SquaredError,
 }
 
-/// Of the sums, and relative to what.
+/// The squared error of the sums, and the square that it is relative to.
 #[derive(Debug, Clone, Copy, Default)]
 struct SquaredError {
     off: f64,
@@ -48,8 +48,8 @@ impl Work for Quantised {
         Ok(())
     }
 
-    /// The levels' sum must have the very bits that follow from all ranks' contributions and the levels that they
-    /// have agreed on; how far that is from the plain sum is what quantising costs.
+    /// The sum of the levels must have exactly the bits that follow from all ranks' contributions and the levels that
+    /// they agreed on. Its distance from the plain sum is the cost of quantising.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         let sent = self.sent.as_ref().context("nothing was reduced")?;
         let len = self.tensor.len();

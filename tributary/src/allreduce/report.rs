@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results of the measurement.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,23 +6,23 @@ use anyhow::Result;
 use bytesize::ByteSize;
 use serde_json::json;
 
-/// All-reduces of one rank.
+/// The all-reduces of one rank.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) host: String,
     pub(super) rank: u32,
     pub(super) workers: usize,
-    /// Of the tensor.
+    /// Size of the tensor.
     pub(super) bytes: u64,
     pub(super) elements: usize,
-    /// As how many all-reduces it went.
+    /// Number of all-reduces that the tensor is split into.
     pub(super) tensors: u32,
-    /// How many of them were under way at once.
+    /// How many of these all-reduces are in flight at once.
     pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
     pub(super) quantisation: Option<Quantisation>,
-    /// Whether every sum was compared with what it has to be.
+    /// Whether every sum was compared with the expected one.
     pub(super) checked: bool,
     /// Slices that this rank sent for the first time, in all iterations.
     pub(super) slices: u64,
@@ -30,35 +30,35 @@ pub(super) struct Report {
     pub(super) retransmissions: u64,
     /// One for each iteration; at least one.
     pub(super) times: Vec<Timing>,
-    /// What each call took besides the time that the agent had it, where an iteration was one call.
+    /// The time of each call minus the time spent in the agent, where an iteration is a single call.
     pub(super) overheads: Vec<Duration>,
 }
 
-/// One all-reduce.
+/// The time of one iteration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     pub(super) began: SystemTime,
     pub(super) took: Duration,
 }
 
-/// What quantising saves and costs.
+/// What quantisation saves and costs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantisation {
-    /// What a rank puts into the fabric in an iteration, in place of the tensor's bytes.
+    /// Bytes that a rank puts into the fabric in an iteration, in place of the tensor's.
     pub(super) bytes: u64,
-    /// Of the sums, where they were checked: squared, relative to the plain sums' square.
+    /// Squared error of the sums, relative to the square of the plain sums; `None` if they were not checked.
     pub(super) error: Option<f64>,
 }
 
 impl Timing {
-    /// Of something that is done now.
+    /// Times a future.
     pub(super) async fn of(done: impl Future<Output = Result<()>>) -> Result<Self> {
         let (began, started) = (SystemTime::now(), Instant::now());
         done.await?;
         Ok(Self { began, took: started.elapsed() })
     }
 
-    /// When it began, as Unix time, and how long it took, both in seconds.
+    /// The start, as Unix time, and the duration, both in seconds.
     fn seconds(&self) -> [f64; 2] {
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
         [began.as_secs_f64(), self.took.as_secs_f64()]
@@ -79,7 +79,7 @@ impl Report {
         sorted(self.times.iter().map(|time| time.took))
     }
 
-    /// The median of what the client took besides its agent, seconds.
+    /// The median of the time that the client took besides its agent, in seconds.
     fn overhead(&self) -> Option<f64> {
         let sorted = sorted(self.overheads.iter().copied());
         (!sorted.is_empty()).then(|| median(&sorted))
@@ -178,7 +178,7 @@ fn sorted(times: impl Iterator<Item = Duration>) -> Vec<f64> {
     seconds
 }
 
-/// Of numbers in ascending order.
+/// The median of numbers in ascending order.
 fn median(sorted: &[f64]) -> f64 {
     let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
     let half = sorted.len() / 2;
@@ -193,7 +193,7 @@ fn median(sorted: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// At as many milliseconds after the epoch as it takes.
+    /// A timing that begins this many milliseconds after the epoch and lasts as many.
     fn timing(milliseconds: u64) -> Timing {
         let took = Duration::from_millis(milliseconds);
         Timing { began: UNIX_EPOCH + took, took }

@@ -1,4 +1,4 @@
-//! What the links of a network have carried.
+//! Traffic counters of a network's links.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,9 +6,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use tributary_lab::Lab;
 
-/// Of the namespace that the reading thread is in.
+/// The interfaces of the namespace that the reading thread is in.
 const INTERFACES: &str = "/proc/thread-self/net/dev";
-/// Where a line has the figures of one direction, after the interface's name: bytes, then frames.
+/// The fields of one direction in a line, after the interface's name: bytes, then frames.
 const RECEIVED: usize = 0;
 const SENT: usize = 8;
 
@@ -32,24 +32,24 @@ impl Carried {
     }
 }
 
-/// One interface.
+/// One interface's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Interface {
     received: Carried,
     sent: Carried,
 }
 
-/// What each interface of the data network has carried.
+/// The traffic of each interface of the data network.
 #[derive(Debug, Clone)]
 pub(super) struct Counters(BTreeMap<String, Interface>);
 
 impl Counters {
-    /// Reads those of all nodes.
+    /// Reads the counters of all nodes.
     pub(super) fn read(lab: &Lab) -> Result<Self> {
         Self::read_at(lab, lab.stations())
     }
 
-    /// Reads those of some nodes.
+    /// Reads the counters of some nodes.
     pub(super) fn read_at<'a>(lab: &Lab, stations: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut all = BTreeMap::new();
         for station in stations {
@@ -70,7 +70,7 @@ impl Counters {
 
     /// What the busiest direction of a link has carried since `before`, in bytes.
     pub(super) fn busiest_since(&self, before: &Self) -> u64 {
-        // What one end receives the other has sent.
+        // What one end sends is what the other receives, so looking at one direction is enough.
         self.since(before).map(|interface| interface.sent.bytes).max().unwrap_or(0)
     }
 

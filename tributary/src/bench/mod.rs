@@ -1,4 +1,4 @@
-//! `tributary bench`: what to expect, in numbers.
+//! `tributary bench`: measurements.
 
 mod agent;
 mod allreduce;
@@ -48,7 +48,7 @@ enum What {
 /// Runs the measurement that was asked for.
 ///
 /// # Errors
-/// Those of the measurement.
+/// The measurement's errors.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
         What::Agent(args) => agent::run(args),
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     }
 }
 
-/// What a measurement comes to. A signal ends it: what is dropped then ends its processes and removes its networks.
+/// Runs a measurement until a signal stops it; dropping it then ends its processes and removes its networks.
 fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -77,7 +77,7 @@ fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
     })
 }
 
-/// The longest packet of links as an option has it: a slice has to fit.
+/// Parses the longest packet of links: a slice has to fit.
 fn mtu(text: &str) -> Result<u16, String> {
     let mtu = text.parse().ok().filter(|mtu: &u16| SliceWidth::widest_within((*mtu).into()).is_some());
     mtu.ok_or_else(|| {
@@ -85,9 +85,9 @@ fn mtu(text: &str) -> Result<u16, String> {
     })
 }
 
-/// A rate as an option has it.
+/// Parses a rate.
 fn rate(text: &str) -> Result<u64, String> {
-    // The second form is how `tc` writes rates.
+    // `tc` writes rates without "/s".
     match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
         Some(rate) if rate > 0 => Ok(rate),
         _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),

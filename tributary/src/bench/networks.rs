@@ -15,13 +15,13 @@ use crate::lab::{FabricArgs, Record, up_fabric};
 use crate::topology;
 use tributary_cli::options::{Aggregation, topology_text};
 
-/// A topology file, of which variants are made.
+/// A topology file, and variants of it.
 #[derive(Debug)]
 pub(super) struct Shape {
     topology: Topology,
     mtu: Option<u16>,
     table: Table,
-    /// For the variants.
+    /// Holds the files of the variants.
     folder: TempDir,
 }
 
@@ -41,7 +41,7 @@ impl Shape {
         &self.topology
     }
 
-    /// Makes the network of one variant, with all daemons in it.
+    /// Brings up the network of one variant, with all its daemons.
     pub(super) async fn up(
         &self,
         name: &str,
@@ -60,7 +60,8 @@ impl Shape {
         Ok(Network { lab, record })
     }
 
-    /// All links at one rate; plain switches, of which the lab makes kernel bridges, where bridges are wanted.
+    /// The topology with all links at one rate; for bridges all switches are plain, so that the lab makes kernel
+    /// bridges.
     fn variant(&self, rate: u64, switches: Switches) -> Table {
         let mut table = self.table.clone();
         let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
@@ -89,17 +90,17 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
 pub(super) enum Switches {
     /// The embedded switch, over links that lose frames with this probability.
     Ours { aggregation: Aggregation, loss: f64 },
-    /// Kernel bridges, over links that lose nothing. Where no switch is programmable, the aggregation server adds
-    /// up everything by itself.
+    /// Kernel bridges, over links that lose nothing. Without programmable switches the aggregation server sums all
+    /// contributions itself.
     Bridges,
 }
 
 impl Switches {
-    /// The whole tree aggregates, and nothing is lost.
+    /// Aggregation on the whole tree, without losses.
     pub(super) const OURS: Self = Self::Ours { aggregation: Aggregation::Tree, loss: 0.0 };
 }
 
-/// A network that is up. It goes when this is dropped.
+/// A network that is up; dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) lab: Lab,

@@ -1,4 +1,4 @@
-//! `tributary bench plan`: what planning takes as a cluster grows.
+//! `tributary bench plan`: the time that planning takes as a cluster grows.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use tributary_topology::{FatTree, NodeKey, Topology};
 use crate::plan::text;
 use tributary_cli::output::number_table;
 
-/// Ports of the switches, and workers: of each to the next, both hosts and workers double.
+/// Ports of the switches, and workers. Hosts and workers double from each size to the next.
 const SIZES: [(usize, usize); 4] = [(24, 512), (30, 1024), (38, 2048), (48, 4096)];
 const RATE: &str = "100 Gbit/s";
 const GRADIENT_BYTES: u64 = 64 << 20;
-/// What the largest may take, from the file to the tables, and when one of its switches dies.
+/// The most time for the largest size, from the file to the tables, and after one of its switches dies.
 const MOST: Duration = Duration::from_secs(1);
 const MOST_AGAIN: Duration = Duration::from_millis(100);
-/// By how much the time may grow when workers and hosts double.
+/// The most by which the time may grow when workers and hosts double.
 const MOST_GROWTH: f64 = 2.5;
 
-/// Measures how long it takes to plan a job on fat trees of four sizes, from the text of the topology file to the tables that
-/// `tributary plan` prints, and to plan it again when a switch of its tree dies. Planning takes one thread that waits for
-/// nothing; times are that thread's processor time, so that other work on the machine does not count.
+/// Measures how long it takes to plan a job on fat trees of four sizes, from the text of the topology file to the
+/// tables that `tributary plan` prints, and to plan it again when a switch of its tree dies. Planning is one thread
+/// that never blocks; times are that thread's processor time, so that other work on the machine does not count.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
     /// Rounds of each size; the fastest of each step counts
@@ -59,9 +59,9 @@ struct Size {
     workers: usize,
     #[serde(flatten)]
     times: Times,
-    /// How many times what the size before took, from the file to the tables; `None` for the first.
+    /// Time relative to the size before, from the file to the tables; `None` for the first.
     growth: Option<f64>,
-    /// The same of planning again.
+    /// The same for planning again.
     replan_growth: Option<f64>,
 }
 
@@ -69,13 +69,13 @@ struct Size {
 struct Times {
     /// From the text of the file to the validated topology.
     read: f64,
-    /// From there to the plan.
+    /// From the topology to the plan.
     plan: f64,
-    /// From there to the text for people.
+    /// From the plan to the text for people.
     print: f64,
-    /// All of that.
+    /// The three together.
     whole: f64,
-    /// To plan again after one dead switch: the slower of a core and an aggregation switch.
+    /// Planning again after one switch has died: the slower of a core and an aggregation switch.
     replan: f64,
 }
 
@@ -162,7 +162,8 @@ fn round(file: &str, slots: u32) -> Result<Times> {
     Ok(Times { read, plan: of_plan, print, whole: read + of_plan + print, replan: again })
 }
 
-/// A core of the tree, and the first aggregation switch in another pod than the server's: no worker is lost with them.
+/// A core of the tree, and the first aggregation switch in a pod other than the server's: no worker is lost with
+/// either.
 fn victims(plan: &Plan) -> impl Iterator<Item = NodeKey> {
     let is_core = |name: &str| name.starts_with("core");
     let is_aggregation = |name: &str| name.starts_with("agg") && !name.starts_with("agg0-");
@@ -171,7 +172,7 @@ fn victims(plan: &Plan) -> impl Iterator<Item = NodeKey> {
     [first(&is_core), first(&is_aggregation)].into_iter().flatten()
 }
 
-/// Processor time of this thread, in seconds, and what came out.
+/// Runs `work`; returns this thread's processor time for it in seconds, and its result.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,4 +1,4 @@
-//! Processes that reduce, one on each worker or one for all.
+//! Processes that reduce: one on each worker, or one for all.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
-/// As many lines of what it said last as an error shows.
+/// How many of the last lines of its output an error shows.
 const SHOWN_LINES: usize = 5;
 
 /// A process whose output is read line by line. It is killed when this is dropped.
@@ -21,7 +21,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Starts it; `name` is for errors.
+    /// Starts the process; `name` is for errors.
     pub(super) fn start(name: &str, mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = tokio::process::Command::from(command).kill_on_drop(true).spawn();
@@ -32,23 +32,23 @@ impl Rank {
         };
         let errors = tokio::spawn(async move {
             let mut text = Vec::new();
-            // Cut off is better than nothing.
+            // Truncated output is better than none.
             let _ = errors.read_to_end(&mut text).await;
             String::from_utf8_lossy(&text).into_owned()
         });
         Ok(Self { name: name.to_owned(), child, input, lines: BufReader::new(output).lines(), errors })
     }
 
-    /// Writes a line to it.
+    /// Writes a line to the process.
     pub(super) async fn tell(&mut self, line: &str) {
-        // One that has ended says why when it is listened to.
+        // A process that has ended gives the reason when its output is read.
         let _ = self.input.write_all(format!("{line}\n").as_bytes()).await;
     }
 
-    /// The next line that it prints.
+    /// The next line that the process prints.
     ///
     /// # Errors
-    /// It has ended instead; with the end of what it said.
+    /// The process has ended instead; the error has the end of its output.
     pub(super) async fn line(&mut self) -> Result<String> {
         if let Some(line) = self.lines.next_line().await? {
             return Ok(line);
@@ -60,10 +60,10 @@ impl Rank {
         bail!("{} ended ({status}): {last}", self.name)
     }
 
-    /// Its only line, once it has ended well.
+    /// The process's only line, once it has ended successfully.
     ///
     /// # Errors
-    /// As [`line`](Self::line), and a status that is not success.
+    /// As [`line`](Self::line), or an exit status other than success.
     pub(super) async fn only_line(mut self) -> Result<String> {
         let line = self.line().await?;
         let status = self.child.wait().await?;

@@ -1,4 +1,4 @@
-//! `tributary bench simulate`: time and bytes of an all-reduce as links lose more and more.
+//! `tributary bench simulate`: time and bytes of an all-reduce over links that lose more and more.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct SimulateArgs {
           default_values_t = Sweep::default().losses)]
     loss: Vec<f64>,
 
-    /// Slices under way at once, powers of two
+    /// Slices in flight at once, powers of two
     #[arg(long, value_name = "SLOTS", value_delimiter = ',', value_parser = window,
           default_values_t = Sweep::default().windows)]
     window: Vec<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct SimulateArgs {
 /// Runs all combinations and prints a row for each.
 ///
 /// # Errors
-/// A simulation did not come to an end.
+/// A simulation did not end.
 pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let elements = usize::try_from(args.size.as_u64().div_ceil(BYTES_PER_ELEMENT))?;
     let scenarios = Sweep {

@@ -19,15 +19,15 @@ use tributary_cli::output::number_table;
 
 const SPINNER_TICK: Duration = Duration::from_millis(100);
 
-/// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, each slice
-/// two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns, with the same compiled
-/// program, tables and load; every sum is checked. So does a bare loop of recvmmsg, add and sendmmsg, with no protocol:
-/// what the machine can do at most. Needs root
+/// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, each
+/// slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns, with the same
+/// compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg, with no
+/// protocol, takes turns with them: it shows the most that the machine can do. Needs root
 ///
-/// The embedded switch has to be at least as fast as the loop, and 10 times as fast as BMv2; else the exit status is 1.
+/// The exit status is 1 unless the embedded switch is at least as fast as the loop, and 10 times as fast as BMv2.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SwitchArgs {
-    /// What to measure [default: all that this machine has]
+    /// What to measure [default: everything that is installed on this machine]
     #[arg(long, value_enum, value_delimiter = ',')]
     switch: Vec<Which>,
 
@@ -40,11 +40,11 @@ pub(crate) struct SwitchArgs {
           value_parser = super::mtu)]
     mtu: Vec<u16>,
 
-    /// Slices under way at once, powers of two
+    /// Slices in flight at once, powers of two
     #[arg(long, value_name = "SLOTS", value_delimiter = ',', default_value = "16,64", value_parser = window)]
     window: Vec<u32>,
 
-    /// How long each run is counted, in seconds
+    /// How long each run is measured, in seconds
     #[arg(long, default_value_t = 3.0, allow_negative_numbers = true)]
     seconds: f64,
 
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Those that were named, or all that are there.
+/// The switches that were named, or all that are installed.
 fn switches(named: &[Which]) -> Result<Vec<SwitchUnderTest>> {
     let named: Vec<_> = named.iter().copied().map(SwitchUnderTest::from).collect();
     if let Some(missing) = named.iter().find_map(|switch| switch.missing()) {

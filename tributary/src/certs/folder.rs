@@ -1,4 +1,4 @@
-//! The folder of a CA: `ca.crt` and `ca.key`, and two files for each certificate.
+//! A CA's folder: `ca.crt` and `ca.key`, and two files for each certificate.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -10,7 +10,7 @@ use tributary_certs::{Authority, Issued};
 
 use crate::files::{self, Readers};
 
-/// The CA's own files.
+/// Base name of the CA's own files.
 pub(super) const CA: &str = "ca";
 
 pub(super) struct Folder(PathBuf);
@@ -20,7 +20,7 @@ impl Folder {
         Self(path.to_owned())
     }
 
-    /// The files of a certificate and of its key.
+    /// The paths of a certificate and of its key.
     pub(super) fn paths(&self, name: &str) -> (PathBuf, PathBuf) {
         (self.0.join(format!("{name}.crt")), self.0.join(format!("{name}.key")))
     }
@@ -28,7 +28,7 @@ impl Folder {
     /// Writes a new CA.
     ///
     /// # Errors
-    /// There is one already.
+    /// The folder has a CA already.
     pub(super) fn create(&self, authority: &Authority) -> Result<(PathBuf, PathBuf)> {
         let path = &self.0;
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
@@ -46,7 +46,7 @@ impl Folder {
     /// Reads the CA.
     ///
     /// # Errors
-    /// There is none, or it cannot be used.
+    /// The folder has no CA, or the CA cannot be used.
     pub(super) fn authority(&self) -> Result<Authority> {
         let (certificate, key) = self.paths(CA);
         let read = |path: &Path| match fs::read_to_string(path) {
@@ -62,14 +62,14 @@ impl Folder {
         authority.with_context(|| format!("cannot use the CA in {}", self.0.display()))
     }
 
-    /// A file of that name that is there.
+    /// The certificate or key of this name that exists, if any.
     fn present(&self, name: &str) -> Option<PathBuf> {
         let (certificate, key) = self.paths(name);
         [certificate, key].into_iter().find(|path| path.exists())
     }
 
     /// # Errors
-    /// A certificate or a key of that name is there.
+    /// A certificate or a key of this name exists.
     pub(super) fn ensure_absent(&self, name: &str) -> Result<()> {
         let present = self.present(name);
         ensure!(
@@ -80,7 +80,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes what was issued; the key first, so that a certificate is never without.
+    /// Writes what was issued; the key first, so that no certificate is ever without its key.
     pub(super) fn keep(&self, name: &str, issued: &Issued) -> Result<(PathBuf, PathBuf)> {
         self.write(name, &issued.certificate, &issued.key)
     }

@@ -14,36 +14,36 @@ use crate::daemon::WrongUse;
 use crate::tls::DEFAULT_OPERATOR;
 use tributary_cli::output;
 
-/// The controller's files, whatever it is called.
+/// Base name of the controller's files, whatever its host is called.
 const CONTROLLER: &str = "controller";
 
 #[derive(Debug, Args)]
 #[group(id = "whom", required = true, multiple = true, args = ["controller", "parameter_server", "host", "topology", "operator"])]
 pub(super) struct IssueArgs {
-    /// One for the controller, which agents reach at this name or IP address; may be given often, for one
+    /// A certificate for the controller, which agents reach at this name or IP address; may be given often, for one
     /// certificate with all of them
     #[arg(long, value_name = "NAME-OR-IP")]
     controller: Vec<Name>,
 
-    /// One for this host, whose parameter server workers reach at this name or IP address; may be given often: for
-    /// one certificate with all of a host's
+    /// A certificate for this host, whose parameter server workers reach at this name or IP address; may be given
+    /// often, for one certificate with all names of a host
     #[arg(long, value_name = "HOST=NAME-OR-IP", value_parser = reached_host)]
     parameter_server: Vec<(String, Name)>,
 
-    /// One for this host, as the topology names it; may be given often
+    /// A certificate for this host, as the topology names it; may be given often
     #[arg(long, value_name = "NAME", value_parser = dns_name)]
     host: Vec<String>,
 
-    /// One for each host in this topology file
+    /// A certificate for each host in this topology file
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// One for whoever creates and ends jobs; another name than `operator` has to be told to the controller
-    /// (--tls-operator)
+    /// A certificate for the operator, who creates and ends jobs; the controller has to be told any name other than
+    /// `operator` (--tls-operator)
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,
 
-    /// How long they are good
+    /// How long the certificates are valid
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 
@@ -61,7 +61,7 @@ fn dns_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A host's name, and one where it is reached.
+/// Parses a host's name, and the name or address at which it is reached.
 fn reached_host(text: &str) -> Result<(String, Name), String> {
     let (host, name) =
         text.split_once('=').ok_or("a host and where it is reached are needed: ps=10.0.0.1")?;
@@ -73,7 +73,7 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     let authority = folder.authority()?;
     let validity = Validity::days(args.days)?;
     if !args.replace {
-        // All of them first: half of the certificates would help nobody.
+        // Check all of them first: half of the certificates would be of no use.
         wanted.iter().try_for_each(|(file, _)| folder.ensure_absent(file))?;
     }
     let mut table = output::table(&["purpose", "names", "good until", "certificate", "key"]);
@@ -111,10 +111,10 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Files and whom they are for, each once.
+/// The file names and their subjects, each once.
 ///
 /// # Errors
-/// Two that would be in the same file; a topology that cannot be read.
+/// Two certificates for the same file; a topology that cannot be read.
 fn wanted(args: &IssueArgs) -> Result<Vec<(String, Subject)>> {
     let mut hosts = args.host.clone();
     if let Some(file) = &args.topology {

@@ -1,4 +1,4 @@
-//! `tributary certs`: a test CA, and certificates by it.
+//! `tributary certs`: a test CA, and certificates signed by it.
 
 mod folder;
 mod issue;
@@ -12,10 +12,10 @@ use tributary_certs::{Authority, Validity};
 
 use folder::Folder;
 
-/// Makes certificates for the controller, hosts and operators, by a test CA of its own
+/// Makes certificates for the controller, hosts and operators, signed by a test CA
 #[derive(Debug, Args)]
 pub(crate) struct CertsArgs {
-    /// Folder of the CA and of all that it has issued
+    /// Folder of the CA and of all certificates that it has issued
     #[arg(long, global = true, value_name = "DIR", default_value = "certs")]
     dir: PathBuf,
 
@@ -37,12 +37,12 @@ enum CertsCommand {
 
 #[derive(Debug, Args)]
 struct InitArgs {
-    /// How long the CA is good: no certificate of its own is good for longer
+    /// How long the CA is valid: no certificate of its own is valid for longer
     #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 ///
 /// # Errors
 /// Files that are there already, or cannot be written; a folder without a CA.

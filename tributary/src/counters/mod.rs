@@ -1,4 +1,4 @@
-//! `tributary counters`: what the switches have counted.
+//! `tributary counters`: the switches' counters.
 
 mod reading;
 mod table;
@@ -18,7 +18,7 @@ use reading::Reading;
 use crate::remote::{ControllerArgs, refused};
 use tributary_cli::switches;
 
-/// Shows the switches' counters: packets of each job by what became of them, and frames of each port
+/// Shows the switches' counters: packets of each job by what happened to them, and frames of each port
 #[derive(Debug, Args)]
 pub(crate) struct CountersArgs {
     #[command(flatten)]
@@ -32,15 +32,15 @@ pub(crate) struct CountersArgs {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Show how fast they grow, again and again until interrupted
+    /// Show rates of growth, again and again until interrupted
     #[arg(long)]
     watch: bool,
 
-    /// Seconds between two looks with --watch
+    /// Seconds between two readings with --watch
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
 
-    /// Print one JSON object a look instead of tables
+    /// Print one JSON object per reading instead of tables
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct CountersArgs {
 /// Reads and prints.
 ///
 /// # Errors
-/// No controller, its refusal, or a job that nothing was counted of.
+/// No controller, its refusal, or a job without counters.
 pub(crate) fn run(args: &CountersArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &CountersArgs) -> Result<()> {
     })
 }
 
-/// Prints a first look as totals and each later one as rates, on and on.
+/// Prints a first reading as totals and each later one as rates, until interrupted.
 async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<()> {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,7 +87,7 @@ async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Re
             switch.jobs.retain(|counter| counter.job == *job);
             switch.ports.clear();
         }
-        // One that is away may have counted some that nobody has read.
+        // A switch that is away is kept: it may have counters that were never read.
         switches.retain(|switch| !switch.jobs.is_empty() || switch.unreachable.is_some());
         if switches.iter().all(|switch| switch.jobs.is_empty()) {
             bail!("no counters of a job {job:?}: `tributary jobs list` shows the jobs");

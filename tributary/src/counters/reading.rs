@@ -1,4 +1,4 @@
-//! Counters at one time, or their growth in a second.
+//! Counters at one time, or their growth per second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tributary_api::v1;
 
 use tributary_cli::switches::switch_json;
 
-/// Packets and bytes: so many, or so many a second.
+/// Packets and bytes: totals, or rates per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Count {
     pub(super) packets: f64,
@@ -18,7 +18,7 @@ pub(super) struct Count {
 /// Counters by what is counted: a reason or a kind.
 pub(super) type Counts = BTreeMap<String, Count>;
 
-/// One switch's.
+/// One switch's counters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SwitchReading {
     pub(super) name: String,
@@ -26,15 +26,15 @@ pub(super) struct SwitchReading {
     pub(super) jobs: BTreeMap<String, Counts>,
     /// By port, by kind.
     pub(super) ports: BTreeMap<u32, Counts>,
-    /// Why the counters are not of now.
+    /// Why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
-    /// How old they are; `None` where there are none.
+    /// How old the counters are; `None` if there are none.
     pub(super) age: Option<Duration>,
-    /// Whether the switch is there.
+    /// The switch's state, as the controller tells it.
     pub(super) state: v1::Switch,
 }
 
-/// All that was read, in the topology's order.
+/// The counters of all switches, in the topology's order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Reading {
     pub(super) switches: Vec<SwitchReading>,
@@ -47,8 +47,8 @@ impl Reading {
         Self { switches: switches.iter().map(|counters| switch(counters, state(&counters.name))).collect() }
     }
 
-    /// How much a second each counter has grown, `elapsed` after `before`. One that has become smaller was cleared
-    /// meanwhile, and has grown from zero. Where a switch was away, it has grown in all of that time.
+    /// The growth of each counter per second, `elapsed` after `before`. A counter that has become smaller was cleared
+    /// meanwhile, and has grown from zero. Where a switch was away, the growth is spread over all of that time.
     pub(super) fn rates_since(&self, before: &Self, elapsed: Duration) -> Self {
         let switch = |now: &SwitchReading| {
             let old = before.switches.iter().find(|old| old.name == now.name);
@@ -64,7 +64,7 @@ impl Reading {
         Self { switches: self.switches.iter().map(switch).collect() }
     }
 
-    /// For programs: totals, and the rates where there are some.
+    /// For programs: totals, and the rates if there are any.
     pub(super) fn json(&self, rates: Option<&Self>) -> Value {
         let switches = |reading: &Self| reading.switches.iter().map(reading_json).collect::<Vec<_>>();
         match rates {
@@ -154,7 +154,7 @@ mod tests {
         Reading::new(&[counters], &[])
     }
 
-    /// The same, from a switch that does not answer now.
+    /// The same, from a switch that does not answer at present.
     fn stale(packets: u64, age: Duration) -> Reading {
         let mut reading = reading(packets);
         reading.switches[0].age = Some(age);

@@ -9,12 +9,12 @@ use super::reading::{Count, Counts, Reading, SwitchReading};
 use tributary_cli::output::number_table;
 use tributary_cli::switches;
 
-/// What becomes of a job's packet, in the order of its way through a switch; what else is counted follows.
+/// What happens to a job's packet, in the order of its way through a switch; other counters follow these.
 const ORDER: [&str; 8] =
     ["received", "contributed", "completed", "consumed", "duplicate", "stale", "probe", "forwarded"];
 const PORT_KINDS: [&str; 3] = ["ingress", "egress", "rejected"];
 
-/// Two tables: jobs, and ports. `rates`: the numbers are a second's.
+/// Two tables: jobs, and ports. `rates`: the numbers are per second.
 pub(super) fn text(reading: &Reading, rates: bool) -> String {
     let mut text = String::new();
     let per_second = if rates { " a second" } else { "" };
@@ -32,7 +32,7 @@ pub(super) fn text(reading: &Reading, rates: bool) -> String {
     text
 }
 
-/// One line for each switch whose counters are not of now.
+/// One line for each switch whose counters are not current.
 fn remarks(reading: &Reading) -> Vec<String> {
     let remark = |switch: &SwitchReading| {
         let unreachable = switch.unreachable.as_ref()?;

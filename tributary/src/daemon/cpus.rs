@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::WrongUse;
 
-/// Where a daemon's threads are to run.
+/// Which processors a daemon's threads run on.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct CpuArgs {
@@ -17,11 +17,11 @@ pub(super) struct CpuArgs {
     cpus: Vec<usize>,
 }
 
-/// Keeps the calling thread, and those that it starts from now on, on the processors that were asked for; on
-/// any if none were.
+/// Pins the calling thread, and those that it starts from now on, to the requested processors; without any it does
+/// nothing.
 ///
 /// # Errors
-/// [`WrongUse`]: a processor that is not there, or that this process must not use.
+/// [`WrongUse`]: a processor that does not exist, or that this process may not use.
 pub(super) fn pin(args: &CpuArgs) -> Result<()> {
     if args.cpus.is_empty() {
         return Ok(());
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_thread_and_its_children_stay_where_they_are_put() {
         let cpu = first_allowed();
-        // The affinity is the thread's own: that of the tests' thread stays.
+        // The affinity is per thread: the test's own thread keeps its affinity.
         let inherited = std::thread::spawn(move || {
             pin(&CpuArgs { cpus: vec![cpu] }).unwrap();
             std::thread::spawn(|| sched_getaffinity(None).unwrap()).join().unwrap()

@@ -25,7 +25,7 @@ pub(crate) struct LogArgs {
     log_format: Option<LogFormat>,
 }
 
-/// The form of a line of the log.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum LogFormat {
@@ -35,7 +35,7 @@ enum LogFormat {
     Json,
 }
 
-/// Logs from now on.
+/// Starts logging.
 ///
 /// # Errors
 /// [`WrongUse`]: the filter makes no sense.
@@ -43,7 +43,7 @@ pub(crate) fn start(args: &LogArgs) -> Result<()> {
     log(args.log.as_deref().unwrap_or(DEFAULT_LEVEL), args.log_format)
 }
 
-/// A command that is no daemon says from now on what its libraries warn of.
+/// Logs warnings only: for commands that are not daemons.
 pub(crate) fn warnings() -> Result<()> {
     log("warn", None)
 }
@@ -51,7 +51,7 @@ pub(crate) fn warnings() -> Result<()> {
 fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
     let filter = EnvFilter::try_new(level);
     let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
-    // A log that cannot be written, for want of room, cannot be complained about either: that would be a panic.
+    // Do not report that the log cannot be written, for want of room: the attempt would panic.
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     let started = match format {

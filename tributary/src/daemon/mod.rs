@@ -1,4 +1,4 @@
-//! What all daemons have in common: settings from flags and a file, logs, the end by a signal.
+//! What all daemons share: settings from flags and a file, logs, the end by a signal.
 
 mod cpus;
 pub(crate) mod log;
@@ -22,10 +22,10 @@ pub(crate) use reload::{Reload, note};
 pub(crate) use settings::{Settings, SettingsFile, WrongUse};
 pub(crate) use stop::Stop;
 
-/// The options of a daemon: those of its own, and those that all have.
+/// The options of a daemon: its own, and those that all daemons have.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs<S: Args> {
-    /// TOML file with settings: every option is a key of the same name, and options win over the file
+    /// TOML file with settings: every option is a key of the same name; options override the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -39,10 +39,10 @@ pub(crate) struct DaemonArgs<S: Args> {
     own: S,
 }
 
-/// Runs a daemon until `work` is done; it has to be when its [`Stop`] says so.
+/// Runs a daemon until `work` is done; `work` has to end when its [`Stop`] says so.
 ///
 /// # Errors
-/// Settings that make no sense, and what `work` fails with.
+/// Settings that make no sense, and the errors of `work`.
 pub(crate) fn run<S, W>(args: &DaemonArgs<S>, work: W) -> Result<()>
 where
     S: Settings,
@@ -52,7 +52,7 @@ where
     let (log, rest) = file.split::<LogArgs>();
     log::start(&log.merge(&args.log)?)?;
     let (cpus, own) = rest.split::<CpuArgs>();
-    // Before there are other threads: these inherit it.
+    // Pin before there are other threads: these inherit the affinity.
     cpus::pin(&cpus.merge(&args.cpus)?)?;
     let settings = args.own.merge(own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
@@ -62,25 +62,24 @@ where
     })
 }
 
-/// A file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) ends a process without a word. From now on writing to it
-/// is an error like others, which whoever writes tells.
+/// Makes writing to a file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) an ordinary error. By default it
+/// ends the process without a message.
 fn outlive_full_files() -> Result<()> {
-    // Who listens for a signal once has it for the life of the process.
+    // A listener stays installed for the life of the process.
     let full = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
     full.map(drop).context("cannot listen for signals")
 }
 
-/// Says that the daemon does its work from now on, in the log and to systemd.
+/// Tells the log and systemd that the daemon is ready.
 pub(crate) fn ready() {
     tracing::info!("ready");
-    // Where systemd does not wait for it there is nobody to tell.
+    // Without systemd nobody needs to be told.
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("at work")]) {
         tracing::warn!(%error, "cannot tell systemd");
     }
 }
 
-/// Says to systemd, which gives a daemon only so long to become ready, what this one is waiting for, and that it may take
-/// this much longer.
+/// Tells systemd what this daemon is waiting for, and extends the time that systemd gives it to become ready.
 pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
     let microseconds = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
     let states = [NotifyState::Status(why), NotifyState::ExtendTimeoutUsec(microseconds)];
@@ -89,7 +88,7 @@ pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
     }
 }
 
-/// A setting that has no default.
+/// Returns a setting that has no default.
 ///
 /// # Errors
 /// [`WrongUse`] when it was given neither as an option nor in the file.

@@ -1,4 +1,4 @@
-//! Files that are read again while the daemon works.
+//! Rereading files while the daemon works.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Hears SIGHUP. From the time that this exists it does not end the process.
+/// Receives SIGHUP, which does not end the process once this exists.
 #[derive(Debug)]
 pub(crate) struct Reload(Signal);
 
@@ -19,20 +19,20 @@ impl Reload {
         Ok(Self(signal(SignalKind::hangup()).context("cannot listen for signals")?))
     }
 
-    /// Returns when files are to be read again.
+    /// Returns when files are to be reread.
     pub(crate) async fn requested(&mut self) {
         self.0.recv().await;
         tracing::info!(signal = "SIGHUP", "reading files again");
     }
 
-    /// Reads files again whenever that is wanted, until the returned value is dropped.
+    /// Calls `read` on each SIGHUP, until the returned value is dropped.
     pub(crate) fn in_background(self, read: impl FnMut() + Send + 'static) -> JoinSet<Infallible> {
         let mut reading = JoinSet::new();
         reading.spawn(self.each(read));
         reading
     }
 
-    /// Reads files again whenever that is wanted, on and on.
+    /// Calls `read` on each SIGHUP, for ever.
     pub(crate) async fn each(mut self, mut read: impl FnMut()) -> Infallible {
         loop {
             self.requested().await;
@@ -41,7 +41,7 @@ impl Reload {
     }
 }
 
-/// Says what came of reading one kind of files again.
+/// Logs the outcome of rereading one kind of files.
 pub(crate) fn note<E: std::fmt::Display>(what: &str, outcome: Result<(), E>) {
     match outcome {
         Ok(()) => tracing::info!("{what} were read again, and hold for new connections"),

@@ -1,4 +1,4 @@
-//! Settings that come from options and from a file.
+//! Settings from options and from a file.
 
 use std::fmt;
 use std::fs;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
 
-/// The command was given what it cannot work with: exit status 2.
+/// The command was used wrongly: exit status 2.
 #[derive(Debug)]
 pub(crate) struct WrongUse(pub(crate) String);
 
@@ -22,14 +22,14 @@ impl fmt::Display for WrongUse {
 
 impl std::error::Error for WrongUse {}
 
-/// Options of a daemon that can come from a settings file, too. Those of one group are one struct with serde's
-/// derives; one that is made of groups splits the file among them, and leaves the last one what is over, so
-/// that a key which is nobody's is refused.
+/// Options of a daemon that can also come from a settings file. One group of options is one struct with serde's
+/// derives. A struct of several groups splits the file among them and gives the rest to the last one, which refuses
+/// unknown keys.
 pub(crate) trait Settings: Args {
-    /// What the file says, with the options that were given in its place.
+    /// The file's settings, overridden by the options that were given.
     ///
     /// # Errors
-    /// [`WrongUse`]: the file has a key that there is not, or a value of the wrong kind.
+    /// [`WrongUse`]: the file has an unknown key, or a value of the wrong kind.
     fn merge(&self, file: SettingsFile) -> Result<Self>;
 }
 
@@ -39,7 +39,7 @@ impl<S: Args + Serialize + DeserializeOwned> Settings for S {
     }
 }
 
-/// What a settings file says, or none.
+/// The contents of a settings file; empty without one.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsFile {
     path: Option<PathBuf>,
@@ -50,14 +50,14 @@ impl SettingsFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is not TOML: with the line.
+    /// The file cannot be read, or is not TOML; the error has the line.
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self { path: Some(path.into()), table })
     }
 
-    /// The part with the keys of `A`, and the rest. Every option is a key of the same name.
+    /// Splits the keys of `A` from the rest. Every option is a key of the same name.
     pub(crate) fn split<A: Args>(self) -> (Self, Self) {
         let options = A::augment_args(clap::Command::new(""));
         let is_of_a = |key: &str| options.get_arguments().any(|option| option.get_long() == Some(key));
@@ -65,12 +65,12 @@ impl SettingsFile {
         (Self { path: self.path.clone(), table: part }, Self { path: self.path, table: rest })
     }
 
-    /// The settings with the options that were given in the place of what the file says.
+    /// The file's settings, overridden by the options that were given.
     ///
     /// # Errors
-    /// [`WrongUse`]: the file has a key that is none of `S`, or a value of the wrong kind.
+    /// [`WrongUse`]: the file has a key that `S` does not have, or a value of the wrong kind.
     pub(crate) fn merge<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
-        // Once without the options, so that what is wrong in the file is found even where an option wins.
+        // First without the options, so that errors in the file are found even where an option overrides it.
         let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&error))?;
         let mut table = self.table.clone();
         table.extend(Table::try_from(options)?);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT. From the time that this exists neither ends the process by itself.
+/// Waits for SIGTERM or SIGINT, neither of which ends the process by itself once this exists.
 #[derive(Debug)]
 pub(crate) struct Stop {
     terminate: Signal,

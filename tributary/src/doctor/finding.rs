@@ -1,13 +1,13 @@
-//! What the doctor says.
+//! The doctor's findings.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Something that is wrong in a deployment. Of one kind there is one for each place.
+/// Something that is wrong in a deployment, with one finding per kind and place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// The heading of its section in docs/doctor.md, for programs: it stays the same.
+    /// The heading of its section in docs/doctor.md, for programs: it is stable.
     pub(super) code: Code,
     pub(super) severity: Severity,
     /// Where: "switch leaf0", "host w1", "job digits".
@@ -17,13 +17,13 @@ pub(super) struct Finding {
     pub(super) fix: String,
 }
 
-/// How bad it is. The worst comes first.
+/// How bad a finding is, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Severity {
     /// Something does not work.
     Problem,
-    /// It works, and costs something, or will end.
+    /// It works, but at a cost, or not for much longer.
     Warning,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// All of them, in the order of docs/doctor.md.
+    /// All codes, in the order of docs/doctor.md.
     #[cfg(test)]
     pub(super) const ALL: [Self; 24] = [
         Self::ControllerAway,
@@ -89,7 +89,7 @@ impl Code {
 }
 
 impl Finding {
-    /// Something does not work.
+    /// A finding that something does not work.
     pub(super) fn problem(
         code: Code,
         place: impl Into<String>,
@@ -100,7 +100,7 @@ impl Finding {
         Self { code, severity: Severity::Problem, place, what, fix }
     }
 
-    /// Something costs, or will end.
+    /// A finding that something works at a cost, or not for much longer.
     pub(super) fn warning(
         code: Code,
         place: impl Into<String>,
@@ -110,7 +110,7 @@ impl Finding {
         Self { severity: Severity::Warning, ..Self::problem(code, place, what, fix) }
     }
 
-    /// Two looks that have the same one see the same thing, though times in it may differ.
+    /// Whether both are the same finding, though times in their texts may differ.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.code == other.code && self.place == other.place
     }

@@ -18,9 +18,9 @@ use crate::remote::ControllerArgs;
 use checks::Limits;
 use snapshot::Snapshot;
 
-/// Something is wrong.
+/// Exit status: something is wrong.
 const FINDINGS: u8 = 1;
-/// Nobody can be asked.
+/// Exit status: the controller cannot be asked.
 const CANNOT_ASK: u8 = 2;
 
 /// Looks at a running deployment, and says what is wrong and what to do
@@ -31,7 +31,7 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     controller: ControllerArgs,
 
-    /// Go on looking until interrupted, and tell what is new and what is mended
+    /// Keep looking until interrupted, and report what is new and what is mended
     #[arg(long)]
     watch: bool,
 
@@ -43,7 +43,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     patience: u64,
 
-    /// How long before its end a certificate is one to renew
+    /// How long before it expires a certificate should be renewed
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     expiry: u32,
 
@@ -61,7 +61,7 @@ impl DoctorArgs {
     }
 }
 
-/// Looks, and tells; the exit status says whether anything is wrong.
+/// Looks and reports; the exit status says whether anything is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
     look_and_tell(args).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

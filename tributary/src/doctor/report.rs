@@ -6,7 +6,7 @@ use serde_json::json;
 use super::finding::{Finding, Severity};
 use tributary_cli::output;
 
-/// Of a table that goes to no terminal.
+/// Width of a table that is not printed on a terminal.
 const WIDTH: u16 = 140;
 
 pub(super) fn print(findings: &[Finding], json: bool) {
@@ -26,12 +26,12 @@ fn text(findings: &[Finding]) -> String {
     format!("{}\n{problems}, {warnings}; docs/doctor.md says more of each", table(findings))
 }
 
-/// A number of things.
+/// A number with its noun.
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What is wrong where, and what to do.
+/// The table of findings: what is wrong where, and what to do.
 pub(super) fn table(findings: &[Finding]) -> comfy_table::Table {
     let mut table = output::table(&["", "where", "what is wrong", "what to do"]);
     table.set_content_arrangement(ContentArrangement::Dynamic);

@@ -1,4 +1,4 @@
-//! All that the doctor looks at, gathered once.
+//! Everything that the doctor looks at, gathered once.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,17 +11,17 @@ use tributary_transport::{ClientTls, Remote};
 
 use crate::remote::{connect, refused};
 
-/// Tables of switches that have not been read by then are not looked at: that a switch is slow shows elsewhere.
+/// How long to wait for switches' tables; the rest is skipped, since a slow switch shows elsewhere.
 const TABLES_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of a deployment at one time.
+/// The state of a deployment at one time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     /// Seconds since 1970, by this machine's clock.
     pub(super) now: u64,
     pub(super) own: Own,
     pub(super) controller: v1::GetControllerResponse,
-    /// The last moment of the certificate that the controller shows: seconds since 1970; `None` in plain text.
+    /// When the controller's certificate expires, in seconds since 1970; `None` in plain text.
     pub(super) served_expires: Option<u64>,
     pub(super) switches: Vec<v1::Switch>,
     pub(super) tables: Vec<v1::TableComparison>,
@@ -33,10 +33,10 @@ pub(super) struct Snapshot {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Own {
     pub(super) version: String,
-    /// The certificate that it shows: its file, and its last moment in seconds since 1970.
+    /// This machine's certificate: its file, and when it expires, in seconds since 1970.
     pub(super) certificate: Option<(String, u64)>,
-    /// How far this machine's clock is ahead of the controller's, in milliseconds; what is less than the time that
-    /// asking takes is none.
+    /// How far this machine's clock is ahead of the controller's, in milliseconds; 0 if the difference is less than the
+    /// time that the request took.
     pub(super) clock_ahead: i64,
 }
 
@@ -44,7 +44,7 @@ impl Snapshot {
     /// Asks the controller for everything.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// The controller does not answer, or refuses.
     pub(super) async fn take(remote: &Remote) -> Result<Self> {
         let client = connect(remote).await?;
         let served_expires = remote.served_certificate_expires().await?;
@@ -64,12 +64,12 @@ impl Snapshot {
 
 type Client = ControllerClient<Channel>;
 
-/// What the controller says of itself, and how far this machine's clock is ahead.
+/// The controller's answer, and how far this machine's clock is ahead of the controller's.
 async fn controller(mut client: Client) -> Result<(v1::GetControllerResponse, i64)> {
     let (before, asked) = (unix_now(), Instant::now());
     let controller = client.get_controller(v1::GetControllerRequest {}).await.map_err(refused)?.into_inner();
     let took = asked.elapsed();
-    // The controller has looked at its clock at some time between.
+    // The controller read its clock at some time in between.
     let earliest = milliseconds(before) - signed(controller.clock_unix_milliseconds);
     let latest = earliest + milliseconds(took);
     let ahead = if earliest > 0 { earliest } else { latest.min(0) };

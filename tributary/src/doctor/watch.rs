@@ -1,4 +1,4 @@
-//! Looks again and again, and tells what has changed.
+//! Looks again and again, and reports what has changed.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct News {
     cleared: Vec<Finding>,
 }
 
-/// Tells of the first look whatever it finds, and of each later one what is new and what is mended, on and on.
+/// Reports everything at the first look, and at each later one what is new and what is mended, for ever.
 pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> ! {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -38,7 +38,7 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> ! {
     }
 }
 
-/// What was known stays so until somebody can be asked again.
+/// Known findings stay until the controller can be asked again.
 fn unreachable_controller(known: &[Finding], remote: &Remote, error: &anyhow::Error) -> Vec<Finding> {
     let away = Finding::problem(
         Code::ControllerAway,

@@ -21,7 +21,7 @@ pub(super) struct CreateArgs {
     /// The job's name: 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'
     name: String,
 
-    /// File for the job's token, which everyone who acts for the job needs; only this user may read it
+    /// File for the job's token, which everyone who acts for the job needs; readable only by this user
     #[arg(long, value_name = "FILE")]
     token_out: PathBuf,
 
@@ -41,12 +41,11 @@ pub(super) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     downlink: Downlink,
 
-    /// Slices under way at once, a power of two: the slots that the job owns on each switch
-    /// [default: the controller's]
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window)]
     window: Option<u32>,
 
-    /// One worker's gradient: what the expected speed-ups are of [default: the controller's]
+    /// Size of one worker's gradient, for the expected speed-ups [default: the controller's]
     #[arg(long, value_name = "BYTES")]
     gradient: Option<ByteSize>,
 
@@ -54,17 +53,18 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     rigid: bool,
 
-    /// Hide the workers' values from switches, the server and whoever sees the wire: they see sums of some members as noise
+    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer than all
+    /// members as noise
     #[arg(long)]
     confidential: bool,
 
     /// What is done about processes that become much slower than the others: with auto the job goes on without them
-    /// until they are well again, where that makes steps clearly shorter
+    /// until they recover, where that makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
     degraded: Degraded,
 
-    /// Up to this share of all processes, slow ones are detached: nobody processes their data. With more of them the
-    /// others do [default: the controller's, 0.1]
+    /// Up to this share of all processes, slow ones are detached: nobody processes their data. Above it, the others do
+    /// [default: the controller's, 0.1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 
@@ -77,12 +77,12 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
 
-    /// Replace the token file if it is there: the job that it was of can then be ended by operators only
+    /// Replace the token file if it exists: only operators can then end the job that its token belonged to
     #[arg(long)]
     overwrite: bool,
 }
 
-/// What is done about processes that get slow.
+/// What is done about slow processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Degraded {
     /// Nothing
@@ -127,7 +127,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {
-        // Without its token nobody could ever end it.
+        // Without its token its creator could never end it.
         let end = v1::EndJobRequest { job: args.name.clone(), token: created.token };
         client.end_job(end).await.map_err(refused)?;
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
@@ -135,7 +135,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
     let plan = match created.queued {
         true => {
             let (address, token) = (remote.address(), args.token_out.display());
-            // Who asks it again finds the job where it was, if the controller has a folder for it.
+            // With a state folder the controller still has the job when it is back.
             let left = |status| {
                 refused(status).context(format!(
                     "the controller at {address} has gone while job {} waits. Its token is in {token}; a controller with a \
@@ -152,7 +152,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
     Ok(())
 }
 
-/// Writes a job's token to a file that is readable for this user alone.
+/// Writes a job's token to a file that only this user can read.
 pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
     files::write(path, Readers::Owner, &format!("{}\n", hex::encode(token)))
 }

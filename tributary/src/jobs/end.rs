@@ -25,7 +25,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &EndArgs, json: bool)
     let mut client = controller.connect().await?;
     client.end_job(v1::EndJobRequest { job: args.name.clone(), token }).await.map_err(refused)?;
     let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
-    // Names are given again: the last of that name that is over is the one.
+    // Names are reused: the last ended job of that name is the one.
     let ended = jobs.iter().rfind(|job| job.name == args.name && is_over(job));
     let all = switches::list(&mut client).await?;
     let left: Vec<_> = ended.map(|job| left_on(job, &all).collect()).unwrap_or_default();
@@ -48,7 +48,7 @@ fn is_over(job: &v1::Job) -> bool {
     matches!(job.state(), v1::JobState::Ended | v1::JobState::Failed)
 }
 
-/// The switches where something of a job that is over may be left, each with why.
+/// The switches on which something of an ended job may be left, each with the reason.
 fn left_on(job: &v1::Job, switches: &[v1::Switch]) -> impl Iterator<Item = (String, String)> {
     let tree: Vec<_> =
         job.plan.iter().flat_map(|plan| &plan.switches).map(|role| role.name.clone()).collect();

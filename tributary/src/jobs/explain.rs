@@ -108,7 +108,7 @@ fn processes(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
     table
 }
 
-/// Those that may be chosen, and the best of the others.
+/// The candidates that may be chosen, and the best of the others.
 fn candidates(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
     let mut table = output::table(&["group of", "left out", "mode", "a step takes", ""]);
     let all = || explained.processes.iter();
@@ -150,7 +150,7 @@ fn mode(mode: v1::DegradedMode) -> Option<&'static str> {
     }
 }
 
-/// What the controller explains, for programs.
+/// The controller's explanation, for programs.
 pub(crate) fn explained_json(explained: &v1::ExplainJobResponse) -> Value {
     let process = |process: &v1::ProcessReport| {
         json!({

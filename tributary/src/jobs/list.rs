@@ -38,16 +38,16 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slices {
-    /// Slices that the switches have completed for it: those of the switch that has most.
+    /// Slices that the switches have completed for the job: the largest count of any switch.
     completed: u64,
-    /// A switch that aggregates for it does not answer: there may be more.
+    /// Whether there may be more, because a switch that aggregates for the job does not answer.
     at_least: bool,
 }
 
-/// `None` where no switch aggregates, or nothing is known of any that does.
+/// `None` if no switch aggregates, or none has reported yet.
 fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
     let of_job = |counter: &&v1::JobCounter| counter.job == job.name && counter.reason == "completed";
     let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
@@ -69,7 +69,7 @@ fn slices_text(slices: Option<Slices>) -> String {
     }
 }
 
-/// What a person should know of a job.
+/// Remarks on a job, for people.
 fn remarks(job: &v1::Job) -> String {
     let waiting = job.waiting_for.join(", ");
     let changed = format!("generation {}: {}", job.generation, job.last_change);
@@ -83,7 +83,7 @@ fn remarks(job: &v1::Job) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Why less of a job is aggregated in the network than could be.
+/// Why less of a job is aggregated in the network than possible.
 fn fallback(job: &v1::Job) -> Option<String> {
     let aggregates = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
     let reasons: Vec<_> = job.fallbacks.iter().map(|fallback| fallback.description.as_str()).collect();
@@ -227,7 +227,7 @@ mod tests {
         let job = |name: &str| v1::Job { name: name.into(), plan: Some(plan.clone()), ..Default::default() };
         let told = |at_least| Some(Slices { completed: 9, at_least });
         assert_eq!((slices(&job("a"), &counters), slices(&job("b"), &counters)), (told(false), None));
-        // A switch that has no part in it may be away.
+        // A switch outside the job's tree may be away.
         counters[2].unreachable = Some("away".into());
         assert_eq!(slices(&job("a"), &counters), told(false));
         counters[0].unreachable = Some("away".into());

@@ -33,18 +33,18 @@ pub(crate) struct JobsArgs {
 enum JobsCommand {
     /// Plan a job and take its slots; it starts when all of its members have joined
     Create(create::CreateArgs),
-    /// Show the jobs that are alive, and the last ones that were
+    /// Show the jobs that are alive, and the last ones that ended
     List,
-    /// Show what a job's processes take for a step, which groups of them it could go on with, and what is done about slow
-    /// ones
+    /// Show the step times of a job's processes, the groups of them that it could go on with, and what is done about
+    /// slow ones
     Explain(explain::ExplainArgs),
-    /// Show when a job's gradients leave, and the profile of the backward pass that this follows from
+    /// Show when a job's gradients leave, and the profile of the backward pass behind it
     Schedule(schedule::ScheduleArgs),
     /// End a job and withdraw its tables
     End(end::EndArgs),
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 ///
 /// # Errors
 /// No controller, or its refusal.

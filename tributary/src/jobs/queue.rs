@@ -1,4 +1,4 @@
-//! A job that was created and waits: for slots, or for a part of the fabric to come back.
+//! A queued job: it waits for slots, or for a part of the fabric to come back.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tributary_api::v1::controller_client::ControllerClient;
 
 use crate::remote::refused;
 
-/// Between two looks at whether a job has got what it waits for.
+/// Time between two looks at the queued job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until a job has got what it waits for, says meanwhile on stderr what that is, and gives back its plan.
+/// Waits until a job leaves the queue, reports on stderr what it waits for, and returns its plan.
 ///
 /// # Errors
-/// The job has failed, or is gone; or it still waits after `patience`: it is ended then. `left` says more of a controller
-/// that has gone meanwhile.
+/// The job has failed, or is gone; or it still waits after `patience`: then it is ended. `left` makes the error for a
+/// controller that has gone meanwhile.
 pub(crate) async fn wait(
     client: &mut ControllerClient<Channel>,
     (name, token): (&str, &[u8]),
@@ -29,7 +29,7 @@ pub(crate) async fn wait(
     let mut said = String::new();
     loop {
         let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(&left)?.into_inner().jobs;
-        // Names are given again: the last of that name is the one that can be alive.
+        // Names are reused: only the last job of that name can be alive.
         let job = jobs.into_iter().rfind(|job| job.name == name);
         let job = job.with_context(|| format!("job {name} is gone"))?;
         match job.state() {

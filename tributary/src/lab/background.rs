@@ -1,4 +1,4 @@
-//! A daemon that runs on when this process ends.
+//! Daemons that outlive this process.
 
 use std::fs::{self, OpenOptions};
 use std::net::{SocketAddrV4, TcpStream};
@@ -15,11 +15,11 @@ use tributary_lab::{CONTROLLER, Lab};
 
 use super::launch::{Launch, Ready};
 
-/// A daemon that is not ready by then has a defect; the machine may be slow.
+/// How long a daemon may take to be ready, even on a slow machine; longer is a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// As many lines of a log as an error shows.
+/// How many of the last lines of a log an error shows.
 const SHOWN_LINES: usize = 5;
-/// How often a daemon is asked whether it takes connections, and how long an answer may take.
+/// How often a daemon is checked for whether it accepts connections, and how long an answer may take.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -31,7 +31,7 @@ pub(super) struct Background {
     /// Its process id.
     pub(super) process: u32,
     log: PathBuf,
-    /// Where it tells systemd, as it thinks, that it is ready.
+    /// Socket on which the daemon reports that it is ready, as it would to systemd.
     notify: UnixDatagram,
     notify_path: PathBuf,
     ready: Ready,
@@ -43,10 +43,10 @@ impl Background {
         Self::start(folder, name, launch.command(), launch.ready())
     }
 
-    /// Starts it with a log in `folder`. Out of reach of the terminal: Ctrl-C is not for daemons.
+    /// Starts it with a log in `folder`, in a process group of its own so that Ctrl-C does not reach it.
     pub(super) fn start(folder: &Path, name: &str, mut command: Command, ready: Ready) -> Result<Self> {
         let notify_path = folder.join(format!("{name}.notify"));
-        // Whoever waited for the daemon before may have been killed.
+        // Left over if the process that waited for the daemon before was killed.
         let _ = fs::remove_file(&notify_path);
         let notify =
             UnixDatagram::bind(&notify_path).with_context(|| format!("{}", notify_path.display()))?;
@@ -61,15 +61,15 @@ impl Background {
             .stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the daemon of {name}"))?;
-        // It has one as long as it has not been waited for.
+        // The child has an id until it has been waited for.
         let process = child.id().unwrap_or_default();
         Ok(Self { name: name.to_owned(), child, process, log, notify, notify_path, ready })
     }
 
-    /// Waits until it does its work.
+    /// Waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or takes too long; with the end of its log.
+    /// It ended, or takes too long; the error has the end of its log.
     pub(super) async fn ready(mut self, lab: &Lab) -> Result<()> {
         let ready = async {
             match self.ready {
@@ -88,7 +88,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The next daemon of that name binds it anew.
+        // The next daemon of that name binds the path again.
         let _ = fs::remove_file(&self.notify_path);
     }
 }
@@ -105,7 +105,7 @@ async fn notified(notify: &UnixDatagram) -> Result<()> {
     }
 }
 
-/// Returns when somebody listens at an address of the management network.
+/// Returns when an address of the management network accepts connections.
 async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
     let mut looks = interval(LOOK_INTERVAL);
     loop {
@@ -116,7 +116,7 @@ async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
     }
 }
 
-/// The log of the daemon at a station.
+/// The log file of the daemon at a station.
 pub(crate) fn log_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }

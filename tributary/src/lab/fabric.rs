@@ -16,29 +16,29 @@ use crate::daemon::Stop;
 use crate::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
-/// The controller reads this copy: the user may change the original, and a relative path is relative to
+/// Name of the controller's copy of the topology: the user may change the original, and a relative path would depend on
 /// this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
 /// Where each agent serves its metrics, on its own host.
 const METRICS: &str = "127.0.0.1:9100";
 
-/// What the fabric is to be like.
+/// Options of the fabric.
 #[derive(Debug, Args)]
 pub(crate) struct FabricArgs {
     /// Probability that a link loses a frame, on every link and in both directions
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability, requires = "topology")]
     loss: f64,
 
-    /// Let links be as fast as this machine can, not as the topology says
+    /// Let links be as fast as this machine can make them, ignoring the topology's rates
     #[arg(long, requires = "topology")]
     no_rates: bool,
 
-    /// Longest packet of all links, in bytes, in place of the topology's: with 9000 slices are eight times as wide as with
-    /// 1500
+    /// Longest packet of all links, in bytes, in place of the topology's: slices are eight times as wide with 9000 as
+    /// with 1500
     #[arg(long, value_name = "BYTES", requires = "topology")]
     mtu: Option<u16>,
 
-    /// What the switches are: this binary, or BMv2's `simple_switch_grpc` from the PATH
+    /// The kind of switch: this binary, or BMv2's `simple_switch_grpc` from the PATH
     #[arg(long, value_enum, default_value_t = Switches::Softswitch, requires = "topology")]
     switch: Switches,
 
@@ -50,8 +50,7 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_enum, default_value_t = Downlink::Multicast, requires = "topology")]
     downlink: Downlink,
 
-    /// Slices under way at once, a power of two: the slots that the job owns on each switch
-    /// [default: the controller's]
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
 
@@ -60,7 +59,7 @@ pub(crate) struct FabricArgs {
     confidential: bool,
 }
 
-/// What the switches are.
+/// The kind of switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Switches {
     Softswitch,
@@ -77,35 +76,35 @@ impl From<Switches> for SwitchProgram {
 }
 
 impl FabricArgs {
-    /// What a fabric is like unless told otherwise, but for losses.
+    /// The default fabric, with this probability of loss.
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
         Self { loss, no_rates: false, mtu: None, switch, aggregation, downlink, window: None, confidential }
     }
 
-    /// The same where gradients are aggregated there.
+    /// The same, aggregating there.
     pub(crate) fn aggregating(self, aggregation: Aggregation) -> Self {
         Self { aggregation, ..self }
     }
 
-    /// The same with this MTU on all links, or the topology's.
+    /// The same, with this MTU on all links; `None` for the topology's.
     pub(crate) fn with_mtu(self, mtu: Option<u16>) -> Self {
         Self { mtu, ..self }
     }
 
-    /// Without losses, and with links as fast as this machine can.
+    /// Without losses, and with links as fast as this machine can make them.
     pub(crate) fn without_rates() -> Self {
         Self { no_rates: true, ..Self::with_loss(0.0) }
     }
 
-    /// What the switches are, as the command line calls it.
+    /// The kind of switch, by its name on the command line.
     pub(super) fn switch(&self) -> String {
         self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// Makes the network and starts everything in it. If that fails or is stopped, nothing of it stays.
+/// Makes the network and starts everything in it. If that fails or is stopped, everything is removed.
 pub(crate) async fn up(
     name: &str,
     topology_file: &Path,
@@ -120,7 +119,7 @@ pub(crate) async fn up(
         switches: kind,
         loss: args.loss,
         rates: !args.no_rates,
-        // A loss takes one frame, and BMv2 gets them one by one.
+        // A loss must drop a single frame, and BMv2 has to receive frames one by one.
         offloads: args.loss == 0.0 && switches == SwitchProgram::Embedded,
         ..LabOptions::new(name)
     };
@@ -157,7 +156,7 @@ async fn start(
     let copy = record.folder.join(TOPOLOGY_FILE);
     fs::copy(topology_file, &copy).with_context(|| format!("cannot copy {}", topology_file.display()))?;
 
-    // All at once, then one is waited for after the other.
+    // Start all at once, then wait for one after the other.
     let mut starting = Vec::new();
     // Kernel bridges need no daemon.
     let with_daemons = SwitchKind::for_daemons(topology) != SwitchKind::Bridge;
@@ -169,13 +168,13 @@ async fn start(
         };
         starting.push(record.launch(lab, &switch.name, Launch::of(&command, ready)?)?);
     }
-    // A job is planned over the switches that are there.
+    // Jobs are planned over the switches that are up.
     for daemon in std::mem::take(&mut starting) {
         daemon.ready(lab).await?;
     }
     let controller = Launch::of(&daemons.controller(topology, (&copy, mtu))?, Ready::Notifies)?;
     starting.push(record.launch(lab, CONTROLLER, controller)?);
-    // Ready is a host that the controller has welcomed.
+    // A host is ready when the controller has accepted it.
     let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
     for host in hosts {
         let mut agent = daemons.agent(&host)?;

@@ -1,4 +1,4 @@
-//! The lab's job: made through the controller's API, from where the controller is.
+//! The lab's job, created through the controller's API from the controller's namespace.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tributary_cli::options::{Aggregation, Downlink};
 
 /// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long what is dead has to come back: frames pass a cable that was mended before the controller knows of it.
+/// How long dead parts have to come back: a mended cable carries frames before the controller knows of it.
 const REVIVAL: Duration = Duration::from_secs(10);
 
 /// How the lab's job is planned.
@@ -29,15 +29,15 @@ pub(super) struct JobOptions {
     pub(super) downlink: Downlink,
     /// `None`: the controller's default.
     pub(super) window: Option<u32>,
-    /// The θ with which something is done about processes that get slow; `None`: nothing is.
+    /// The job's θ; `None`: it does nothing about slow processes.
     #[serde(default)]
     pub(super) theta: Option<f64>,
-    /// Workers hide their values.
+    /// Whether workers hide their values.
     #[serde(default)]
     pub(super) confidential: bool,
 }
 
-/// Creates the job. The controller asks the server that is there to serve it.
+/// Creates the job. The controller asks the server's daemon to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
     let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
     let request = v1::CreateJobRequest {
@@ -67,13 +67,12 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         .with_context(|| format!("cannot write the token to {}", record.token_file.display()))
 }
 
-/// Creates the job anew if it is over: a command that failed has failed it.
+/// Creates the job again if it is over: a command that failed has failed the job.
 pub(super) fn renew(lab: &Lab, record: &Record) -> Result<()> {
     if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
 }
 
-/// Ends the job, and creates it anew: with this θ one that does something about processes that get slow, without one that
-/// does not.
+/// Ends the job and creates it again, with this θ; without one it does nothing about slow processes.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -83,7 +82,7 @@ pub(crate) fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Res
     create(lab, record)
 }
 
-/// What the controller knows of the job's processes, and does about slow ones.
+/// What the controller knows of the job's processes, and what it does about slow ones.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -93,7 +92,7 @@ pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobRespon
     Ok(explained.into_inner())
 }
 
-/// What the controller knows of the switches.
+/// The controller's list of switches.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -101,10 +100,10 @@ pub(crate) fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
     ask(lab, record, async |mut client| tributary_cli::switches::list(&mut client).await)
 }
 
-/// The job's last schedule, and the profile that it follows.
+/// The job's last schedule, and the profile behind it.
 ///
 /// # Errors
-/// The controller does not answer, or has none.
+/// The controller does not answer, or has no schedule.
 pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResponse> {
     let request = v1::GetScheduleRequest { job: record.job.clone() };
     let told = ask(lab, record, async |mut client| client.get_schedule(request).await.map_err(refused))?;
@@ -118,7 +117,7 @@ pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResp
 pub(super) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     let request = v1::ListJobsRequest {};
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
-    // Names are given again: the last of that name is the one that can be alive.
+    // Names are reused: only the last job of that name can be alive.
     let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
     let alive =
         [v1::JobState::Queued, v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
@@ -130,13 +129,13 @@ pub(super) fn end(lab: &Lab, record: &Record) -> Result<()> {
     let token = read_token(&record.token_file)?;
     let request = v1::EndJobRequest { job: record.job.clone(), token };
     ask(lab, record, async |mut client| {
-        // The one refusal there is: it has failed already.
+        // The only refusal is that it has failed already.
         let _ = client.end_job(request).await;
         Ok(())
     })
 }
 
-/// Calls the controller on a thread in its namespace, since this process is in none of the lab's.
+/// Calls the controller on a thread in its namespace, since this process is in none of the lab's namespaces.
 fn ask<T: Send>(
     lab: &Lab,
     record: &Record,

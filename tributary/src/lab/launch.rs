@@ -1,4 +1,4 @@
-//! How a daemon is started: written down, so that it can be started again as it was.
+//! A daemon's command, recorded so that it can be started again in the same way.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,10 +9,10 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// The variables that a daemon may depend on begin so.
+/// Prefixes of the variables that a daemon may depend on.
 const VARIABLES: [&str; 4] = ["PATH", "LD_", "RUST_", "TRIBUTARY_"];
 
-/// A daemon's command line and what it needs around it.
+/// A daemon's command line and environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Launch {
     /// The program, which enters the station's namespace, and its arguments.
@@ -22,21 +22,21 @@ pub(super) struct Launch {
     ready: Ready,
 }
 
-/// How it is found out that a daemon does its work.
+/// How a daemon shows that it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Ready {
-    /// It says so, to systemd as it thinks.
+    /// It sends systemd's notification.
     Notifies,
-    /// It says nothing, but takes connections then.
+    /// It accepts connections at this address.
     TakesConnections(SocketAddrV4),
 }
 
 impl Launch {
-    /// That of `command`, if it is started from this process.
+    /// The launch of `command`, with this process's environment.
     ///
     /// # Errors
-    /// It has something in it that is not UTF-8.
+    /// The command or a variable is not UTF-8.
     pub(super) fn of(command: &Command, ready: Ready) -> Result<Self> {
         let text = |part: &OsStr| {
             part.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", part.display()))
@@ -55,7 +55,7 @@ impl Launch {
         Ok(Self { command: words.map(text).collect::<Result<_>>()?, environment, ready })
     }
 
-    /// The same command again, whatever this process's variables are.
+    /// The recorded command, independent of this process's variables.
     pub(super) fn command(&self) -> Command {
         let (program, arguments) = self
             .command
@@ -72,7 +72,7 @@ impl Launch {
         command
     }
 
-    /// How it is found out that it does its work.
+    /// How the daemon shows that it is ready.
     pub(super) fn ready(&self) -> Ready {
         self.ready
     }

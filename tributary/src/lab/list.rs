@@ -1,4 +1,4 @@
-//! `tributary lab list`: which labs there are, and how they are.
+//! `tributary lab list`: the labs on this machine, and their state.
 
 use anyhow::Result;
 use clap::Args;
@@ -10,7 +10,7 @@ use super::{broken, name_option};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only this lab, and what runs where in it
+    /// Only this lab, with everything that runs in it
     name: Option<String>,
 
     /// Print one JSON object instead of text
@@ -18,26 +18,26 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-/// How a lab is.
+/// A lab and its state.
 #[derive(Debug)]
 struct Listed {
     name: String,
-    /// `None`: it was never finished.
+    /// `None`: the lab was never finished.
     up: Option<Up>,
 }
 
-/// How a lab is that is up.
+/// The state of a lab that is up.
 #[derive(Debug)]
 struct Up {
     record: Record,
-    /// How the daemons are, in the order of the record's stations.
+    /// The daemons' states, in the order of the record's stations.
     daemons: Vec<DaemonState>,
     cut: Vec<Link>,
-    /// The stations that are slow, with the factor; and whether whoever sees to it runs.
+    /// The slow stations, each with its factor and whether the process that slows it down still runs.
     slow: Vec<(String, f64, bool)>,
 }
 
-/// Prints it.
+/// Prints the labs.
 ///
 /// # Errors
 /// No root; no such lab.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
 fn look(name: String) -> Result<Listed> {
     let lab = match Lab::open(&name) {
         Ok(lab) => lab,
-        // There is no such lab any more when it went away while it was looked at.
+        // The lab was removed while it was being looked at.
         Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
             return Ok(Listed { name, up: None });
         }
@@ -143,7 +143,7 @@ impl Listed {
 }
 
 impl Up {
-    /// The stations whose daemons are so.
+    /// The stations whose daemons are in this state.
     fn are(&self, state: DaemonState) -> Vec<String> {
         let all = self.record.stations().iter().zip(&self.daemons);
         all.filter(|(_, daemon)| **daemon == state).map(|(station, _)| station.name.clone()).collect()

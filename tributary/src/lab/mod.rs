@@ -26,7 +26,7 @@ pub(crate) use operations::slow as slow_station;
 pub(crate) use record::{Record, Worker};
 pub(crate) use workers::{threads_of_a_rank, worker_command};
 
-/// What a lab is called unless told otherwise.
+/// The default name of a lab.
 const DEFAULT_NAME: &str = "lab";
 
 /// Runs a whole fabric on this machine: the nodes of a topology as network namespaces, its links as veth
@@ -56,30 +56,30 @@ enum LabCommand {
     Kill(operations::StationArgs),
     /// Start the daemon at a node again, as it was, and wait until it is ready
     Start(operations::StationArgs),
-    /// Cut a link: what is sent over it vanishes, in both directions, and neither end notices
+    /// Cut a link: frames sent over it vanish, in both directions, and neither end notices
     Cut(operations::CutArgs),
-    /// Make a link whole that was cut
+    /// Mend a link that was cut
     Mend(operations::LinkArgs),
-    /// Let everything that runs at a node take as many times longer, also the commands of `run`
+    /// Make everything that runs at a node slower by a factor, also the commands of `run`
     Slow(operations::SlowArgs),
-    /// Break things at random while a training runs, and say what came of it
+    /// Break things at random while a training runs, and report the effects
     ///
-    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be the
-    /// sum over exactly those members that it says, and all members must have the same bits. Meanwhile switches, the
-    /// controller, agents, the server and training processes are killed and started again, and links cut and mended, one
-    /// after the other and sometimes two at once; the next one is hit when all members are in the job again.
+    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
+    /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
+    /// controller, agents, the server and training processes are killed and started again, and links cut and mended,
+    /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
     ///
-    /// A pause belongs to one disturbance: the longest time between two sums, one after the other, of a member that was
-    /// not hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
-    /// is killed, or when it is cut off from the part of the network that most members are in (of parts with as many
-    /// members, the one that pauses least goes on). Of two disturbances at once each is given the longest pause of both.
-    /// How long a member that was hit takes to be back counts from the mending to its next sum. A member is stuck that
-    /// makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
+    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
+    /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
+    /// is killed, or when it is cut off from the part of the network with the most members (among several largest
+    /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
+    /// both. The time that a member that was hit takes to be back counts from the mending to its next sum. A member is
+    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
     Chaos(chaos::ChaosArgs),
     /// The training process of `chaos`
     #[command(hide = true)]
     ChaosWorker(chaos::WorkerArgs),
-    /// What `slow` starts
+    /// The process that `slow` starts
     #[command(hide = true)]
     KeepSlow(operations::SlowArgs),
 }
@@ -89,7 +89,7 @@ struct UpArgs {
     /// Topology file
     topology: PathBuf,
 
-    /// Tells this lab from others on the machine
+    /// Name that distinguishes this lab from others on the machine
     #[arg(long, default_value = DEFAULT_NAME)]
     name: String,
 
@@ -103,10 +103,10 @@ struct UpArgs {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Topology file, for a fabric that is for this command alone
+    /// Topology file, for a fabric that exists only for this command
     topology: Option<PathBuf>,
 
-    /// Which lab to run in, or what to call the new one
+    /// The lab to run in, or a name for the new one
     #[arg(long, default_value = DEFAULT_NAME)]
     name: String,
 
@@ -125,7 +125,7 @@ struct DownArgs {
     name: String,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 ///
 /// # Errors
 /// No root, a step that failed, a command that failed on a worker.
@@ -173,7 +173,7 @@ async fn run_command(args: &RunArgs) -> Result<()> {
     job::renew(&lab, &record)?;
     let done = workers::run(&lab, &record, &args.command, &mut stop).await;
     if done.is_err() {
-        // Whoever was left of it must not take part in the next command's.
+        // A worker that is left must not take part in the next command's job.
         job::end(&lab, &record)?;
     }
     done
@@ -183,7 +183,7 @@ fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
 
-/// What is wrong with a lab whose daemons do not all run, and what to do.
+/// What is wrong with a lab in which a daemon has ended, and what to do.
 fn broken(name: &str, ended: &[String]) -> String {
     format!(
         "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \
@@ -194,7 +194,7 @@ fn broken(name: &str, ended: &[String]) -> String {
     )
 }
 
-/// What a command about a lab needs in between, so that it is about this one.
+/// The `--name` option that a command needs to refer to this lab; empty for the default name.
 fn name_option(name: &str) -> String {
     if name == DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }

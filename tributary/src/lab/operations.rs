@@ -1,4 +1,4 @@
-//! What can be done to a lab that is up: daemons die and come back, cables break, machines get slow.
+//! Operations on a lab that is up: daemons die and come back, cables break, machines become slow.
 
 use std::sync::mpsc;
 
@@ -13,7 +13,7 @@ use super::record::{DaemonState, Record, Slow, StationRecord};
 use super::{DEFAULT_NAME, name_option};
 use crate::daemon::{self, Stop};
 
-/// What people may call the controller's station where no node is called so.
+/// An alias of the controller's station, unless a node has that name.
 const CONTROLLER_ALIAS: &str = "controller";
 
 /// A station of a lab.
@@ -33,7 +33,7 @@ pub(super) struct CutArgs {
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Take the interface down at one end, a switch's where there is one, so that the other end loses its carrier
+    /// Take the interface down at one end, a switch's if there is one, so that the other end loses its carrier
     #[arg(long)]
     carrier: bool,
 }
@@ -49,13 +49,13 @@ pub(super) struct LinkArgs {
     name: String,
 }
 
-/// A station of a lab and how slow it is to be.
+/// A station of a lab, and its slowdown.
 #[derive(Debug, Args)]
 pub(super) struct SlowArgs {
     #[command(flatten)]
     station: StationArgs,
 
-    /// How many times longer its processes are to take: 1 (as long as ever) to 100
+    /// Factor by which its processes become slower: from 1 (full speed) to 100
     #[arg(value_parser = slowdown)]
     factor: Slowdown,
 }
@@ -134,13 +134,13 @@ pub(super) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
     }
 }
 
-/// The station that people call so.
+/// The station that a name or alias stands for.
 fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
     let is_alias = node == CONTROLLER_ALIAS && lab.stations().all(|station| station != node);
     if is_alias { CONTROLLER } else { node }
 }
 
-/// Kills the daemon at a station (SIGKILL). Gives back which process it was.
+/// Kills the daemon at a station (SIGKILL). Returns its process id.
 ///
 /// # Errors
 /// There is no such station, or no daemon runs there.
@@ -154,11 +154,10 @@ pub(super) fn kill(lab: &Lab, name: &str) -> Result<u32> {
     })
 }
 
-/// Starts the daemon at a station as it was started before, and waits until it is ready. Gives back which process
-/// it is.
+/// Starts the daemon at a station as it was started before, and waits until it is ready. Returns its process id.
 ///
 /// # Errors
-/// There is no such station, it has no daemon or that runs, or it does not get ready.
+/// There is no such station, it has no daemon or a running one, or the daemon does not become ready.
 pub(super) async fn start(lab: &Lab, name: &str) -> Result<u32> {
     let starting = Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
@@ -173,10 +172,10 @@ pub(super) async fn start(lab: &Lab, name: &str) -> Result<u32> {
     Ok(process)
 }
 
-/// Lets all processes at a station take as many times longer from now on; 1 ends it.
+/// Slows down all processes at a station by a factor from now on; 1 ends the slowdown.
 ///
 /// # Errors
-/// There is no such station, or what slows it down cannot be started or ended.
+/// There is no such station, or the process that slows it down cannot be started or ended.
 pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
     let starting = Record::change(lab, |record| {
         let folder = record.folder.clone();
@@ -184,7 +183,7 @@ pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()
         if let Some(before) = station.slow.take() {
             lab.end_beside(before.process)?;
         }
-        // It may have been killed with everything stopped.
+        // The previous one may have been killed while the station's processes were stopped.
         lab.wake(name)?;
         let factor = slowdown.factor();
         if factor == 1.0 {
@@ -202,13 +201,13 @@ pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()
     }
 }
 
-/// The process of the daemon at a station, if it runs.
+/// The process of the daemon at a station; `None` if it does not run.
 fn running(lab: &Lab, station: &StationRecord) -> Result<Option<u32>> {
     let up = station.state(lab)? == DaemonState::Up;
     Ok(station.process.filter(|_| up))
 }
 
-/// For an error.
+/// Why no daemon runs at a station, for an error.
 fn why_none_runs(lab: &Lab, station: &StationRecord) -> Result<String> {
     let (name, again) = (&station.name, name_option(lab.name()));
     Ok(match station.state(lab)? {

@@ -1,4 +1,4 @@
-//! What is where in a lab that is up, for people, and for the commands that use it.
+//! The record of a lab that is up: for people, and for the commands that use the lab.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,11 +15,11 @@ use super::launch::Launch;
 use super::{DEFAULT_NAME, job::JobOptions, name_option};
 use tributary_cli::output;
 
-/// Written when all is up: a lab without it was left by a crash.
+/// Written when everything is up: a lab without it was left by a crash.
 const FILE: &str = "fabric.json";
-/// A lab is made for one job; more can be made by hand.
+/// Name of the lab's job; more jobs can be created by hand.
 const JOB: &str = "lab";
-/// What the record calls the daemon that comes and goes with its job.
+/// Name of the daemon that comes and goes with its job.
 const SERVER: &str = "server";
 
 /// A fabric that is up.
@@ -27,7 +27,7 @@ const SERVER: &str = "server";
 pub(crate) struct Record {
     name: String,
     topology: String,
-    /// Logs, sockets and the token are in it.
+    /// Folder of logs, sockets and the token.
     pub(crate) folder: PathBuf,
     pub(super) controller: SocketAddrV4,
     pub(crate) job: String,
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(super) job_options: JobOptions,
     /// The host of the aggregation server.
     pub(super) server: String,
-    /// In rank order.
+    /// In the order of ranks.
     pub(crate) workers: Vec<Worker>,
     stations: Vec<StationRecord>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     pub(crate) host: String,
     /// Its address on the data network.
     pub(super) address: Ipv4Addr,
-    /// Its agent's.
+    /// Its agent's socket.
     pub(crate) socket: PathBuf,
 }
 
@@ -59,39 +59,39 @@ pub(super) struct StationRecord {
     management_address: Ipv4Addr,
     interfaces: Vec<String>,
     log: PathBuf,
-    /// How its daemon is started; none where there is no daemon.
+    /// How its daemon is started; `None` if there is no daemon.
     pub(super) launch: Option<Launch>,
-    /// Its daemon's id; none where there is no daemon, or somebody killed it with `tributary lab kill`.
+    /// Its daemon's process id; `None` if there is no daemon, or it was killed with `tributary lab kill`.
     pub(super) process: Option<u32>,
-    /// That its processes run slower than they could.
+    /// Set while its processes are slowed down.
     pub(super) slow: Option<Slow>,
 }
 
-/// That a station's processes run slower than they could.
+/// The slowdown of a station's processes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Slow {
-    /// How many times.
+    /// The factor.
     pub(super) factor: f64,
-    /// Who sees to it.
+    /// The process that slows them down.
     pub(super) process: u32,
 }
 
-/// How a station's daemon is.
+/// The state of a station's daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DaemonState {
-    /// There is none to run.
+    /// The station has no daemon.
     None,
     /// It runs.
     Up,
-    /// Somebody killed it with `tributary lab kill`.
+    /// It was killed with `tributary lab kill`.
     Killed,
-    /// It has ended, and nobody wanted that.
+    /// It has ended unexpectedly.
     Ended,
 }
 
 impl Record {
-    /// What `lab` is going to be.
+    /// The record of `lab`, before anything is started.
     pub(super) fn new(
         lab: &Lab,
         topology: &Topology,
@@ -124,7 +124,7 @@ impl Record {
         })
     }
 
-    /// Starts the daemon at a station and takes down how, and which process it is.
+    /// Starts the daemon at a station, and records how and its process id.
     ///
     /// # Errors
     /// There is no such station, or the program cannot be started.
@@ -141,24 +141,24 @@ impl Record {
         &self.stations
     }
 
-    /// The daemons that run: where, what, and which process.
+    /// The running daemons: station, program, process id.
     pub(crate) fn daemons(&self) -> impl Iterator<Item = (&str, &str, u32)> {
         let running = self.stations.iter().filter_map(|station| Some((station, station.process?)));
         running.map(|(station, process)| (station.name.as_str(), station.daemon.as_str(), process))
     }
 
-    /// What is known of a station.
+    /// The record of a station.
     ///
     /// # Errors
     /// There is none of that name.
     pub(super) fn station_mut(&mut self, lab: &Lab, name: &str) -> Result<&mut StationRecord, LabError> {
-        // For its error, which says which stations there are.
+        // For its error, which lists the stations.
         lab.namespace(name)?;
         let station = self.stations.iter_mut().find(|station| station.name == name);
         station.ok_or_else(|| LabError::Incomplete(lab.name().to_owned()))
     }
 
-    /// The stations whose daemons have ended although nobody wanted that.
+    /// The stations whose daemons have ended unexpectedly.
     pub(super) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
         let mut ended = Vec::new();
         for station in &self.stations {
@@ -169,10 +169,10 @@ impl Record {
         Ok(ended)
     }
 
-    /// Changes what is known of a lab; nobody else does meanwhile.
+    /// Changes the record of a lab under a lock.
     ///
     /// # Errors
-    /// The lab was never finished; or those of `change`, and then nothing is changed.
+    /// The lab was never finished; or the error of `change`, after which nothing is changed.
     pub(super) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let folder = lab.folder();
         let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
@@ -183,7 +183,7 @@ impl Record {
         Ok(changed)
     }
 
-    /// Says that all of it is up.
+    /// Writes the record atomically.
     pub(super) fn save(&self) -> Result<()> {
         let file = self.folder.join(FILE);
         let draft = file.with_extension("tmp");
@@ -208,7 +208,7 @@ impl Record {
         Ok(())
     }
 
-    /// What is where.
+    /// A table of the stations.
     pub(super) fn table(&self) -> Table {
         let mut table = output::table(&[
             "station",
@@ -255,7 +255,7 @@ impl Record {
 }
 
 impl StationRecord {
-    /// How its daemon is now.
+    /// The present state of its daemon.
     ///
     /// # Errors
     /// The lab has no such station any more.

@@ -19,15 +19,15 @@ use super::interrupted;
 use super::record::{Record, Worker};
 use crate::daemon::Stop;
 
-/// Where the ranks of one program meet, as torchrun has it.
+/// The port at which the ranks of a program meet, as with torchrun.
 const MASTER_PORT: u16 = 29500;
-/// How long commands may take to end when another has failed, and after each signal.
+/// How long commands may take to end after another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs it on all workers and waits for all.
+/// Runs a command on all workers and waits for all.
 ///
 /// # Errors
-/// It failed on a worker, or was stopped; no process of it is left then.
+/// The command failed on a worker, or was stopped; none of its processes is left then.
 pub(super) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: &mut Stop) -> Result<()> {
     let mut running = JoinSet::new();
     let mut groups = Groups::default();
@@ -69,7 +69,7 @@ pub(super) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: 
     }
 }
 
-/// As a process group of its own, so that what it starts can be ended with it.
+/// Starts a command in a process group of its own, so that its children can be ended with it.
 fn start(
     lab: &Lab,
     record: &Record,
@@ -85,12 +85,12 @@ fn start(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // Should this process fail in between, no worker stays.
+    // If this process fails in between, no worker stays.
     let child = Command::from(command).kill_on_drop(true).spawn();
     child.with_context(|| format!("cannot run anything on {}", worker.host))
 }
 
-/// What runs a program on a worker, as a rank of the job.
+/// A command that runs a program on a worker, as a rank of the job.
 ///
 /// # Errors
 /// The lab has no such host.
@@ -111,8 +111,8 @@ pub(crate) fn worker_command(
     Ok(command)
 }
 
-/// What torchrun would tell a process, for programs that are written for it: they meet on the hosts' own network, where each
-/// host has a machine's part.
+/// The variables that torchrun would set, for programs written for it: they meet on the data network, and each host
+/// counts as a machine.
 fn launcher_variables(
     lab: &Lab,
     record: &Record,
@@ -132,20 +132,20 @@ fn launcher_variables(
         ("MASTER_ADDR", master.address.to_string()),
         ("MASTER_PORT", MASTER_PORT.to_string()),
     ];
-    // The name of a lab's host leads nowhere, by which gloo would look for its interface.
+    // gloo would look up its interface by the host's name, which does not resolve in a lab.
     let interface = interface.map(|name| ("GLOO_SOCKET_IFNAME", name));
     Ok(variables.into_iter().chain(interface).chain(threads_of_a_rank()).collect())
 }
 
-/// All ranks share this machine's processors, so each computes with one thread, unless the user says otherwise: threads of
-/// OpenMP, of which PyTorch has one for each processor, wait for one another by spinning, and take the time of other ranks'.
-/// torchrun does so, too, where a machine has several ranks.
+/// The number of threads in which a rank computes: one, unless the user says otherwise. All ranks share this machine's
+/// processors, and OpenMP threads, of which PyTorch starts one for each processor, spin while they wait for one
+/// another, at the expense of the other ranks. torchrun does the same where a machine has several ranks.
 pub(crate) fn threads_of_a_rank() -> Option<(&'static str, String)> {
     const THREADS: &str = "OMP_NUM_THREADS";
     std::env::var_os(THREADS).is_none().then(|| (THREADS, "1".to_owned()))
 }
 
-/// `tributary` shall be this program, also where it is not installed.
+/// A PATH in which `tributary` is this program, even if it is not installed.
 fn path_with_this_program() -> Result<OsString> {
     let program = std::env::current_exe()?;
     let own = program.parent().unwrap_or(Path::new("/")).to_owned();
@@ -153,7 +153,7 @@ fn path_with_this_program() -> Result<OsString> {
     Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
 }
 
-/// Shows what a worker's command says, until it has ended.
+/// Forwards the output of a worker's command until it has ended.
 async fn attend(rank: usize, host: String, mut child: Child) -> (usize, String, io::Result<ExitStatus>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let said = tokio::try_join!(forward(&host, stdout, io::stdout()), forward(&host, stderr, io::stderr()));
@@ -161,25 +161,25 @@ async fn attend(rank: usize, host: String, mut child: Child) -> (usize, String, 
     (rank, host, said.and(status))
 }
 
-/// Line by line, each with the host's name before it.
+/// Forwards line by line, each prefixed with the host's name.
 async fn forward(host: &str, from: Option<impl AsyncRead + Unpin>, mut to: impl Write) -> io::Result<()> {
     let Some(from) = from else { return Ok(()) };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).await? > 0 {
         let text = String::from_utf8_lossy(&line);
-        // In one write, so that no two workers share a line.
+        // In a single write, so that lines of two workers do not mix.
         to.write_all(format!("{host}: {}\n", text.trim_end_matches('\n')).as_bytes())?;
         line.clear();
     }
     Ok(())
 }
 
-/// The process groups of the commands that have not ended.
+/// The process groups of the commands that still run.
 #[derive(Debug, Default)]
 struct Groups {
     running: Vec<(usize, Pid)>,
-    /// They were asked; from now on they are told.
+    /// Whether SIGTERM was sent already.
     asked: bool,
 }
 
@@ -198,7 +198,7 @@ impl Groups {
         let signal = if self.asked { Signal::KILL } else { Signal::TERM };
         self.asked = true;
         for (_, group) in &self.running {
-            // The only failure is that it has ended by itself.
+            // It fails only if the group has ended by itself.
             let _ = kill_process_group(*group, signal);
         }
     }

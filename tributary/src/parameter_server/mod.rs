@@ -19,7 +19,7 @@ use crate::metrics::{Page, labels};
 use crate::remote;
 pub(crate) use reductions::Reductions;
 
-/// The key of a job's file that says where its token is; all others are the job's own.
+/// The key in a job's file for the path of its token; all other keys are the job's own.
 const TOKEN_KEY: &str = "token-file";
 
 /// A parameter server that listens, and does not serve yet.
@@ -30,12 +30,12 @@ pub(crate) struct Listening {
     tls: Option<ServerTls>,
 }
 
-/// Reads the jobs' files and their checkpoints, and listens. With `reductions`, what the policy A2S aggregates is
-/// aggregated on its way.
+/// Reads the jobs' files and checkpoints, and listens. With `reductions`, the groups of policy A2S are aggregated in
+/// the network.
 ///
 /// # Errors
-/// [`WrongUse`]: files of jobs that make no sense. A file or checkpoint that cannot be used, an address that
-/// is taken.
+/// [`WrongUse`]: job files that make no sense. Also a file or checkpoint that cannot be used, or an address that is
+/// taken.
 pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
@@ -79,7 +79,7 @@ impl Listening {
     /// Serves until `stop` is done.
     ///
     /// # Errors
-    /// The transport's.
+    /// The transport's errors.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let served = self.server.serve(self.listener, self.tls, stop).await;
         if let Some(reductions) = self.reductions {
@@ -89,7 +89,7 @@ impl Listening {
     }
 }
 
-/// A job as its file has it.
+/// Reads a job from its file.
 fn load(file: &Path) -> Result<JobSettings> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
@@ -105,7 +105,7 @@ fn load(file: &Path) -> Result<JobSettings> {
     Ok(JobSettings { spec, token })
 }
 
-/// What the jobs have counted.
+/// Adds the jobs' counters to a page.
 pub(crate) fn tell(page: &mut Page, view: &View) {
     let jobs = view.stats();
     let mut counter = |name, help, count: fn(&JobStats) -> u64| {
@@ -127,7 +127,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     workers(page, &jobs);
 }
 
-/// What is counted for each worker.
+/// Adds the counters of each worker.
 fn workers(page: &mut Page, jobs: &[(String, JobStats)]) {
     let all = || {
         jobs.iter().flat_map(|(job, stats)| {

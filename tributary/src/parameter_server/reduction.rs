@@ -1,4 +1,4 @@
-//! One group's reduction, from its job's creation to its end.
+//! One group's reduction, from the creation of its job to its end.
 
 use std::future;
 use std::pin::pin;
@@ -16,20 +16,20 @@ use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 use crate::member::Member;
 use crate::remote::{connect, refused};
 
-/// A reduction that is wanted.
+/// A reduction that is to be run.
 pub(super) struct Wanted {
-    /// The name of its job of the fabric.
+    /// The name of its fabric job.
     pub(super) name: String,
     pub(super) request: GroupRequest,
     pub(super) events: GroupEvents,
     pub(super) member: Arc<Member>,
-    /// Is told of this reduction's agent, and leaves its job alone.
+    /// Registers this reduction's agent, and leaves its job alone.
     pub(super) servers: Servers,
 }
 
 impl Wanted {
-    /// Makes the job, reads the sums of the rounds that are expected, and ends the job when nothing can be
-    /// expected of it any more, or when it cannot go on.
+    /// Creates the job, reads the sums of the expected rounds, and ends the job when nothing more can be expected of it
+    /// or it cannot go on.
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
         tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");
@@ -48,7 +48,7 @@ impl Wanted {
         if let Err(error) = over {
             self.fail(&error);
         }
-        // This host is still a member: if it left before, the job would fail, and not end.
+        // While this host is still a member: if it left first, the job would fail instead of ending.
         if let Err(error) = self.end(token).await {
             tracing::warn!(job, error = format!("{error:#}"), "cannot end a group's job");
         }
@@ -81,14 +81,14 @@ impl Wanted {
         let start = |config: &JobConfig, port| {
             let agent = Arc::new(ServerAgent::start_reading(config, port)?);
             self.servers.add(&config.name, &agent);
-            // An error means that nobody wants the sums any more.
+            // An error means that the sums are not wanted any more.
             let _ = started.send(Arc::clone(&agent));
             Ok(agent)
         };
         Ok(serve_job(controller, member, open_port, future::pending(), start).await?)
     }
 
-    /// Reads round after round until none can be expected any more.
+    /// Reads the sum of each expected round until no more can be expected.
     async fn read(
         &self,
         agent: oneshot::Receiver<Arc<ServerAgent>>,
@@ -97,7 +97,7 @@ impl Wanted {
         let agent = tokio::select! {
             agent = agent => match agent {
                 Ok(agent) => agent,
-                // Whoever serves the job says why it has not started.
+                // `serve` reports why the job has not started.
                 Err(_) => future::pending().await,
             },
             round = expected.recv() => match round {
@@ -121,7 +121,7 @@ impl Wanted {
         }
     }
 
-    /// What a round aggregates, as its contributors call it.
+    /// The tensor that a round aggregates, with the name that its contributors use.
     fn tensor(&self, round: u64) -> Tensor {
         Tensor { name: operation_name(round), element_type: ElementType::F32, len: self.request.length }
     }

@@ -1,4 +1,4 @@
-//! The synchronous groups' reductions: each is a job of the fabric, made for one group and ended with it.
+//! The synchronous groups' reductions: each is a fabric job, created for one group and ended with it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use tributary_ps::server::{GroupEvents, GroupFabric, GroupRequest, Reduction};
 use super::reduction::Wanted;
 use crate::member::Member;
 
-/// How long a server that stops waits for its reductions to be ended.
+/// How long a server that stops waits for its reductions to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This host's part in the fabric.
@@ -22,20 +22,20 @@ pub(crate) struct Reductions {
     member: Arc<Member>,
     servers: Servers,
     runtime: Handle,
-    /// Tells this process's jobs of the fabric from those of others, and of its own earlier life.
+    /// Distinguishes this process's fabric jobs from those of other processes, and of earlier runs.
     life: u32,
     running: Mutex<JoinSet<()>>,
 }
 
 impl Reductions {
-    /// Must be called on the runtime that the reductions are to run on. `servers` is told of each one's agent.
+    /// Must be called on the runtime that runs the reductions. Each reduction's agent is registered with `servers`.
     pub(crate) fn new(member: Arc<Member>, servers: Servers) -> Self {
-        // Every process has keys of its own.
+        // Every process has random keys of its own.
         let life = RandomState::new().hash_one(std::process::id()) as u32;
         Self { member, servers, runtime: Handle::current(), life, running: Mutex::default() }
     }
 
-    /// Waits until those that have been dropped are ended.
+    /// Waits until the reductions that were dropped have ended.
     pub(crate) async fn finished(&self) {
         let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while running.join_next().await.is_some() {} };
@@ -58,17 +58,17 @@ impl GroupFabric for Reductions {
     }
 }
 
-/// What the parameter server holds of a reduction. Dropping it closes the channel, which ends the reduction.
+/// The parameter server's handle of a reduction. Dropping it closes the channel, which ends the reduction.
 struct Rounds(mpsc::UnboundedSender<u64>);
 
 impl Reduction for Rounds {
     fn expect(&mut self, round: u64) {
-        // An error means that the reduction has failed, which it has said.
+        // An error means that the reduction has failed, and has reported that.
         let _ = self.0.send(round);
     }
 }
 
-/// The name of a group's job of the fabric: as much of the parameter server's job's as there is room for.
+/// The name of a group's fabric job. It starts with as much of the parameter-server job's name as there is room for.
 fn name(job: &str, life: u32, group: u64) -> String {
     let rest = format!(".{life:08x}.g{group}");
     let job: String = job.chars().take(tributary_api::MAX_JOB_NAME - rest.len()).collect();

@@ -1,8 +1,8 @@
-//! Where the nodes of a picture go.
+//! Positions of the nodes in a picture.
 //!
-//! The server is at the top and the tree grows downwards: a row for each level, a column for each leaf, a
-//! node in the middle over what is below it. All hosts but the server share the last row. What is not on
-//! the tree hangs below the node that leads to it.
+//! The server is at the top and the tree grows downwards, with a row for each level and a column for each leaf. Each
+//! node is centred above the nodes below it. All hosts but the server share the last row. Nodes that are not on the
+//! tree hang below the node that leads to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +11,7 @@ use tributary_topology::{NodeKey, Topology};
 
 /// Rows and columns of all nodes.
 pub(crate) struct Layout {
-    /// For each node its column, from 0.0 on, and its row, from 0 on.
+    /// The column of each node, from 0.0, and its row, from 0.
     pub(crate) places: BTreeMap<NodeKey, (f64, usize)>,
     /// How many columns there are.
     pub(crate) columns: usize,
@@ -34,7 +34,7 @@ impl Layout {
         layout
     }
 
-    /// Places a node and what is below it; returns its column.
+    /// Places a node and everything below it; returns its column.
     fn place(&mut self, node: NodeKey, row: usize, below: &BTreeMap<NodeKey, Vec<NodeKey>>) -> f64 {
         self.rows = self.rows.max(row);
         let children = below.get(&node).map_or(&[][..], Vec::as_slice);
@@ -51,7 +51,7 @@ impl Layout {
     }
 }
 
-/// What hangs below each node: first the tree, in the order of the ranks, then the rest of the network.
+/// The nodes that hang below each node: first the tree, in the order of the ranks, then the rest of the network.
 fn below(topology: &Topology, plan: &Plan) -> BTreeMap<NodeKey, Vec<NodeKey>> {
     let mut below: BTreeMap<NodeKey, Vec<NodeKey>> = BTreeMap::new();
     let mut placed = BTreeSet::from([plan.server.key]);

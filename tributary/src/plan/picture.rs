@@ -17,13 +17,14 @@ const ROW: f64 = 128.0;
 const MARGIN: f64 = 48.0;
 const HEADER: f64 = 122.0;
 const BOX: (f64, f64) = (92.0, 44.0);
-/// Names of nodes: up to so many characters fit their box; longer ones get smaller, then are cut.
+/// Lengths of node names: the longest that fits its box at full size, and the longest that is shown; longer ones are
+/// cut.
 const NAME: (usize, usize) = (11, 16);
 const LINE: f64 = 20.0;
-/// The straight piece of a link above its lower end, where its bytes stand beside it.
+/// Length of a link's straight piece above its lower end, where its bytes are printed.
 const STRAIGHT: f64 = 34.0;
 const LEAST_WIDTH: f64 = 860.0;
-/// Strokes of the thinnest and of the thickest link.
+/// Stroke widths of the thinnest and the thickest link.
 const STROKE: (f64, f64) = (1.5, 7.0);
 
 const UNUSED: &str = "#c3c8d0";
@@ -50,9 +51,9 @@ struct Canvas<'a> {
     pairs: BTreeMap<LinkKey, LinkPair<'a>>,
     width: f64,
     height: f64,
-    /// Where the first column's middle is.
+    /// The middle of the first column.
     left: f64,
-    /// What the busiest link direction carries.
+    /// Bytes that the busiest link direction carries.
     most: u64,
 }
 
@@ -104,7 +105,7 @@ impl<'a> Canvas<'a> {
             let link = &self.topology[key];
             let ends = [link.ends[0].node, link.ends[1].node];
             let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
-            // The two directions lie side by side, with a hair between them.
+            // The two directions lie side by side, with a thin gap between them.
             for (color, width, shift) in
                 [(UP, wide_up, -(wide_up + 1.5) / 2.0), (DOWN, wide_down, (wide_down + 1.5) / 2.0)]
             {
@@ -122,8 +123,8 @@ impl<'a> Canvas<'a> {
         least + (most - least) * bytes as f64 / self.most as f64
     }
 
-    /// A way from the upper to the lower of two nodes: it bends in the gap below the upper one's row and
-    /// goes straight down from there, so that it crosses no other node of the tree.
+    /// A path from the upper to the lower of two nodes: it bends in the gap below the upper one's row and goes straight
+    /// down from there, so that it crosses no other node of the tree.
     fn curve(&self, [a, b]: [NodeKey; 2], shift: f64) -> String {
         let (mut from, mut to) = (self.at(a), self.at(b));
         if from.1 > to.1 {
@@ -135,7 +136,7 @@ impl<'a> Canvas<'a> {
             return format!("M{x1} {y1}C{x1} {dip} {x2} {dip} {x2} {y2}");
         }
         let (start, bend) = (y1 + BOX.1 / 2.0, y1 + ROW - BOX.1 / 2.0 - STRAIGHT);
-        // Where the way runs sideways, "beside" is above or below.
+        // Where the path runs sideways, "beside" is above or below.
         let middle = (start + bend) / 2.0 - shift * (x2 - x1).clamp(-1.0, 1.0);
         format!("M{x1} {y1}V{start}C{x1} {middle} {x2} {middle} {x2} {bend}V{y2}")
     }
@@ -151,7 +152,7 @@ impl<'a> Canvas<'a> {
         Title::new(said)
     }
 
-    /// The bytes of every link of the tree and which way they go, above its lower end.
+    /// The bytes of every link of the tree, with arrows for the directions, above the link's lower end.
     fn labels(&self) -> Group {
         let mut group = Group::new().set("font-size", 10.5);
         for (&key, LinkPair { up, down }) in &self.pairs {
@@ -209,7 +210,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The legend, then what the plan is worth.
+    /// The legend, then the plan's benefits.
     fn footer(&self) -> Group {
         let top = HEADER + (self.layout.rows as f64 - 1.0) * ROW + BOX.1 + 34.0;
         let mut group = Group::new();
@@ -258,7 +259,7 @@ impl Look {
     }
 }
 
-/// A name as it fits its box, and the size of its letters. Names are ASCII.
+/// A name shortened to fit its box, and its font size. Names are ASCII.
 fn fitting(name: &str) -> (String, f64) {
     let (fits, most) = NAME;
     let shown = match name.get(..most - 1).filter(|_| name.len() > most) {
@@ -269,8 +270,8 @@ fn fitting(name: &str) -> (String, f64) {
     (shown, size)
 }
 
-/// An arrow's head on a stroke, its tip at (x, y) and its base `length` below that, or above where that is
-/// negative: a hole in a thick stroke, wings on a thin one.
+/// An arrowhead on a stroke, its tip at (x, y) and its base `length` below that, or above if that is negative: a hole
+/// in a thick stroke, wings on a thin one.
 fn arrow(x: f64, y: f64, length: f64, stroke: f64, color: &str) -> Path {
     let (width, fill) = if stroke < 5.0 { (stroke + 5.0, color) } else { (stroke - 1.5, "#ffffff") };
     Path::new().set("d", format!("M{x} {y}l{} {length}h{}z", width / 2.0, -width)).set("fill", fill)

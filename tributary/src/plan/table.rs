@@ -10,7 +10,7 @@ use tributary_wire::Hop;
 
 use tributary_cli::output;
 
-/// What is planned.
+/// The name of what is planned.
 pub(crate) fn headline(topology: &Topology, plan: &Plan) -> String {
     format!("{}: {}\n{}", plan.topology, topology.description(), job(plan))
 }
@@ -95,7 +95,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     text.trim_end().to_owned()
 }
 
-/// Expected times beside other ways to do the same.
+/// Expected times, beside other ways to reduce.
 pub(crate) fn worth(plan: &Plan) -> Vec<String> {
     let comparison = &plan.comparison;
     let mut lines =

@@ -1,4 +1,4 @@
-//! How accurate a model was after which time.
+//! The accuracy of a model over time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use tributary_trainer::{Digits, Model};
 
 use super::way::Position;
 
-/// Keeps the parameters of each step, and looks at them only in the end: meanwhile that would take time which is measured.
+/// Keeps the parameters of each step and evaluates them at the end: meanwhile that would distort the measured time.
 pub(super) struct Curve {
     file: PathBuf,
     start: Instant,
@@ -18,17 +18,17 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// From now on.
+    /// Starts the clock.
     pub(super) fn start(file: &Path) -> Self {
         Self { file: file.to_owned(), start: Instant::now(), places: Vec::new() }
     }
 
-    /// A step has come.
+    /// Adds a step.
     pub(super) fn add(&mut self, position: &Position) {
         self.places.push((self.start.elapsed(), position.iteration, position.parameters.clone()));
     }
 
-    /// Writes all of it.
+    /// Evaluates all steps and writes them as CSV.
     ///
     /// # Errors
     /// The file cannot be written.

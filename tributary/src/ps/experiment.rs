@@ -1,5 +1,4 @@
-//! One training over a parameter server of its own: real gradients over real TCP on loopback, by workers that
-//! are as fast as they are told to be.
+//! One training over its own parameter server: real gradients over real TCP on loopback, by workers of given speeds.
 
 use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU64};
@@ -22,10 +21,10 @@ use super::learner::Learner;
 use super::record::{Event, Record};
 
 const JOB: &str = "experiment";
-/// How long workers may take to come together before something must be wrong.
+/// How long workers may take to start; longer means that something is wrong.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is tried.
+/// The settings of an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Experiment {
     pub(super) policy: PolicyKind,
@@ -41,10 +40,10 @@ pub(super) struct Experiment {
     pub(super) seed: u64,
 }
 
-/// What came of it.
+/// The results of an experiment.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// On held-out images, 0 to 1.
+    /// Accuracy on held-out images, 0 to 1.
     pub(super) accuracy: f64,
     /// Mean number of updates between a worker's pull and the use of its gradient.
     pub(super) staleness: f64,
@@ -52,11 +51,11 @@ pub(super) struct Outcome {
     pub(super) iterations: u64,
     /// Updates of the parameters.
     pub(super) updates: u64,
-    /// Who did what when.
+    /// Which worker computed and waited when.
     pub(super) record: Record,
 }
 
-/// Runs an experiment; `tick` is called as time passes, with how much of it has.
+/// Runs an experiment; `tick` is called from time to time with the time that has passed.
 ///
 /// # Errors
 /// A server or a worker that cannot go on.
@@ -72,7 +71,7 @@ pub(super) async fn run(
     let view = server.view();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.serve(listener, None, async move {
-        // An error means that the experiment is over, too.
+        // An error also means that the experiment is over.
         let _ = stopped.await;
     }));
     let (events, receiver) = mpsc::unbounded_channel();
@@ -96,8 +95,8 @@ fn spec(experiment: &Experiment) -> Result<JobSpec> {
     Ok(JobSpec::new(JOB, workers, experiment.policy, experiment.epoch, experiment.learning_rate))
 }
 
-/// Follows the workers until the time is over, and takes what there is then: before anyone leaves, which
-/// would change it.
+/// Follows the workers until the time is over, and takes the results then, before any worker's departure can change
+/// them.
 async fn watch(
     experiment: &Experiment,
     digits: &Digits,
@@ -136,7 +135,7 @@ async fn watch(
     })
 }
 
-/// A worker with a speed.
+/// A worker of a given speed.
 struct Node {
     learner: Learner,
     worker: Worker,
@@ -159,7 +158,7 @@ impl Node {
         loop {
             let begun = Instant::now();
             let released = Some((step.released_by, step.in_group));
-            // The experiment is over when nobody listens.
+            // If nobody listens, the experiment is over.
             let _ = events.send(Event { worker: self.worker, at: begun, released });
             let gradient = self.gradient(step).await?;
             sleep_until(begun + self.step_time).await;
@@ -168,7 +167,7 @@ impl Node {
         }
     }
 
-    /// Computed where it does not keep the others from their timers.
+    /// Computes a gradient on a blocking thread, where it does not delay the others' timers.
     async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
         let learner = self.learner.clone();
         tokio::task::spawn_blocking(move || learner.gradient(step.iteration, step.parameters)).await?

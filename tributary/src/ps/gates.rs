@@ -1,4 +1,4 @@
-//! What a comparison has to show.
+//! The conditions that a comparison has to meet.
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
@@ -29,7 +29,7 @@ impl Gate {
     }
 }
 
-/// The gates for people.
+/// The gates as a table.
 pub(crate) fn table(gates: &[Gate]) -> Table {
     let mut table = number_table(&["gate", "value", "limit", "passed"]);
     for gate in gates {
@@ -43,10 +43,10 @@ pub(crate) fn table(gates: &[Gate]) -> Table {
     table
 }
 
-/// An error that names the gates which did not pass.
+/// Fails if gates did not pass, and names them.
 ///
 /// # Errors
-/// There are some.
+/// Gates did not pass.
 pub(crate) fn check(gates: &[Gate]) -> Result<()> {
     let failed: Vec<&str> = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
     if failed.is_empty() {

@@ -1,4 +1,4 @@
-//! What a worker of the built-in training computes.
+//! The computation of a worker in the built-in training.
 
 use anyhow::Result;
 use tributary_trainer::{Model, PARAMETERS, RemoteLearner};
@@ -15,13 +15,13 @@ impl Learner {
         Self { remote, seed }
     }
 
-    /// What the training starts from: the same on all workers.
+    /// The initial parameters: the same on all workers.
     pub(super) fn initial(&self) -> Vec<f32> {
         Model::new(self.seed).parameters().to_vec()
     }
 
-    /// The gradient of an iteration at its parameters. Of a model that has diverged there is none: then the step is left
-    /// out, by zeros, and what has become of the model shows in its accuracy.
+    /// The gradient of an iteration at its parameters. A model that has diverged has none: then zeros skip the step,
+    /// and the model's accuracy shows the damage.
     pub(super) fn gradient(&self, iteration: u64, parameters: Vec<f32>) -> Result<Vec<f32>> {
         let iteration = u32::try_from(iteration)?;
         let mut gradient = vec![0.0; PARAMETERS];

@@ -41,7 +41,7 @@ enum Compare {
 /// Runs the command that was asked for.
 ///
 /// # Errors
-/// Those of the command.
+/// The command's errors.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
     match &args.command {
         Ps::Run(args) => run::run(args),

@@ -1,4 +1,4 @@
-//! Options of several of the commands.
+//! Options that several of the commands share.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ pub(super) enum Policy {
     SyncSwitch,
     /// Adaptive: the fastest wait a little for each other
     A2s,
-    /// The same, who is fastest being judged by the last epoch alone
+    /// Adaptive, but only the last epoch decides who is fastest
     A2sRecent,
 }
 
 impl Policy {
-    /// The name that users choose it by.
+    /// The name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Bsp => "bsp",
@@ -57,7 +57,7 @@ impl From<Policy> for PolicyKind {
     }
 }
 
-/// Relative step times: a worker that is much slower than that would never finish an epoch.
+/// The range of relative step times: a much slower worker would never finish an epoch.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 const LONGEST_SECONDS: f64 = 86400.0;
 
@@ -85,12 +85,12 @@ pub(super) fn learning_rate(text: &str) -> Result<f32, String> {
     }
 }
 
-/// What is said of the codecs that there are.
+/// The help text that lists the codecs.
 pub(super) fn codecs() -> String {
     format!("What gradients are encoded with: {}", Kind::NAMES)
 }
 
-/// Parses a codec that encodes each worker's gradient by itself.
+/// Parses a codec with which each worker encodes its gradient independently.
 pub(super) fn codec(text: &str) -> Result<Kind, String> {
     let kind: Kind = text.parse().map_err(|error| format!("{error}"))?;
     if kind.needs_agreement() {

@@ -1,16 +1,16 @@
-//! Who computed and who waited, when, and for whom.
+//! Which worker computed and which waited, when, and for whom.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tributary_ps::policy::Worker;
 
-/// Something that a worker began.
+/// A worker's change to computing or waiting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) worker: Worker,
     pub(super) at: Instant,
-    /// By whom it was released, and whether it is in the synchronous group: it computes from then on. None: it
+    /// The worker that released it, and whether it is in the synchronous group: it computes from then on. `None`: it
     /// waits from then on.
     pub(super) released: Option<(Worker, bool)>,
 }
@@ -26,11 +26,11 @@ pub(super) struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanKind {
     Computes {
-        /// In the synchronous group.
+        /// Whether it is in the synchronous group.
         in_group: bool,
     },
     Waits {
-        /// Who let it go on; none if nobody has by the end.
+        /// The worker that released it; `None` if none has by the end.
         released_by: Option<Worker>,
     },
 }
@@ -47,7 +47,7 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 struct Track {
     spans: Vec<Span>,
-    /// What it does now, and since when.
+    /// What the worker does at present, and since when.
     now: Option<(Instant, Option<bool>)>,
 }
 
@@ -57,7 +57,7 @@ impl Record {
         Self { start, length: Duration::ZERO, workers }
     }
 
-    /// What a worker does from now on; it ends what the worker did before.
+    /// Adds a change, which ends what the worker did before.
     pub(super) fn add(&mut self, event: &Event) {
         let start = self.start;
         let Some(track) = self.workers.get_mut(usize::from(event.worker)) else { return };
@@ -65,7 +65,7 @@ impl Record {
         track.now = Some((event.at, event.released.map(|(_, in_group)| in_group)));
     }
 
-    /// Ends everything at the experiment's end.
+    /// Ends all spans at the end of the experiment.
     pub(super) fn close(&mut self, end: Instant) {
         self.length = end - self.start;
         for track in &mut self.workers {
@@ -78,7 +78,7 @@ impl Record {
         self.length
     }
 
-    /// Each worker's spans, in their order.
+    /// Each worker's spans, in order.
     pub(super) fn workers(&self) -> impl ExactSizeIterator<Item = &[Span]> {
         self.workers.iter().map(|track| track.spans.as_slice())
     }
@@ -91,13 +91,13 @@ impl Record {
         waited.as_secs_f64() / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The share of all workers' time that they waited.
+    /// The share of all workers' time spent waiting, 0 to 1.
     pub(super) fn mean_idle(&self) -> f64 {
         (0..self.workers.len()).map(|worker| self.idle(worker)).sum::<f64>()
             / self.workers.len().max(1) as f64
     }
 
-    /// Gradients that a worker has finished.
+    /// The number of gradients that a worker has finished.
     pub(super) fn iterations(&self, worker: usize) -> usize {
         let spans = self.workers.get(worker).map(|track| track.spans.as_slice()).unwrap_or_default();
         spans.iter().filter(|span| matches!(span.kind, SpanKind::Waits { .. })).count()

@@ -1,4 +1,4 @@
-//! `tributary ps run`: one policy, to look at.
+//! `tributary ps run`: one policy, to look at in detail.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub(super) struct RunArgs {
     json: bool,
 }
 
-/// What is printed for programs.
+/// The JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     policy: &'static str,
@@ -88,14 +88,14 @@ struct WorkerReport {
     worker: usize,
     step_seconds: f64,
     iterations: usize,
-    /// Share of the time that it waited.
+    /// Share of the time that it waited, 0 to 1.
     idle: f64,
 }
 
 /// Runs the experiment and prints what came of it.
 ///
 /// # Errors
-/// Options that do not fit each other; a server or a worker that cannot go on.
+/// Options that contradict each other; a server or a worker that cannot go on.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let workers = args.workers.map_or(args.speeds.len(), usize::from);
     if workers < args.speeds.len() && args.workers.is_some() && args.speeds != super::policies::STEP_TIMES {

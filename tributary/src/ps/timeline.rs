@@ -1,4 +1,4 @@
-//! Who computed and who waited for whom, as a picture.
+//! A picture of who computed and who waited for whom.
 
 use std::time::Duration;
 
@@ -15,19 +15,20 @@ const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 92.0;
 const TOP: f64 = 84.0;
-/// A policy's name and figures, above its rows.
+/// Height of a policy's name and figures, above its rows.
 const HEADING: f64 = 34.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 15.0;
-/// The axis below them.
+/// Height of the axis below them.
 const AXIS: f64 = 46.0;
-/// What is narrower is not drawn.
+/// Bars narrower than this are not drawn.
 const LEAST_WIDTH: f64 = 0.2;
-/// Waiting that is shorter is the network's, not another worker's fault: no line is drawn for it.
+/// Shorter waits are due to the network and not to another worker: no line is drawn for them.
 const LEAST_WAIT: Duration = Duration::from_millis(8);
-/// How much time is drawn at most: so that single steps can be told apart.
+/// The most time that is drawn, so that single steps remain visible.
 const LONGEST: Duration = Duration::from_secs(8);
-/// The most lines of an axis, and the milliseconds between them, of which the first that needs no more are taken.
+/// The most lines of an axis, and the possible milliseconds between them; the first value that needs no more lines is
+/// used.
 const TICKS: u32 = 10;
 const STEPS: [u64; 6] = [20, 50, 100, 200, 500, 1000];
 
@@ -36,7 +37,7 @@ const IN_GROUP: &str = OURS;
 const WAITS: &str = "#f5c78a";
 const FOR_WHOM: &str = "#b45309";
 
-/// Draws the end of experiments, each with its name, one below the other: a row a worker.
+/// Draws the end of each experiment under its name, one below the other, with a row for each worker.
 pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
     let mut parts = Vec::new();
     let mut top = TOP;
@@ -52,7 +53,7 @@ pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
     parts.into_iter().fold(page, Document::add)
 }
 
-/// How much of the time is drawn, where that is not all.
+/// Which part of the time is drawn, if not all of it.
 fn drawn(experiments: &[(String, &Outcome)]) -> String {
     match experiments.iter().map(|(_, outcome)| outcome.record.length()).max() {
         Some(length) if length > LONGEST => {
@@ -74,7 +75,7 @@ fn heading(name: &str, outcome: &Outcome) -> String {
     )
 }
 
-/// The part of an experiment's time that is drawn, and where.
+/// The part of an experiment's time that is drawn, and its position.
 struct Canvas {
     from: Duration,
     to: Duration,
@@ -95,7 +96,7 @@ impl Canvas {
         for (worker, spans) in record.workers().enumerate() {
             group.append(self.row(worker, spans, record.idle(worker)));
         }
-        // Above all bars.
+        // Drawn last, above all bars.
         for (worker, spans) in record.workers().enumerate() {
             group.append(self.reasons(worker, spans));
         }
@@ -127,7 +128,7 @@ impl Canvas {
         group
     }
 
-    /// A line from whoever ended a wait to the one who waited.
+    /// Lines from the worker that ended a wait to the one that waited.
     fn reasons(&self, worker: usize, spans: &[Span]) -> Group {
         let mut group = Group::new();
         for span in spans.iter().filter(|span| span.to > self.from && span.to - span.from >= LEAST_WAIT) {
@@ -171,7 +172,7 @@ fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
             (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
         }
     };
-    // A gap, so that one step can be told from the next.
+    // Leave a gap, so that single steps can be told apart.
     let width = (width - 0.6).max(LEAST_WIDTH);
     Group::new().add(Title::new(said)).add(rectangle(x, y - height / 2.0, width, height, fill))
 }
@@ -219,7 +220,7 @@ mod tests {
         let drawing = picture(&[("bsp".to_owned(), &outcome)]).to_string();
         assert!(drawing.contains("waits for 21 ms, until worker 1"), "{drawing}");
         assert!(drawing.contains("bsp: accuracy 50.0 %, staleness 0.00"), "{drawing}");
-        // One of them is the legend's; a wait of a millisecond, for itself at that, has none.
+        // One of them is the legend's; the wait of a millisecond, which the worker ended itself, has no line.
         assert_eq!(drawing.matches(FOR_WHOM).count(), 2, "{drawing}");
     }
 }

@@ -6,21 +6,21 @@ use anyhow::{Context, Result};
 use tributary_client::{Agent, Segment, Training, TrainingOptions};
 use tributary_ps::client::{Client, ClientOptions, Step};
 
-/// A worker's part in a job.
+/// A worker's way into a job.
 pub(super) enum Way {
     Itself(Client),
     Agent(Box<Shared>),
 }
 
-/// A training with the memory that is shared with the agent.
+/// A training through the agent, with the memory shared with it.
 pub(super) struct Shared {
     training: Training,
-    /// One for each part of a gradient.
+    /// One segment for each part of a gradient.
     gradient: Vec<Segment>,
     parameters: Segment,
 }
 
-/// What to compute the next gradient from.
+/// What the next gradient is computed from.
 pub(super) struct Position {
     pub(super) iteration: u64,
     pub(super) updates: u64,
@@ -40,7 +40,7 @@ impl Way {
         Ok((Self::Itself(client), step.into()))
     }
 
-    /// Joins a job through an agent. Gradients will be handed in by these parts.
+    /// Joins a job through an agent. `parts` are the ranges in which gradients will be handed in.
     pub(super) async fn through(
         agent: &Agent,
         options: TrainingOptions,

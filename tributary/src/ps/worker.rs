@@ -28,14 +28,14 @@ use crate::daemon::log;
 use crate::remote;
 use crate::tls::ClientTlsArgs;
 
-/// How often a worker that waits for its servers says so.
+/// How often a worker that waits for its servers reports that.
 const SAID_EVERY: Duration = Duration::from_secs(5);
 
-/// Trains the demo's network as one worker of a job of running parameter servers (`tributary server
-/// --ps-listen`). A server that restarts is waited for.
+/// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
+/// server restarts, the worker waits for it.
 #[derive(Debug, Clone, Args)]
 pub(super) struct WorkerArgs {
-    /// The parameter server; several, each of which holds a range of the parameters, in their order
+    /// The parameter server; if there are several, each holds a range of the parameters, in this order
     #[arg(long, value_name = "HOST:PORT", required = true)]
     server: Vec<String>,
 
@@ -55,11 +55,11 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
 
-    /// Iterations, those that were done before included
+    /// Iterations in total, including those done before
     #[arg(long)]
     iterations: NonZeroU64,
 
-    /// How long a gradient takes at least, in seconds, to emulate a slow worker [default: as long as it takes]
+    /// The least time for a gradient, in seconds, to emulate a slow worker [default: no minimum]
     #[arg(long, value_name = "SECONDS", value_parser = options::seconds)]
     step_time: Option<Duration>,
 
@@ -70,7 +70,7 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
-    /// Hand each layer's gradient in by itself, so that the codec scales it by itself
+    /// Hand in each layer's gradient on its own, so that the codec scales it independently
     #[arg(long)]
     by_layer: bool,
 
@@ -89,7 +89,7 @@ pub(super) struct WorkerArgs {
     #[command(flatten)]
     tls: ClientTlsArgs,
 
-    /// Also write after which time each iteration was done, and how accurate the model was then, as CSV
+    /// Also write the time of each iteration and the model's accuracy then, as CSV
     #[arg(long, value_name = "FILE")]
     curve: Option<PathBuf>,
 
@@ -98,17 +98,17 @@ pub(super) struct WorkerArgs {
     json: bool,
 }
 
-/// What came of a worker's part.
+/// The result of a worker.
 #[derive(Debug, Serialize)]
 struct Report {
     worker: u16,
     /// Gradients of this worker that the last parameters contain.
     iterations: u64,
-    /// Gradients that it has computed: more than that if a server has gone back to its checkpoint.
+    /// Gradients that it has computed: more than `iterations` if a server has gone back to its checkpoint.
     computed: u64,
-    /// Updates that the last parameters contain, all workers' gradients being in them.
+    /// Updates that the last parameters contain, by the gradients of all workers.
     updates: u64,
-    /// On held-out images, 0 to 1.
+    /// Accuracy on held-out images, 0 to 1.
     accuracy: f64,
     /// SHA-256 of the last parameters as little-endian f32.
     parameters: String,
@@ -117,7 +117,7 @@ struct Report {
 /// Takes part until all iterations are done.
 ///
 /// # Errors
-/// Nobody at the server's address for too long, or the server's refusal.
+/// No server answers for too long, or a server refuses.
 pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     log::warnings()?;
     let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
@@ -170,7 +170,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     })
 }
 
-/// Waits for the servers' next step, and says so every few seconds.
+/// Waits for the servers' next step, and reports that every few seconds.
 async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>>) -> Result<T> {
     let (begun, mut step) = (Instant::now(), pin!(step));
     let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);

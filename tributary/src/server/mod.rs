@@ -38,7 +38,7 @@ pub(crate) struct ServerArgs {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     token_file: Vec<PathBuf>,
 
-    /// Address that workers find the parameter server at [default: there is none]
+    /// Address at which workers reach the parameter server [default: there is none]
     #[arg(long, value_name = "ADDR:PORT")]
     ps_listen: Option<SocketAddr>,
 
@@ -56,11 +56,11 @@ pub(crate) struct ServerArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// Serves jobs until they are over, or those that the controller gives to this host until the server is stopped, and
-/// parameters until it is stopped.
+/// Serves the given jobs until they are over. Without any, serves the jobs that the controller gives to this host until
+/// the server is stopped, and parameters in either case.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a controller that does not want this host, a job that cannot be
+/// Wrong settings, an interface that cannot be opened, a controller that turns this host away, a job that cannot be
 /// joined or that failed.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     daemon::run(args, work)
@@ -74,7 +74,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         None => None,
         Some(address) => Some((address, member.server_tls()?)),
     };
-    // Reductions for a parameter server are worth having, and not needed.
+    // A parameter server works without reductions, too, but is better with them.
     let wanted = !settings.job.is_empty() || is_member;
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
     let controller = member.as_deref().map(|member| member.controller.clone());
@@ -120,12 +120,12 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     serve(given, servers, parameters, stop).await
 }
 
-/// The jobs of this host, and whatever the controller wants served.
+/// The servers of this host: for given jobs, and for jobs that the controller wants served.
 fn servers_of(member: &Member) -> Servers {
     Servers::new(member.host.clone(), member.controller.clone(), Arc::clone(&member.open_port))
 }
 
-/// Serves until the given jobs are over, if there are any, and else until the server is to stop.
+/// Serves until the given jobs are over; without any, until the server is to stop.
 async fn serve(
     given: Vec<Served>,
     servers: Option<Servers>,
@@ -138,7 +138,7 @@ async fn serve(
         let reduced = wait_for_all(given).await;
         match &servers {
             Some(_) if for_ever => left(leaving.clone()).await,
-            // Others that the controller has given to this host.
+            // Wait for other jobs that the controller has given to this host.
             Some(servers) => servers.finished().await,
             None => {}
         }
@@ -166,7 +166,7 @@ async fn serve(
     reduced.and(served)
 }
 
-/// Whether there is anything to serve, and all that it takes.
+/// Checks that there is something to serve, and that the settings for it are complete.
 fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
     let (jobs, files) = (settings.job.len(), settings.token_file.len());
     if jobs != files {
@@ -186,7 +186,7 @@ fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
 
 /// Returns when the server is to stop.
 async fn left(mut leaving: watch::Receiver<bool>) {
-    // An error means that the server is at its end, too.
+    // An error also means that the server ends.
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
@@ -197,7 +197,7 @@ async fn left(mut leaving: watch::Receiver<bool>) {
 async fn wait_for_all(given: Vec<Served>) -> Result<()> {
     let mut failed = 0;
     for job in given {
-        // Why is in the log.
+        // The reason is in the log.
         failed += usize::from(job.over().await.is_err());
     }
     match failed {
@@ -207,7 +207,7 @@ async fn wait_for_all(given: Vec<Served>) -> Result<()> {
     }
 }
 
-/// What the server has counted for each job that is under way.
+/// Collects the counters of each running job.
 async fn collect(servers: Option<Servers>, parameters: Option<View>) -> Page {
     // Waiting for the servers' threads would hold up everything else here.
     let stats = move || servers.map(|servers| servers.stats()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `tributary bench agent`: what an all-reduce takes of a host's processor.
+//! `tributary bench agent`: the processor time that an all-reduce takes on a host.
 
 mod report;
 
@@ -27,18 +27,19 @@ use crate::daemon::Stop;
 use crate::lab::{FabricArgs, Record, up_fabric};
 use report::{Case, Report, Turn};
 
-/// The smallest network: the fewest other processes share the cores with the agents.
+/// The smallest network, so that as few other processes as possible share the cores with the agents.
 const TOPOLOGY: &str = include_str!("../../../../topologies/two-workers.toml");
-/// The daemon that is measured, as a lab's record calls it.
+/// The daemon that is measured, by its name in a lab's record.
 const AGENT: &str = "agent";
-/// For one turn, which takes seconds.
+/// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Measures what an all-reduce takes of a host's processor: the time that the agent's process has in user mode and in the
-/// kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces, over veth pairs without
-/// a limit of their rate. Needs root
+/// Measures the processor time that an all-reduce takes on a host: the time of the agent's process in user mode and in
+/// the kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces, over veth pairs
+/// without a rate limit. Needs root
 ///
-/// The widths take turns, and nothing is counted of a first turn. Every sum is checked; the exit status is 1 if one is wrong.
+/// The widths take turns; the first turn of each is not counted. Every sum is checked; the exit status is 1 if one is
+/// wrong.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct AgentArgs {
     /// Topology file [default: the built-in topologies/two-workers.toml]
@@ -92,7 +93,7 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
         let (lab, record) = up_fabric(&name, &file, &fabric, &mut stop).await?;
         networks.push((mtu, Network { lab, record }, Vec::new()));
     }
-    // One more than is counted: agents come to have their memory, and the processor its clock.
+    // The first round is not counted: in it agents allocate memory and the processor raises its clock.
     for round in 0..=args.rounds {
         for (mtu, network, turns) in &mut networks {
             let turn = turn(network, args).await?;
@@ -126,7 +127,7 @@ fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// What a rank says, besides its times.
+/// What a rank reports, besides its times.
 #[derive(Debug, Deserialize)]
 struct Said {
     retransmissions: u64,
@@ -148,17 +149,17 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
         bytes: bytes as f64 * tensors_of_a_turn(iterations),
         times: after.times().since(before.times()),
         carried: after.counters.total_since(&before.counters),
-        // The warm-up's time is not told: it is taken to be as fast.
+        // The warm-up's time is not reported: it is taken to run at the same speed.
         seconds: timings.iter().map(|timing| timing.slowest).sum::<f64>() / f64::from(iterations)
             * tensors_of_a_turn(iterations),
         retransmissions: said.iter().map(|said| said.retransmissions).sum(),
     })
 }
 
-/// What all agents have had since they started.
+/// What all agents have used since they started.
 struct Taken {
     agents: Vec<ProcessTimes>,
-    /// Of their hosts' interfaces.
+    /// Counters of their hosts' interfaces.
     counters: Counters,
 }
 

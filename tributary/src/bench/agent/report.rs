@@ -1,4 +1,4 @@
-//! What came out, for people and programs.
+//! The results, for people and programs.
 
 use std::fmt;
 
@@ -14,28 +14,29 @@ use crate::bench::counters::Carried;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// What an agent took for a GiB in November 2026 with slices of 256 values, on a machine with two virtual cores.
+/// An agent's seconds for a GiB in November 2026 with slices of 256 values, on a machine with two virtual cores.
 const STORED: Stored = Stored { user: 0.8, system: 3.3 };
-/// Which part of it an agent is to take, by the values of a slice. Told and not judged: another machine has other figures.
+/// The part of `STORED` that an agent should take, by the values of a slice. Reported but not enforced: other machines
+/// have other figures.
 const WANTED: [(usize, f64); 2] = [(256, 0.5), (2048, 0.2)];
 
-/// All agents' part in one turn.
+/// One turn, over all agents.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) agents: usize,
-    /// Of the tensor, that each agent has reduced.
+    /// Bytes of the tensor that each agent has reduced.
     pub(super) bytes: f64,
-    /// Of all agents.
+    /// Processor time of all agents.
     pub(super) times: ProcessTimes,
-    /// In both directions, at all agents' interfaces.
+    /// Traffic at all agents' interfaces, in both directions.
     pub(super) carried: Carried,
-    /// How long it took.
+    /// How long the turn took.
     pub(super) seconds: f64,
     pub(super) retransmissions: u64,
 }
 
 impl Turn {
-    /// What an agent takes for a GiB.
+    /// One agent's share of `of_all` for a GiB.
     fn per_gib(&self, of_all: f64) -> f64 {
         of_all / self.agents as f64 / (self.bytes / GIB)
     }
@@ -67,28 +68,28 @@ struct Stored {
     system: f64,
 }
 
-/// One width; all figures are those of one agent.
+/// The results of one width; all figures are per agent.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
     mtu: u16,
-    /// In a slice.
+    /// Values in a slice.
     values: usize,
     user_seconds_per_gib: Summary,
     system_seconds_per_gib: Summary,
-    /// Both together.
+    /// User and system time together.
     seconds_per_gib: Summary,
-    /// Received and sent, while it reduced.
+    /// Frames received and sent per second while it reduced.
     frames_per_second: Summary,
-    /// Received and sent, with all headers.
+    /// Frames received and sent, with all headers, for a GiB.
     frames_per_gib: Summary,
     bytes_per_gib: Summary,
-    /// Of the tensor.
+    /// Bytes of the tensor reduced per second.
     tensor_bytes_per_second: Summary,
-    /// Slices that all workers sent again, in all rounds.
+    /// Slices that all workers retransmitted, in all rounds.
     retransmissions: u64,
-    /// The medians, in units of what is stored for 256 values.
+    /// The medians relative to the stored figures for 256 values.
     to_stored: Ratios,
-    /// What both together are to be at most.
+    /// The limit for both together, relative to the stored figures.
     wanted: Option<f64>,
 }
 
@@ -100,10 +101,10 @@ struct Ratios {
 }
 
 impl Case {
-    /// Of all turns.
+    /// Summarises all turns of one width.
     ///
     /// # Errors
-    /// There were none, or no agent was in them.
+    /// There were no turns, or no agents in them.
     pub(super) fn of(mtu: u16, values: usize, turns: &[Turn]) -> Result<Self> {
         ensure!(turns.iter().all(|turn| turn.agents > 0), "no worker's agent was in the network");
         let summary = |of: &dyn Fn(&Turn) -> f64| Summary::of(&turns.iter().map(of).collect::<Vec<_>>());
@@ -161,9 +162,9 @@ impl Case {
 pub(super) struct Report {
     pub(super) topology: String,
     pub(super) workers: usize,
-    /// Of the tensor.
+    /// Size of the tensor.
     pub(super) bytes: u64,
-    /// In each turn.
+    /// All-reduces in each turn.
     pub(super) iterations: u32,
     pub(super) cases: Vec<Case>,
     pub(super) machine: Machine,

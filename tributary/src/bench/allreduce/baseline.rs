@@ -1,4 +1,4 @@
-//! What of others is installed on this machine.
+//! Which other implementations are installed on this machine.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub(super) struct Baselines {
 }
 
 impl Baselines {
-    /// Looks for those that are asked for.
+    /// Looks for the contenders that were asked for.
     pub(super) fn find(args: &AllReduceArgs) -> Self {
         let mut found = Self { versions: BTreeMap::new(), skipped: Vec::new() };
         for &contender in &args.contenders {
@@ -41,7 +41,7 @@ impl Baselines {
         found
     }
 
-    /// Why nobody can be measured.
+    /// Why no contender can be measured.
     pub(super) fn why_not(&self) -> String {
         let reason =
             |skipped: &Skipped| format!("{} ({}; `{}`)", skipped.contender, skipped.reason, skipped.install);
@@ -56,7 +56,7 @@ impl Baselines {
     }
 }
 
-/// The first line that a program prints, or why it cannot.
+/// The first line that a program prints, or why it cannot run.
 fn ask(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;

@@ -15,7 +15,7 @@ pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Re
     timing::of_all(lines.iter().map(String::as_str), args.iterations)
 }
 
-/// What a process on each worker says that reduces a tensor of so many bytes so often.
+/// Runs a process on each worker that reduces a tensor of `bytes` bytes `iterations` times; returns what they print.
 pub(in crate::bench) async fn run(
     lab: &Lab,
     record: &Record,

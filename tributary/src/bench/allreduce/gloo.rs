@@ -11,10 +11,10 @@ use crate::bench::ranks::Rank;
 use crate::lab::{Record, threads_of_a_rank};
 
 const SCRIPT: &str = include_str!("../../../../bench/baselines/gloo.py");
-/// What it says once all ranks have met.
+/// What a process prints once all ranks have met.
 const READY: &str = "ready";
 
-/// The processes.
+/// The processes, one on each worker.
 #[derive(Debug)]
 pub(super) struct Gloo {
     ranks: Vec<Rank>,
@@ -22,7 +22,7 @@ pub(super) struct Gloo {
 }
 
 impl Gloo {
-    /// Starts them and waits until all have met.
+    /// Starts the processes and waits until all have met.
     pub(super) async fn start(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Self> {
         let script = lab.folder().join("gloo.py");
         fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;

@@ -27,17 +27,17 @@ pub(super) use rounds::tensors_of_a_turn;
 use tributary_cli::options::{probability, size};
 use tributary_picture::{PngError, png};
 
-/// As what the results are written to the folder of `--out`.
+/// File name, without extension, of the results in the folder of `--out`.
 const FILE: &str = "allreduce";
 const BYTES_PER_ELEMENT: u64 = 4;
 
 /// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves only, by
 /// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network. Needs root
 ///
-/// All run in turn on the same network of this machine. The others get kernel bridges in the place of
-/// switches. Every sum is checked. A contender that is not installed is left out, and the report says so. The
-/// limits that the project sets itself are judged on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of 1500
-/// and 9000; the exit status is 1 if one is missed.
+/// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
+/// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
+/// The project's own limits are checked on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of
+/// 1500 and 9000; the exit status is 1 if one is missed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AllReduceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -49,7 +49,7 @@ pub(crate) struct AllReduceArgs {
           default_value = "50mbit,100mbit,200mbit")]
     rate: Vec<u64>,
 
-    /// Longest packet of all links, in bytes, for all contenders alike, in place of the topology's
+    /// Longest packet of all links, in bytes, for all contenders alike [default: the topology's]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
@@ -70,12 +70,12 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
-    /// Who is measured
+    /// Which contenders are measured
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = contender,
           default_values_t = Contender::ALL)]
     contenders: Vec<Contender>,
 
-    /// A Python that has PyTorch
+    /// A Python interpreter that has PyTorch
     #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
     python: PathBuf,
 
@@ -93,7 +93,7 @@ impl AllReduceArgs {
         self.size.as_u64() / BYTES_PER_ELEMENT
     }
 
-    /// What is measured at one rate, in the order in which it has its turn; each case once.
+    /// The cases to measure at one rate, in the order in which they take turns; each case once.
     fn cases(&self, rate: u64, baselines: &Baselines) -> Vec<Case> {
         let mut cases = Vec::new();
         for &contender in self.contenders.iter().filter(|contender| baselines.has(**contender)) {
@@ -156,7 +156,7 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     fs::write(to("svg"), &picture).with_context(|| cannot("svg"))?;
     match png(&picture) {
         Ok(png) => fs::write(to("png"), png).with_context(|| cannot("png")),
-        // The same picture is there as SVG.
+        // The same picture has been written as SVG.
         Err(error @ PngError::NoFonts) => {
             eprintln!("note: there is no {}: {error}", to("png").display());
             Ok(())

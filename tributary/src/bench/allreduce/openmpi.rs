@@ -1,4 +1,4 @@
-//! Open MPI: `mpirun` at the first worker, which starts a rank on each worker.
+//! Open MPI: `mpirun` on the first worker, which starts a rank on each worker.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -16,17 +16,17 @@ use crate::lab::{Record, Worker};
 
 const SOURCE: &str = include_str!("../../../../bench/baselines/openmpi.c");
 
-/// Values travel by TCP, and not over the management network. Ranks that wait let others have the processor:
-/// there are more of them than processors.
+/// Values travel by TCP, but not over the management network. A rank that waits yields its processor: there are more
+/// ranks than processors.
 const TRANSPORT: [(&str, &str); 4] =
     [("pml", "ob1"), ("btl", "tcp,self"), ("btl_tcp_if_exclude", "lo,mgmt0"), ("mpi_yield_when_idle", "1")];
-/// Control is on the management network; all daemons are started by the first.
+/// Control messages use the management network; the first daemon starts all others.
 const CONTROL: [(&str, &str); 2] = [("oob_tcp_if_include", "mgmt0"), ("plm_rsh_no_tree_spawn", "1")];
 /// Algorithm 4 of `coll_tuned_allreduce_algorithm` is the ring.
 const RING: [(&str, &str); 2] =
     [("coll_tuned_use_dynamic_rules", "1"), ("coll_tuned_allreduce_algorithm", "4")];
 
-/// The compiled program, and how to get to the workers.
+/// The compiled program, and how to reach the workers.
 #[derive(Debug)]
 pub(super) struct OpenMpi {
     program: PathBuf,
@@ -34,12 +34,12 @@ pub(super) struct OpenMpi {
     shell: PathBuf,
     /// The workers' addresses on the management network, for `mpirun --host`.
     hosts: String,
-    /// How many there were.
+    /// The number of turns so far.
     turns: u32,
 }
 
 impl OpenMpi {
-    /// Compiles it.
+    /// Compiles the program.
     pub(super) fn prepare(lab: &Lab, record: &Record) -> Result<Self> {
         let folder = lab.folder();
         let program = compile("mpicc", &["-O2"], ("openmpi", SOURCE), &folder)?;
@@ -58,8 +58,8 @@ impl OpenMpi {
         ring: bool,
     ) -> Result<Vec<Timing>> {
         let first = record.workers.first().context("the topology has no workers")?;
-        // By default its daemons share a folder in /tmp, because all stations have this machine's name, and one that
-        // goes removes it before the eyes of one that comes: then mpirun waits for ever.
+        // By default the daemons share a folder in /tmp, because all stations have this machine's name. A daemon that
+        // ends would remove the folder while another starts, and mpirun would then wait for ever.
         self.turns += 1;
         let sessions = lab.folder().join(format!("mpi{}", self.turns));
         fs::create_dir(&sessions)
@@ -80,7 +80,7 @@ impl OpenMpi {
     }
 }
 
-/// A script that runs a command where an address is, as `ssh ADDRESS COMMAND` would.
+/// Writes a script that runs a command in the namespace of an address, as `ssh ADDRESS COMMAND` would.
 fn write_shell(lab: &Lab, folder: &Path, workers: &[Worker]) -> Result<PathBuf> {
     let mut script = "#!/bin/sh\naddress=$1\nshift\ncase $address in\n".to_owned();
     for worker in workers {

@@ -1,4 +1,4 @@
-//! `tributary bench overlap`: one tensor in many parts beside the whole, and what a process's side of a call costs.
+//! `tributary bench overlap`: one tensor in many parts beside the whole, and the client's cost of a call.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::bench::networks::{Network, Shape, Switches};
 use crate::bench::{rate, until_stopped};
 use crate::daemon::Stop;
 
-/// The most that the parts may take, in units of what the whole takes.
+/// The most time that the parts may take, relative to the whole.
 const LIMIT: f64 = 1.1;
-/// The tensor of which the client's own time is measured, and how often.
+/// Size of the tensor for which the client's own time is measured, and how often it is reduced.
 const SMALL_BYTES: u64 = 4 << 10;
 const SMALL_ITERATIONS: u32 = 200;
-/// For one turn, which takes seconds.
+/// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the same size, in
-/// turns on the same network, and what the client takes for a small one besides its agent. Needs root
+/// turns on the same network. Also measures the client's own time for a small tensor, without its agent's. Needs root
 ///
 /// Every sum is checked. The exit status is 1 if the tensors take more than 1.1 times as long as the single one.
 #[derive(Debug, Clone, Args)]
@@ -48,7 +48,7 @@ pub(in crate::bench) struct OverlapArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tensors: u32,
 
-    /// How many of them are under way at the same time
+    /// How many of the tensors are in flight at the same time
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 
@@ -61,7 +61,7 @@ pub(in crate::bench) struct OverlapArgs {
     json: bool,
 }
 
-/// What came of it; times in seconds.
+/// The results; times are in seconds.
 #[derive(Debug, Serialize)]
 struct Report {
     topology: String,
@@ -70,29 +70,29 @@ struct Report {
     bytes: u64,
     tensors: u32,
     in_flight: u32,
-    /// Of the single tensor: its slowest rank.
+    /// The single tensor: the time of its slowest rank.
     whole: Summary,
-    /// Of all tensors together.
+    /// All tensors together.
     parts: Summary,
-    /// Of the tensors to the single one, turn by turn.
+    /// The time of the tensors relative to the single one, turn by turn.
     ratio: Ratio,
     limit: f64,
     small: Small,
     machine: Machine,
 }
 
-/// A small all-reduce; of all ranks.
+/// A small all-reduce, over all ranks.
 #[derive(Debug, Serialize)]
 struct Small {
     bytes: u64,
     iterations: u32,
     /// Each rank's median.
     seconds: Summary,
-    /// Each rank's median of what a call took besides the time that its agent had it.
+    /// Each rank's median of a call's time minus the time spent in its agent.
     client_overhead_seconds: Summary,
 }
 
-/// What a rank says.
+/// What a rank reports.
 #[derive(Debug, Deserialize)]
 struct Said {
     seconds: Median,
@@ -151,7 +151,7 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
     })
 }
 
-/// How long one all-reduce took its slowest rank.
+/// How long one all-reduce took on its slowest rank.
 async fn turn(Network { lab, record }: &Network, bytes: u64, options: &[&str]) -> Result<f64> {
     let lines = timeout(PATIENCE, fabric::run(lab, record, bytes, 1, options)).await;
     let lines = lines.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;

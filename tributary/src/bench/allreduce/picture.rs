@@ -8,7 +8,7 @@ use tributary_bench::comparison::{Contender, Report, Row};
 use tributary_picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text, vertical};
 
 const WIDTH: f64 = 940.0;
-/// Where bars begin, and how long the longest is.
+/// The left edge of the bars, and the length of the longest.
 const LEFT: f64 = 190.0;
 const LONGEST: f64 = 500.0;
 const TOP: f64 = 92.0;
@@ -62,7 +62,7 @@ struct Panel<'a> {
     rate: u64,
     top: f64,
     height: f64,
-    /// Length of a bar for the time of the bare tensor.
+    /// Length of a bar that stands for the bare tensor's time.
     scale: f64,
 }
 
@@ -80,7 +80,7 @@ impl Panel<'_> {
         group
     }
 
-    /// A vertical line, so many times the bare tensor's time from the left.
+    /// A vertical line at `place` times the bare tensor's time.
     fn rule(&self, place: f64, label: &str) -> Group {
         let x = LEFT + place * self.scale;
         let line = vertical(x, self.top + 20.0, self.top + self.height, RULE);

@@ -1,4 +1,4 @@
-//! How busy the machine's processors were.
+//! How busy the machine's processors are.
 
 use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,13 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const STAT: &str = "/proc/stat";
-/// The kernel counts in hundredths of a second.
+/// How often the counters are read; the kernel counts in hundredths of a second.
 const PERIOD: Duration = Duration::from_millis(20);
-/// user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these already.
+/// user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are already included in these.
 const FIELDS: usize = 8;
 const IDLE: [usize; 2] = [3, 4];
 
-/// What the kernel had counted at one time.
+/// The kernel's counters at one time.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     /// Unix time, seconds.
@@ -22,7 +22,7 @@ struct Sample {
     total: u64,
 }
 
-/// Reads the processors' counters all the time, until it is dropped.
+/// Reads the processors' counters continuously until it is dropped.
 #[derive(Debug)]
 pub(super) struct Processor {
     samples: Arc<Mutex<Vec<Sample>>>,
@@ -30,7 +30,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    /// Reads from now on.
+    /// Starts to read.
     pub(super) fn watch() -> Self {
         let samples = Arc::<Mutex<Vec<Sample>>>::default();
         let (stop, stopped) = mpsc::channel();
@@ -45,8 +45,8 @@ impl Processor {
         Self { samples, thread: Some((stop, thread)) }
     }
 
-    /// The share of all processors' time that was not idle between two times; all programs' together, and what
-    /// the hypervisor took away.
+    /// The share of all processors' time that was not idle between two times: that of all programs, and what the
+    /// hypervisor took away.
     pub(super) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
         let samples = self.samples.lock().ok()?;
         let first = samples.iter().rfind(|sample| sample.at <= began).or(samples.first())?;
@@ -60,7 +60,7 @@ impl Drop for Processor {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // It does not panic; if it did, that was told already.
+            // The thread does not panic; if it did, that was reported already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! All contenders in turn, round by round: what disturbs the machine disturbs all alike.
+//! All contenders in turn, round by round, so that disturbances on the machine affect all alike.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,14 +19,13 @@ use crate::bench::networks::{Network, Shape, Switches};
 use crate::daemon::Stop;
 use tributary_cli::options::Aggregation;
 
-/// How much longer than the slowest contender's bound a turn may take: losses and slow machines cost time, and so
-/// does the start.
+/// How much longer than the slowest contender's bound a turn may take: losses, slow machines and the start cost time.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
-/// All warm up by this part of the tensor in each turn; as in `bench/baselines`.
+/// All contenders warm up with this fraction of the tensor in each turn, as in `bench/baselines`.
 pub(super) const WARM_UP_PART: u64 = 8;
 
-/// How many tensors a turn of so many all-reduces has reduced, with the warm-up.
+/// How many tensors a turn of `iterations` all-reduces has reduced, with the warm-up.
 pub(in crate::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
     f64::from(iterations) + 1.0 / WARM_UP_PART as f64
 }
@@ -78,28 +77,28 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
 }
 
 fn progress_bar(turns: u64) -> ProgressBar {
-    // On standard error, and only where that is a terminal; elsewhere each turn is a line.
+    // The bar is drawn on standard error, and only on a terminal; elsewhere each turn is a line.
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
     let bar = ProgressBar::new(turns).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
-/// The networks of one rate, all of them up, one of them at work at a time, and who is ready in them.
+/// The networks of one rate and the contenders that are ready in them. All are up, and one is at work at a time.
 ///
-/// Those that wait take no processor time: their switches, agents and bridges wait for frames.
+/// The others take no processor time: their switches, agents and bridges wait for frames.
 struct Site<'a> {
     args: &'a AllReduceArgs,
     patience: Duration,
     processor: Processor,
-    /// With this project's switches.
+    /// The networks with this project's switches.
     fabrics: Vec<(Switches, Network)>,
     bridges: Option<Bridges>,
 }
 
-/// The network of kernel bridges, and who is ready there.
+/// The network of kernel bridges, and the contenders that are ready there.
 struct Bridges {
-    // Before the network: its processes end first.
+    // Declared before the network, so that its processes end first.
     gloo: Option<Gloo>,
     openmpi: Option<OpenMpi>,
     network: Network,
@@ -135,7 +134,7 @@ impl<'a> Site<'a> {
         Ok(Self { args, patience, processor: Processor::watch(), fabrics, bridges })
     }
 
-    /// One turn of one contender, with what it cost.
+    /// One turn of one contender, with its costs.
     async fn turn(&mut self, case: &Case) -> Result<Turn> {
         let before = Counters::read(self.lab(case)?)?;
         let patience = self.patience;
@@ -183,7 +182,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// This project's switches, where a case is about them.
+/// The kind of this project's switches that a case needs; `None` if it runs over bridges.
 fn fabric_for(case: &Case) -> Option<Switches> {
     let aggregation = match case.contender {
         Contender::Ours => Aggregation::Tree,

@@ -9,7 +9,7 @@ use tributary_topology::format_rate;
 
 use tributary_cli::output::number_table;
 
-/// Everything that was found out.
+/// The whole report as text.
 pub(super) fn text(report: &Report) -> String {
     let setting = &report.setting;
     let mut text = format!(
@@ -82,7 +82,8 @@ fn rows(report: &Report) -> Table {
     table
 }
 
-/// Of ours, without losses, to this row; of ours with losses, to ours without.
+/// A row's time relative to ours without losses, or ours with losses relative to ours without: the median, and the
+/// range.
 fn ratio(report: &Report, row: &Row) -> (String, String) {
     let ours = row.case.contender == Contender::Ours;
     let found = report.ratios.iter().find(|ratios| {

@@ -1,18 +1,18 @@
-//! What ranks say of their all-reduces, and what comes of it.
+//! What ranks report about their all-reduces, and the timings that follow.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What a rank prints, or one for all ranks.
+/// What a rank prints, or one rank for all.
 #[derive(Debug, Deserialize)]
 struct Said {
-    /// Every sum was compared with what it has to be.
+    /// Whether every sum was compared with the expected one.
     checked: bool,
-    /// Of each iteration when it began, as Unix time, and how long it took, in seconds.
+    /// The start of each iteration, as Unix time, and its duration, both in seconds.
     timeline: Vec<(f64, f64)>,
 }
 
-/// One all-reduce of all ranks, in seconds.
+/// One all-reduce over all ranks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::bench) struct Timing {
     /// When the first rank began, as Unix time.
@@ -23,10 +23,10 @@ pub(in crate::bench) struct Timing {
     pub(in crate::bench) slowest: f64,
 }
 
-/// All iterations, from the lines that the ranks printed.
+/// All iterations, combined from the lines that the ranks printed.
 ///
 /// # Errors
-/// A line is not what it has to be, or sums were not checked.
+/// A line is malformed, or sums were not checked.
 pub(in crate::bench) fn of_all<'a>(
     lines: impl IntoIterator<Item = &'a str>,
     iterations: u32,

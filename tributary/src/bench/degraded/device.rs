@@ -1,30 +1,30 @@
 //! The accelerator of a worker, emulated.
 //!
-//! Eight processes that computed for real would share the few processors of one machine, and hide behind each other how
-//! fast each of them is. So besides the real gradient of a small model each process waits for a *device*, whose time
-//! α + β · b passes only while the process runs: it is made of many short naps, and a nap that took so long that the
-//! process must have been stopped in it hardly counts. A process that is slowed down, as by `tributary lab slow`, so has a
-//! device that is slowed down as much.
+//! Eight processes that really computed would share the few processors of one machine, and each one's speed would
+//! depend on the others. So each process computes the real gradient of a small model, and waits for a *device*
+//! besides, whose time α + β · b passes only while the process runs. The time is made of many short naps; a nap so
+//! long that the process must have been stopped during it hardly counts. So a process that is slowed down, as by
+//! `tributary lab slow`, has a device that is slowed down as much.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A nap. Short beside the turns of `lab slow`, long beside what it takes to fall asleep and to wake up.
+/// Length of a nap: short beside the turns of `lab slow`, long beside the time to fall asleep and wake up.
 const NAP: Duration = Duration::from_micros(500);
-/// A nap that takes longer had a stop in it.
+/// A longer nap must have included a stop.
 const STOPPED: Duration = Duration::from_millis(5);
 
-/// What a device takes for a step of b samples: α + β · b.
+/// The device's time for a step of b samples: α + β · b.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Device {
-    /// α.
+    /// α: time for each step.
     pub(super) step: Duration,
-    /// β.
+    /// β: time for each sample.
     pub(super) sample: Duration,
 }
 
 impl Device {
-    /// Lets the device work on a step of so many samples, and waits for it.
+    /// Lets the device work on a step of `samples` samples, and waits for it.
     pub(super) fn work(self, samples: u32) {
         let needed = self.step + self.sample * samples;
         let (mut worked, mut before) = (Duration::ZERO, Instant::now());
@@ -39,7 +39,7 @@ impl Device {
 
 /// How much of a nap the device has worked.
 fn counted(nap: Duration) -> Duration {
-    // Stopped somewhere in it: in the middle, on average.
+    // The stop began somewhere in the nap: in the middle, on average.
     if nap > STOPPED { NAP / 2 } else { nap }
 }
 

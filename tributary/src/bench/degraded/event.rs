@@ -1,4 +1,4 @@
-//! What a worker of the measurement tells the runner: one JSON object a line, on its standard output.
+//! What a worker of the measurement reports to the runner: one JSON object a line, on its standard output.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,36 +6,36 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub(super) enum Event {
-    /// A step is made.
+    /// A step is done.
     Step {
-        /// Those before it.
+        /// The number of steps before it.
         step: u32,
-        /// From the end of the one before it to its end, in seconds.
+        /// From the end of the step before to the end of this one, in seconds.
         seconds: f64,
-        /// Members that its sum is over.
+        /// Members that contributed to the sum.
         members: u32,
-        /// Samples of all of them.
+        /// Samples of all these members together.
         samples: u32,
     },
-    /// The members, or whose data they process, have changed.
+    /// The members, or the set of shards they process, have changed.
     Regrouped {
-        /// Who is in.
+        /// The ranks that are in the job.
         members: Vec<u16>,
-        /// Whose data they process.
+        /// The ranks whose data they process.
         shards: Vec<u16>,
     },
     /// The job goes on without this worker for now.
     Detached {
-        /// The others process its data.
+        /// Whether the others process its data.
         data_adopted: bool,
     },
-    /// It has no part in the job now, and asks for one again.
+    /// This worker has no part in the job now, and asks for one again.
     Out,
-    /// All steps are made.
+    /// All steps are done.
     Done {
-        /// Of the held-out images, the share that the model reads right.
+        /// Share of the held-out images that the model classifies correctly.
         accuracy: f64,
-        /// Of the model's bits: the same on every member.
+        /// Digest of the model's bits: the same on every member.
         digest: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! `tributary bench degraded`: what detaching and shrinking bring, and whether it is what was predicted.
+//! `tributary bench degraded`: what detaching and shrinking gain, beside what was predicted.
 
 mod device;
 mod event;
@@ -23,22 +23,22 @@ use phase::{Goal, Phase, Spec, Stage};
 use report::{Device, Report};
 pub(super) use worker::{WorkerArgs, run as run_worker};
 
-/// As many as the phases name.
+/// Number of workers that the phases are written for.
 const WORKERS: usize = 8;
-/// One of eight is this share of all.
+/// The share of one worker in eight.
 const ONE: f64 = 1.0 / WORKERS as f64;
-/// A little less: r is above it.
+/// A little less than that: one slow worker's share exceeds this θ.
 const BELOW_ONE: f64 = ONE - 0.001;
-/// Steps that tell what a step takes, where the training need not come to its end.
+/// Steps that are measured where the training need not end.
 const MEASURED: usize = 12;
 
 /// Measures what the fabric does about workers that have become slow
 ///
-/// A training on a lab of eight workers, with real processes, agents, switches and a real model, whose shards of the data
-/// are skewed by class. Workers are slowed down as by `lab slow`: undisturbed; one of eight, nothing is done; detached;
-/// its data shared by the others (shrink); four of eight, shrink; and back again. Step times are compared with those that
-/// the controller predicted, and the models' accuracy. What a worker's accelerator takes is emulated: time that passes
-/// only while its process runs. Takes about eight minutes. Needs root
+/// A training on a lab of eight workers, with real processes, agents, switches and a real model, whose shards of the
+/// data are skewed by class. Workers are slowed down as by `lab slow`: none; one of eight, with nothing done about it;
+/// one, detached; one, with its data shared by the others (shrink); four of eight, shrink; and one for a while. Step
+/// times are compared with the controller's predictions, and so is the models' accuracy. Each worker's accelerator is
+/// emulated: its time passes only while the worker's process runs. Takes about eight minutes. Needs root
 #[derive(Debug, Clone, Args)]
 pub(super) struct DegradedArgs {
     /// Topology file with eight workers
@@ -53,11 +53,11 @@ pub(super) struct DegradedArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 4.0, value_parser = clap::value_parser!(f64))]
     factor: f64,
 
-    /// What the emulated device takes for each step, milliseconds
+    /// Time of the emulated device for each step, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     step_ms: u64,
 
-    /// What it takes for each sample beside that, milliseconds; a worker has 16 in a step
+    /// Its time for each sample, in milliseconds; a worker has 16 in a step
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     sample_ms: u64,
 
@@ -74,7 +74,7 @@ pub(super) struct DegradedArgs {
     json: bool,
 }
 
-/// All of it, in this order.
+/// All phases, in order.
 fn specs() -> [Spec; 6] {
     let spec = |name, slow, theta, goal| Spec { name, slow, theta, goal };
     [
@@ -90,7 +90,7 @@ fn specs() -> [Spec; 6] {
 /// Measures, and prints what came out.
 ///
 /// # Errors
-/// No root, a lab that cannot be made, a phase that does not come to its end; or something is not as it must be.
+/// No root, a lab that cannot be made, a phase that does not end, or a check that fails.
 pub(super) fn run(args: &DegradedArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;

@@ -14,18 +14,18 @@ use super::event::Event;
 use super::processes::Processes;
 use crate::lab::{Record, explain, restart_job, slow_station};
 
-/// How long nothing may happen: a slowed-down worker's step takes a small part of it.
+/// How long nothing may happen: a slowed-down worker's step takes a small part of this.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// More steps than any phase makes that does not wait for a training's end.
+/// More steps than any phase makes that does not wait for the training to end.
 const ENDLESS: u32 = 1_000_000;
 
-/// What a phase is to be.
+/// What a phase does.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
     pub(super) name: &'static str,
-    /// Ranks of those that are slowed down.
+    /// Ranks of the workers that are slowed down.
     pub(super) slow: &'static [usize],
-    /// θ of a job that does something about them; `None`: nothing is done.
+    /// θ of the job; `None`: the job does nothing about slow workers.
     pub(super) theta: Option<f64>,
     pub(super) goal: Goal,
 }
@@ -33,46 +33,46 @@ pub(super) struct Spec {
 /// When a phase is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// All steps are made.
+    /// All steps are done.
     Trained,
-    /// So many steps are made in the group that they end up in.
+    /// This many steps are done in the final group.
     Measured(usize),
-    /// As `Measured`; then nobody is slowed down any more, and as many steps are made once all are in again.
+    /// As `Measured`; then nobody is slowed down any more, and as many steps are done once all are in the job again.
     Returned(usize),
 }
 
-/// What came of a phase.
+/// The results of a phase.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
     /// Hosts that were slowed down.
     pub(super) slow: Vec<String>,
     pub(super) theta: Option<f64>,
-    /// What became of the data of those that were left out.
+    /// What happened to the data of the workers that were left out.
     pub(super) mode: Option<&'static str>,
-    /// In the group that was measured.
+    /// Size of the group that was measured.
     pub(super) members: usize,
-    /// How often somebody was out of the job for a moment without having been detached.
+    /// How often a worker was briefly out of the job without having been detached.
     pub(super) outages: usize,
-    /// Samples of a step of all members.
+    /// Samples that all members process in a step.
     pub(super) samples: u32,
-    /// The median, in seconds.
+    /// The median step time, in seconds.
     pub(super) step_s: f64,
-    /// How many steps that is over.
+    /// How many steps that median is over.
     pub(super) steps: usize,
-    /// What the controller's model says that it takes: of a change, before it was made.
+    /// The step time that the controller's model predicts; for a change, the prediction made before it.
     pub(super) predicted_s: f64,
-    /// Of a change: what the model said of the group before.
+    /// For a change: the model's step time of the previous group.
     pub(super) predicted_before_s: Option<f64>,
-    /// Steps that were made until the change.
+    /// Steps until the change.
     pub(super) steps_until_change: Option<usize>,
-    /// Steps that were made until those that were left out were in again, from when they were as fast as ever.
+    /// Steps until the workers that were left out were in again, counted from when they were back at full speed.
     pub(super) steps_until_return: Option<usize>,
-    /// Of the model after all steps.
+    /// Accuracy of the model after all steps.
     pub(super) accuracy: Option<f64>,
-    /// All members had the same model then.
+    /// Whether all members had the same model then.
     pub(super) same_bits: Option<bool>,
-    /// What the controller said about it in the end.
+    /// The controller's final verdict on slow workers.
     pub(super) verdict: String,
 }
 
@@ -80,9 +80,9 @@ pub(super) struct Phase {
 pub(super) struct Stage<'a> {
     pub(super) lab: &'a Lab,
     pub(super) record: &'a mut Record,
-    /// How many times slower.
+    /// How many times slower the slow workers are made.
     pub(super) factor: Slowdown,
-    /// Steps of a training that is to come to its end.
+    /// Steps of a training that runs to its end.
     pub(super) steps: u32,
     /// Other arguments of the training processes.
     pub(super) arguments: Vec<String>,
@@ -92,7 +92,7 @@ impl Stage<'_> {
     /// Runs a phase, with a job of its own.
     ///
     /// # Errors
-    /// The job cannot be made, a process ends by itself, or nothing happens for long.
+    /// The job cannot be made, a process ends by itself, or nothing happens for too long.
     pub(super) async fn run(&mut self, spec: &Spec, tell: impl Fn(String)) -> Result<Phase> {
         restart_job(self.lab, self.record, spec.theta)?;
         self.slow(spec.slow, self.factor).await?;
@@ -173,7 +173,7 @@ impl Stage<'_> {
     }
 }
 
-/// A step as the first rank saw it, which is never slowed down.
+/// A step as rank 0 saw it, which is never slowed down.
 struct Step {
     seconds: f64,
     samples: u32,
@@ -182,15 +182,15 @@ struct Step {
 /// What has happened in a phase so far.
 struct Course {
     processes: Processes,
-    /// Those of rank 0.
+    /// The steps of rank 0.
     steps: Vec<Step>,
     /// How many of these had been made at the last change of the members.
     since: usize,
-    /// Ranks that are in.
+    /// Ranks that are in the job.
     members: Vec<usize>,
-    /// How often somebody had no part in the job though nobody had detached it.
+    /// How often a worker was out of the job though it had not been detached.
     outages: usize,
-    /// Accuracy and digest of those who have made all steps, by rank.
+    /// Accuracy and digest of the members that have made all steps, by rank.
     done: BTreeMap<usize, (f64, u64)>,
 }
 
@@ -200,7 +200,7 @@ impl Course {
         Self { processes, steps: Vec::new(), since: 0, members, outages: 0, done: BTreeMap::new() }
     }
 
-    /// Listens until it is so.
+    /// Listens to the workers until `holds` is true.
     async fn until(&mut self, tell: impl Fn(String), holds: impl Fn(&Self) -> bool) -> Result<()> {
         while !holds(self) {
             let Ok(said) = timeout(PATIENCE, self.processes.next()).await else {
@@ -226,7 +226,8 @@ impl Course {
         }
     }
 
-    /// How many steps of the present group tell what a step of it takes: not its first one, in which it came about.
+    /// How many steps of the present group count for its step time: all but the first, during which the group was
+    /// formed.
     fn measured(&self) -> usize {
         self.steps.len().saturating_sub(self.since + 1)
     }

@@ -12,7 +12,7 @@ use tributary_lab::Lab;
 use super::event::Event;
 use crate::lab::{Record, log_file, worker_command};
 
-/// The processes, which are killed when this is dropped, and what they say.
+/// The processes, which are killed when this is dropped, and their events.
 pub(super) struct Processes {
     children: Vec<Child>,
     receiver: UnboundedReceiver<(usize, Said)>,
@@ -51,10 +51,10 @@ impl Processes {
         Ok(Self { children, receiver, logs: format!("{}/*.process.log", lab.folder().display()) })
     }
 
-    /// The next thing that one of them says: its rank, and what.
+    /// The next event of any process, with its rank.
     ///
     /// # Errors
-    /// One has ended, and none should.
+    /// A process has ended, and none should.
     pub(super) async fn next(&mut self) -> Result<(usize, Event)> {
         match self.receiver.recv().await {
             Some((rank, Said::Event(event))) => Ok((rank, event)),
@@ -68,7 +68,7 @@ impl Processes {
     /// Kills all of them.
     ///
     /// # Errors
-    /// One cannot be killed.
+    /// A process cannot be killed.
     pub(super) async fn kill(mut self) -> Result<()> {
         for child in &mut self.children {
             child.kill().await.context("cannot kill a training process")?;
@@ -80,9 +80,9 @@ impl Processes {
 async fn forward(rank: usize, stdout: ChildStdout, sender: UnboundedSender<(usize, Said)>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        // The last line of one that was killed can be half a line.
+        // The last line of a killed process can be half a line.
         if let Ok(event) = serde_json::from_str(&line) {
-            // Without a receiver the phase is over.
+            // If there is no receiver, the phase is over.
             let _ = sender.send((rank, Said::Event(event)));
         }
     }

@@ -1,4 +1,4 @@
-//! What the measurement found, and whether that is as it must be.
+//! What the measurement found, and whether it passes.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tributary_cli::output::number_table;
 
 use super::phase::Phase;
 
-/// How far a predicted step time may be from the measured one, as a share of that.
+/// The greatest relative error of a predicted step time.
 const PREDICTION: f64 = 0.15;
-/// What a step may take of an undisturbed one at most, with one of eight left out.
+/// The greatest step time relative to an undisturbed one, with one worker of eight left out.
 const DETACHED: f64 = 1.1;
 const SHRUNK: f64 = 1.2;
-/// How far the accuracy may be from the undisturbed one where all data are processed: a point.
+/// The greatest change of the accuracy where all data are processed: one percentage point.
 const ACCURACY: f64 = 0.01;
-/// How much of it is visibly less.
+/// The least loss of accuracy that counts as visible.
 const VISIBLE: f64 = 0.02;
 
-/// What stands for workers' accelerators.
+/// The emulation of workers' accelerators.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Device {
     emulated: bool,
@@ -33,7 +33,7 @@ impl Device {
     }
 }
 
-/// All of it.
+/// The whole measurement.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
     topology: String,
@@ -51,13 +51,13 @@ pub(super) struct Report {
 struct Compared {
     #[serde(flatten)]
     phase: Phase,
-    /// Its step time beside the undisturbed one.
+    /// Its step time relative to the undisturbed one.
     of_undisturbed: f64,
-    /// How far the prediction is off, as a share of what was measured.
+    /// The error of the prediction, relative to the measured time.
     prediction_error: f64,
 }
 
-/// Something that must be so.
+/// A condition that must hold.
 #[derive(Debug, Clone, Serialize)]
 struct Check {
     what: String,
@@ -73,7 +73,7 @@ impl Check {
 }
 
 impl Report {
-    /// `phases`: as the measurement has them, the undisturbed one first.
+    /// `phases`: in the order of the measurement, the undisturbed one first.
     pub(super) fn new(
         topology: &str,
         training_steps: u32,
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// What is not as it must be.
+    /// The checks that failed.
     pub(super) fn failures(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.ok);
         failed

@@ -16,10 +16,10 @@ use super::device::Device;
 use super::event::Event;
 use crate::part::PartArgs;
 
-/// How long a process that has lost its part in the job waits before it asks for one again.
+/// How long a process that has lost its part in the job waits before it asks to rejoin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a worker is told.
+/// Options of a worker.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct WorkerArgs {
     #[command(flatten)]
@@ -37,19 +37,19 @@ pub(in crate::bench) struct WorkerArgs {
     #[arg(long)]
     seed: u64,
 
-    /// What the emulated device takes for each step, microseconds
+    /// Time of the emulated device for each step, in microseconds
     #[arg(long)]
     step_microseconds: u64,
 
-    /// What it takes for each sample, microseconds
+    /// Its time for each sample, in microseconds
     #[arg(long)]
     sample_microseconds: u64,
 }
 
-/// Trains until all steps are made, and stays in the job then until it is ended.
+/// Trains until all steps are done, then stays in the job until it is killed.
 ///
 /// # Errors
-/// The data cannot be read, or nobody listens any more. What else goes wrong it says, and tries again.
+/// The data cannot be read, or nobody listens any more. Other errors are reported, and the worker tries again.
 pub(in crate::bench) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(train(args))
@@ -58,7 +58,7 @@ pub(in crate::bench) fn run(args: &WorkerArgs) -> Result<()> {
 async fn train(args: &WorkerArgs) -> Result<()> {
     let digits = Digits::embedded()?;
     loop {
-        // On a busy machine a host can seem to be cut off for a moment: then it comes in again.
+        // On a busy machine a host can seem to be cut off for a moment: then it rejoins.
         let Err(error) = take_part(args, &digits).await;
         eprintln!("{error:#}");
         say(&Event::Out)?;
@@ -89,7 +89,7 @@ async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
     }
     let accuracy = worker.learner.model().accuracy(&digits.held_out);
     say(&Event::Done { accuracy, digest: digest(worker.learner.model().parameters()) })?;
-    // Whoever goes now would be one that the others lose.
+    // A worker that left now would be lost to the others.
     std::future::pending().await
 }
 
@@ -104,7 +104,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// One step, if this worker is in; else what it would take.
+    /// One step, if this worker is in the job; otherwise the device's work of one.
     async fn step(&mut self) -> Result<()> {
         self.synchronise().await?;
         let samples = self.learner.gradient(self.gradient.elements_mut()?)?;
@@ -112,7 +112,7 @@ impl Worker {
         let operation = Operation { name: "gradient", weight: samples, ..Operation::whole::<f32>() };
         match self.job.all_reduce(&mut self.gradient, operation).await {
             Ok(runs) => self.apply(&runs),
-            // The next step begins with what there is to do about it.
+            // The next step starts by handling the change.
             Err(ClientError::Regroup(_)) => Ok(()),
             Err(ClientError::Detached(detached)) => {
                 say(&Event::Detached { data_adopted: detached.data_adopted })
@@ -123,7 +123,7 @@ impl Worker {
 
     fn apply(&mut self, runs: &[Run]) -> Result<()> {
         let run = runs.first().context("a gradient has values")?;
-        // One that was lost meanwhile is in a part of the sum only.
+        // A member that was lost meanwhile is in only a part of the sum.
         let mut rest = self.gradient.elements_mut::<f32>()?;
         for Run { elements, weight, .. } in runs {
             let parts = rest.split_at_mut_checked(usize::try_from(*elements)?);
@@ -139,7 +139,7 @@ impl Worker {
         say(&Event::Step { step, seconds, members: run.contributors, samples: run.weight })
     }
 
-    /// After a change of the members, or of whose data they process: takes over what the leader has, and who they are.
+    /// After a change of the members or their shards: takes over the leader's state and the new membership.
     async fn synchronise(&mut self) -> Result<()> {
         if self.job.regroup().is_none() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Worker {
         self.state.elements_mut::<f32>()?.copy_from_slice(&self.learner.state());
         let operation = Operation { name: "state", ..Operation::whole::<f32>() };
         let synchronised = match self.job.synchronise(&mut self.state, operation).await {
-            // It was detached before it could: then it is not in, and goes on as it is.
+            // It was detached before it could synchronise: then it is out of the job, and goes on as it is.
             Err(ClientError::Detached(_)) => return Ok(()),
             synchronised => synchronised?,
         };
@@ -171,7 +171,7 @@ fn digest(parameters: &[f32]) -> u64 {
 }
 
 /// # Errors
-/// The runner is gone.
+/// The runner has ended.
 fn say(event: &Event) -> Result<()> {
     writeln!(io::stdout().lock(), "{}", serde_json::to_string(event)?).context("nobody listens any more")
 }

@@ -1,22 +1,22 @@
-//! Whether figures grow, or only go up and down.
+//! Whether figures grow, or only fluctuate.
 
 use serde::Serialize;
 
-/// A rise counts that is so many times what a line through figures that scatter as these do rises by chance.
+/// A slope counts as growth only above this many standard errors.
 const ERRORS: f64 = 4.0;
-/// What a rise has to be of the median besides: what is below takes days to matter.
+/// The least rise that counts, relative to the median: a smaller one takes days to matter.
 const SHARE: f64 = 0.02;
-/// With fewer samples a line says nothing.
+/// The fewest samples that make a meaningful line.
 const FEWEST: usize = 5;
 
-/// What something was at a time.
+/// A figure at one time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) hours: f64,
     pub(super) figure: f64,
 }
 
-/// The line through samples.
+/// The line through samples, and whether it is growth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Growth {
     pub(super) median: f64,
@@ -24,12 +24,12 @@ pub(super) struct Growth {
     pub(super) per_hour: f64,
     /// The slope's standard error.
     pub(super) error: f64,
-    /// It rises by more than chance, and by enough to matter.
+    /// Whether the line rises by more than chance, and by enough to matter.
     pub(super) grows: bool,
 }
 
 impl Growth {
-    /// `granule`: a line that rises by so much in all is no growth. `None`: too few samples.
+    /// Fits a line. A total rise below `granule` is no growth. `None`: too few samples.
     pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
         if samples.len() < FEWEST {
             return None;
@@ -61,7 +61,7 @@ mod tests {
         Growth::of(&(0..100).map(sample).collect::<Vec<_>>(), 2.0).unwrap().grows
     }
 
-    /// From -1 to 1, the same each time.
+    /// Noise from -1 to 1, the same in each run.
     fn noise(turn: u32) -> f64 {
         f64::from(turn.wrapping_mul(2_654_435_761) >> 16) / f64::from(1 << 15) - 1.0
     }

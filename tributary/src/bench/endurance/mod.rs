@@ -26,33 +26,33 @@ use crate::lab;
 use growth::{Growth, Sample};
 use usage::{Kind, Usage};
 
-/// For one turn, which takes seconds.
+/// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// So many jobs come before those that are measured, until the controller's memory is full of jobs that are over: it keeps some of
-/// them, and what those took that it forgets is not used anew at once.
+/// Jobs to run before anything is measured, so that the controller's history of ended jobs is full: it keeps some of
+/// them, and memory that it frees is not reused at once.
 const JOBS_BEFORE: usize = 3 * JOB_HISTORY;
-/// The tensor that these reduce once.
+/// Size of the tensor that these jobs reduce once.
 const BYTES_BEFORE: u64 = 64 << 10;
-/// Between two lines that say how far it is.
+/// Time between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
-/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with a new job and new processes, and looks
-/// after each turn how much memory and how many descriptors and threads each daemon has, and how many slots of each switch are
-/// taken. Needs root
+/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with a new job and new processes.
+/// After each turn it reads the memory, descriptors and threads of each daemon and the slots in use on each switch.
+/// Needs root
 ///
 /// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
-/// what they scatter, after some hundred small jobs and the first tenth of the time, in which caches fill.
+/// their scatter explains, after some hundred small jobs and the first tenth of the time, in which caches fill.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct EnduranceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// Rate of all links, such as 50mbit or "2.5 Gbit/s"; the processor is the limit of a higher one
+    /// Rate of all links, such as 50mbit or "2.5 Gbit/s"; a higher one is limited by the processor
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "10gbit")]
     rate: u64,
 
-    /// How long, minutes
+    /// How long to measure, in minutes
     #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = minutes)]
     minutes: f64,
 
@@ -60,7 +60,7 @@ pub(in crate::bench) struct EnduranceArgs {
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
     size: ByteSize,
 
-    /// How often a turn's processes reduce it
+    /// How often each turn's processes reduce it
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
@@ -74,7 +74,7 @@ fn minutes(text: &str) -> Result<f64, String> {
     minutes.ok_or_else(|| "a number above 0 is needed".to_owned())
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug, Serialize)]
 struct Report {
     topology: String,
@@ -82,9 +82,9 @@ struct Report {
     rate_bits_per_second: u64,
     minutes: f64,
     turns: usize,
-    /// What all members together have reduced.
+    /// Bytes that all members together have reduced.
     bytes: u64,
-    /// Bytes of the tensor a second, in each turn, with the start of its processes.
+    /// Bytes of the tensor per second in each turn, including the start of its processes.
     bytes_per_second: Summary,
     parts: Vec<Part>,
     machine: Machine,
@@ -149,7 +149,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
     })
 }
 
-/// Jobs that are over, as many as the controller keeps and more.
+/// Runs jobs to their end, more than the controller keeps.
 async fn fill(network: &mut Network) -> Result<()> {
     let mut said = Instant::now();
     for job in 1..=JOBS_BEFORE {
@@ -163,7 +163,7 @@ async fn fill(network: &mut Network) -> Result<()> {
     Ok(())
 }
 
-/// A turn.
+/// Runs one turn.
 async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
     let reducing = reduce_on_all(&network.lab, &network.record, bytes, iterations, &[]);
     let done = timeout(PATIENCE, reducing).await;

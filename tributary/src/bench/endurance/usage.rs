@@ -1,4 +1,4 @@
-//! What the parts of a fabric take.
+//! Resources that the parts of a fabric use.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::lab::{self, Record};
 use tributary_lab::Lab;
 
-/// What of it.
+/// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     /// Open file descriptors.
     Descriptors,
     Threads,
-    /// Of a switch, those that the controller has given to jobs.
+    /// Slots of a switch that the controller has given to jobs.
     Slots,
 }
 
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// The least that counts: an allocator takes memory in larger pieces than it is asked for, and a line through a single
-    /// step of 1 rises by one and a half.
+    /// The least rise that counts: an allocator takes memory in larger pieces than it is asked for, and a line fitted
+    /// to a single step of 1 rises by 1.5.
     pub(super) fn granule(self) -> f64 {
         match self {
             Self::Memory => f64::from(1 << 20),
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// One thing that one part of the fabric takes.
+/// One resource of one part of the fabric.
 #[derive(Debug, Clone)]
 pub(super) struct Usage {
     /// Which part: a daemon and where it is, or a switch.
@@ -59,10 +59,10 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Of all daemons of a lab, and of all switches, always in the same order.
+    /// The usage of all daemons of a lab and of all switches, always in the same order.
     ///
     /// # Errors
-    /// One has ended, or the controller does not answer.
+    /// A daemon has ended, or the controller does not answer.
     pub(super) fn of_all(lab: &Lab, record: &Record) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for (station, daemon, process) in record.daemons() {

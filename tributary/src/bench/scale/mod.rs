@@ -19,12 +19,13 @@ use super::rate;
 use report::{Report, Studied};
 use tributary_picture::PictureFile;
 
-/// The window of today, and one that lets links of 100 Gbit/s be full.
+/// The default window, and one large enough to fill links of 100 Gbit/s.
 const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];
 
-/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters that no machine here can
-/// run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic, switches that die. A model of
-/// rates, without packets: docs/scale.md names what it takes for granted. The same options always give the same numbers.
+/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger than any
+/// machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic, switches
+/// that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always give the
+/// same numbers.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ScaleArgs {
     /// What to study
@@ -35,7 +36,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100gbit")]
     rate: u64,
 
-    /// How many times slower links between switches are, but for `scaling`
+    /// How many times slower links between switches are, except for `scaling`
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     oversubscription: u32,
 
@@ -43,11 +44,11 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "BYTES", default_value = "100MB", value_parser = size)]
     size: ByteSize,
 
-    /// Computing between two synchronisations, in milliseconds, but for `scaling`
+    /// Computing time between two synchronisations, in milliseconds, except for `scaling`
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     compute: u64,
 
-    /// By what share of that a worker can be slower in an iteration, from 0 to 1
+    /// The most by which a worker can be slower in an iteration, as a share of that time, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
     spread: f64,
 
@@ -55,11 +56,11 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "SLOTS,…", value_delimiter = ',', value_parser = window, default_values_t = WINDOWS)]
     window: Vec<u32>,
 
-    /// Slots of each switch, but for `slots` [default: those of the built-in program]
+    /// Slots of each switch, except for `slots` [default: those of the built-in program]
     #[arg(long, value_name = "SLOTS")]
     slots: Option<u32>,
 
-    /// Workers of a job, but for `scaling`
+    /// Workers of a job, except for `scaling`
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=512))]
     workers: u16,
 
@@ -71,11 +72,11 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     host_rate: Option<u64>,
 
-    /// A cable and the switch behind it, in nanoseconds
+    /// Delay of a cable and the switch behind it, in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1_000)]
     hop_ns: u32,
 
-    /// A host's part of each packet's time, in nanoseconds
+    /// Delay that a host adds to each packet, in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 10_000)]
     host_ns: u32,
 
@@ -83,7 +84,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     iterations: u32,
 
-    /// Runs of each case, in which everything random is drawn anew; results are means
+    /// Runs of each case, with different random choices; results are means
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
 
@@ -96,7 +97,7 @@ pub(super) struct ScaleArgs {
     plots: Option<PathBuf>,
 }
 
-/// A study, as an option has it.
+/// The name of a study on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StudyName {
     /// One job with 16 to 4,096 workers
@@ -129,10 +130,10 @@ impl From<StudyName> for Study {
     }
 }
 
-/// Studies, and prints what came out.
+/// Runs the studies, and prints the results.
 ///
 /// # Errors
-/// A study makes no sense with these options, or a picture cannot be written.
+/// The options do not fit a study, or a picture cannot be written.
 pub(super) fn run(args: &ScaleArgs) -> Result<()> {
     if let Some(folder) = &args.plots {
         ensure!(folder.is_dir(), "cannot write pictures: there is no folder {}", folder.display());

@@ -7,9 +7,9 @@ use tributary_sim::flow::study::{Settings, Study};
 
 use super::report::{Studied, label, of_hosts, of_switches};
 
-/// What is shorter is drawn as if it were so long, in milliseconds: an axis by powers of ten has no 0.
+/// The shortest time that is drawn, in milliseconds; shorter ones are drawn as this, since a logarithmic axis has no 0.
 const SHORTEST: f64 = 1.0;
-/// Where times differ by a larger factor, the axis is by powers of ten.
+/// The largest ratio of times on a linear axis; beyond it the axis is logarithmic.
 const MOST_EVEN: f64 = 20.0;
 
 /// Draws a study.
@@ -20,7 +20,7 @@ pub(super) fn picture(studied: &Studied, settings: &Settings) -> Document {
         format!("{}; {}", of_hosts(settings), of_switches(settings))
     };
     let places = studied.points.iter().map(|point| point.place.clone());
-    // Between one switch that dies and another there is nothing.
+    // Switches that die are separate cases, with nothing to interpolate between them.
     let has_bars = studied.study == Study::Failures;
     Chart {
         title: studied.title(settings),
@@ -50,7 +50,7 @@ fn times(studied: &Studied) -> Axis {
     }
 }
 
-/// A method's times, with the places where it has one.
+/// A method's times, at the points for which it has one.
 fn points(studied: &Studied, which: usize) -> Vec<(f64, f64)> {
     let times = (0_u32..).map(f64::from).zip(&studied.points);
     times.filter_map(|(place, point)| Some((place, point.results.get(which)?.seconds? * 1e3))).collect()
@@ -67,19 +67,19 @@ fn lines(studied: &Studied) -> Vec<Line> {
 fn bars(studied: &Studied) -> Vec<Bars> {
     let bars = |(which, method)| {
         let (color, dashes) = look(method);
-        // Two of one kind differ in how their lines are drawn, so here the second one is paler.
+        // Methods of one kind differ in their lines' dashes; bars have none, so the second one is paler.
         let opacity = if dashes == "none" { 1.0 } else { 0.5 };
         Bars { name: label(method), color, opacity, points: points(studied, which) }
     };
     studied.methods().into_iter().enumerate().map(bars).collect()
 }
 
-/// A time on the axis.
+/// A label of the time axis.
 fn spoken(milliseconds: f64) -> String {
     if milliseconds < 1000.0 { format!("{milliseconds} ms") } else { format!("{} s", milliseconds / 1e3) }
 }
 
-/// A method's colour, and its dashes.
+/// A method's colour and dashes.
 fn look(method: Method) -> (&'static str, &'static str) {
     const SERVER: &str = "#b45309";
     const RING: &str = "#2563eb";

@@ -9,7 +9,7 @@ use tributary_sim::flow::Method;
 use tributary_sim::flow::study::{Measured, Point, Settings, Study};
 use tributary_topology::format_rate;
 
-/// What was studied.
+/// The results of all studies.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) settings: Settings,
@@ -35,7 +35,7 @@ impl Studied {
         }
     }
 
-    /// What is on its axis.
+    /// The label of its axis.
     pub(super) fn axis(&self) -> &'static str {
         match self.study {
             Study::Scaling => "workers",
@@ -46,7 +46,7 @@ impl Studied {
         }
     }
 
-    /// What was measured, in words.
+    /// What was measured, as a title.
     pub(super) fn title(&self, settings: &Settings) -> String {
         let workers = settings.workers;
         match self.study {
@@ -70,7 +70,7 @@ impl Studied {
             .unwrap_or_default()
     }
 
-    /// Whether it makes sense to say what share of others' time the fabric saves.
+    /// Whether the fabric's savings are a meaningful figure here.
     fn has_gains(&self) -> bool {
         !matches!(self.study, Study::Failures | Study::Slots)
     }
@@ -86,7 +86,7 @@ impl Studied {
         table.to_string()
     }
 
-    /// What share of the others' time each window of the fabric saves.
+    /// The share of the others' time that each window of the fabric saves.
     fn gains(&self) -> String {
         let others: Vec<Method> =
             self.methods().into_iter().filter(|method| !method.is_in_network()).collect();
@@ -95,7 +95,7 @@ impl Studied {
             [self.axis(), "saved by"].into_iter().chain(labels.iter().map(String::as_str)).collect();
         let mut table = number_table(&header);
         for Point { place, results } in &self.points {
-            // Windows that make no difference to the next one need no rows of their own.
+            // Windows that give the same time share a row.
             let mut fabric: Vec<&Measured> =
                 results.iter().filter(|one| matches!(one.method, Method::Fabric { .. })).collect();
             fabric.dedup_by_key(|one| one.seconds.map(milliseconds));
@@ -108,7 +108,7 @@ impl Studied {
         table.to_string()
     }
 
-    /// Why there are no figures where there are none.
+    /// Why a method has no figures; only the first reason.
     fn refusals(&self) -> Vec<String> {
         let refused = |one: &Measured| Some(format!("{}: {}", label(one.method), one.refused.as_ref()?));
         let mut all: Vec<_> =
@@ -117,7 +117,7 @@ impl Studied {
         all
     }
 
-    /// Which windows kept the fabric from what its links carry.
+    /// The windows that limited the fabric more than its links did.
     fn window_bound(&self) -> Vec<String> {
         let results = || self.points.iter().flat_map(|point| &point.results);
         let is_bound = |method| results().any(|one| one.method == method && one.window_bound > 0.5);
@@ -126,7 +126,7 @@ impl Studied {
     }
 }
 
-/// The share of another's time that is saved.
+/// The share of the other method's time that ours saves.
 fn saved(ours: &Measured, other: &Measured) -> Option<f64> {
     Some(1.0 - ours.seconds? / other.seconds?)
 }
@@ -152,13 +152,13 @@ pub(super) fn label(method: Method) -> String {
     }
 }
 
-/// What all studies have in common.
+/// The settings that all studies share.
 pub(super) fn of_hosts(settings: &Settings) -> String {
     let bytes = ByteSize(settings.gradient_bytes).display().si();
     format!("Gradients of {bytes}, hosts' links of {}", format_rate(settings.rate))
 }
 
-/// What all studies but scaling have in common besides.
+/// The settings that all studies but scaling share, too.
 pub(super) fn of_switches(settings: &Settings) -> String {
     let slow = settings.rate / u64::from(settings.oversubscription.max(1));
     let compute = settings.compute.seconds * 1e3;

@@ -24,28 +24,30 @@ use crate::lab::{job_schedule, worker_command};
 use report::{Model, POINTS, Report, Scheduled, Way};
 use tributary_picture::PictureFile;
 
-/// The process of each rank: with a model whose gradients come in bursts, or with that of an example.
+/// The script of each rank's process: with a model whose gradients come in bursts, or with an example's model.
 const BURSTS: &str = "bursts.py";
 const EXAMPLE: &str = "example.py";
-/// What they are made of.
+/// All files that the scripts consist of.
 const SCRIPTS: [(&str, &str); 3] = [
     (BURSTS, include_str!("../../../../bench/schedule/bursts.py")),
     (EXAMPLE, include_str!("../../../../bench/schedule/example.py")),
     ("turns.py", include_str!("../../../../bench/schedule/turns.py")),
 ];
-/// For one round, which takes seconds; before the first one all ways train for as long as profile and trial take.
+/// Time limit of one round, which takes seconds; before the first one, all ways train for as long as profile and trial
+/// take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Trains a model whose gradients come in bursts on all workers, and compares what a backward pass takes with time points,
-/// with a collective for each tensor, with one for all of them, and with the buckets of DistributedDataParallel, in turns in
-/// the same processes. Needs root, and a Python with PyTorch and the package `tributary`
+/// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward pass with time
+/// points, with a collective for each tensor, with one for all tensors, and with the buckets of
+/// DistributedDataParallel, in turns in the same processes. Needs root, and a Python with PyTorch and the package
+/// `tributary`
 ///
-/// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if time
-/// points are not faster than a collective for each tensor (1.3 times), slower than one for all of them, if ranks had to talk
-/// to one another besides, or if the stall was not found.
+/// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if a
+/// collective for each tensor does not take at least 1.3 times as long as time points, if time points are slower than
+/// one collective for all, if ranks exchanged any other messages, or if the stall was not found.
 ///
-/// With --example the model and its data are those of a script in PyTorch, and a step's time is measured: all ways have to
-/// learn the same, and nothing is demanded of how fast they are.
+/// With --example the model and its data are those of a PyTorch script, and the time of a step is measured: all ways
+/// have to learn the same, but no speed is demanded.
 #[derive(Debug, Clone, Args)]
 pub(in crate::bench) struct ScheduleArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -56,7 +58,7 @@ pub(in crate::bench) struct ScheduleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100mbit")]
     rate: u64,
 
-    /// A script like examples/cnn.py, which trains by the loop.py beside it: its model, and its data
+    /// A script like examples/cnn.py, which trains by the loop.py beside it and provides the model and its data
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bursts", "sizes", "compute", "stall"])]
     example: Option<PathBuf>,
 
@@ -78,15 +80,15 @@ pub(in crate::bench) struct ScheduleArgs {
     )]
     sizes: Vec<u64>,
 
-    /// Computing before each burst, milliseconds
+    /// Computing time before each burst, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10)]
     compute: u64,
 
-    /// What rank 0 is held up by in the first profile, milliseconds; 0: nothing
+    /// How long rank 0 stalls in the first profile, in milliseconds; 0: not at all
     #[arg(long, value_name = "MS", default_value_t = 200)]
     stall: u64,
 
-    /// Sizes of buckets to compare with, MiB
+    /// Bucket sizes to compare with, in MiB
     #[arg(long, value_name = "MIB,MIB,…", value_delimiter = ',', default_value = "1,5,25")]
     buckets: Vec<u32>,
 
@@ -98,7 +100,7 @@ pub(in crate::bench) struct ScheduleArgs {
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
-    /// The Python of the processes
+    /// The Python interpreter of the processes
     #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
     python: PathBuf,
 
@@ -107,7 +109,7 @@ pub(in crate::bench) struct ScheduleArgs {
     json: bool,
 }
 
-/// Medians of a round, by the way's name.
+/// Medians of a round, by the name of the way.
 type Round = BTreeMap<String, f64>;
 
 /// Measures and reports.
@@ -172,7 +174,7 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     })
 }
 
-/// A process on each worker.
+/// Starts a process on each worker.
 fn start(Network { lab, record }: &Network, args: &ScheduleArgs) -> Result<Vec<Rank>> {
     for (name, script) in SCRIPTS {
         let file = lab.folder().join(name);
@@ -189,7 +191,7 @@ fn start(Network { lab, record }: &Network, args: &ScheduleArgs) -> Result<Vec<R
 }
 
 impl ScheduleArgs {
-    /// What the processes are told.
+    /// The processes' command-line options.
     fn options(&self) -> Result<Vec<OsString>> {
         fn list<T: ToString>(numbers: &[T]) -> String {
             numbers.iter().map(T::to_string).collect::<Vec<_>>().join(",")
@@ -225,7 +227,7 @@ impl ScheduleArgs {
     }
 }
 
-/// The next line of each rank.
+/// Reads the next line of each rank.
 async fn lines<T: for<'a> Deserialize<'a>>(ranks: &mut [Rank]) -> Result<Vec<T>> {
     let mut said = Vec::new();
     for rank in ranks {
@@ -236,7 +238,7 @@ async fn lines<T: for<'a> Deserialize<'a>>(ranks: &mut [Rank]) -> Result<Vec<T>>
     Ok(said)
 }
 
-/// Each way's time of the rank that took longest.
+/// The time of the slowest rank for each way.
 fn slowest(ranks: &[Round]) -> Round {
     let mut slowest = Round::new();
     for (way, seconds) in ranks.iter().flatten() {

@@ -1,4 +1,4 @@
-//! What `tributary bench schedule` says.
+//! The report of `tributary bench schedule`.
 
 use serde::{Deserialize, Serialize};
 use tributary_bench::comparison::Machine;
@@ -6,16 +6,16 @@ use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-/// Time points, and what they are compared with: a collective for each tensor, and one for all.
+/// Names of the ways: time points, and what they are compared with, a collective for each tensor and one for all.
 pub(super) const POINTS: &str = "points";
 const TENSOR: &str = "tensor";
 const ONE: &str = "one";
-/// So many times as long a collective for each tensor has to take at least ...
+/// The least time of a collective for each tensor, relative to time points.
 const FASTER_THAN_TENSOR: f64 = 1.3;
-/// ... and one for all: noise apart, time points are never slower.
+/// The least time of one collective for all, relative to time points: noise apart, time points are never slower.
 const FASTER_THAN_ONE: f64 = 0.98;
 
-/// What came of it; times in seconds.
+/// The results; times are in seconds.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) topology: String,
@@ -34,9 +34,9 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Model {
-    /// One whose gradients come in bursts; a backward pass is measured.
+    /// A model whose gradients come in bursts; a backward pass is measured.
     Bursts { bursts: u32, sizes: Vec<u64>, compute_milliseconds: u64, stall_milliseconds: u64 },
-    /// That of a script; a step is measured.
+    /// A script's model; a step is measured.
     Example { example: String },
 }
 
@@ -44,35 +44,35 @@ pub(super) enum Model {
 #[derive(Debug, Serialize)]
 pub(super) struct Way {
     pub(super) name: String,
-    /// A backward pass, or a step, in the slowest rank's median of each round.
+    /// Time of a backward pass, or of a step: the slowest rank's median of each round.
     pub(super) seconds: Summary,
-    /// How many times as long as time points, round by round.
+    /// This time relative to time points, round by round.
     pub(super) to_points: Ratio,
 }
 
-/// What has to hold.
+/// A condition that must hold.
 #[derive(Debug, Serialize)]
 pub(super) struct Limit {
     pub(super) what: String,
     pub(super) holds: bool,
 }
 
-/// What a rank says in the end.
+/// What a rank reports at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Scheduled {
-    /// Profiles until there was a schedule.
+    /// Number of profiles until there was a schedule.
     pub(super) profiles: u32,
-    /// Sets of the schedule that followed from the last of them, before its trial.
+    /// Number of sets in the schedule from the last profile, before its trial.
     pub(super) profiled_sets: u32,
-    /// Sets after the trial: one where time points have lost it.
+    /// Number of sets after the trial; 1 if time points lost it.
     pub(super) sets: u32,
-    /// Of this rank's last sets.
+    /// How many of this rank's last sets were late.
     pub(super) late_sets: u32,
     /// Collectives that did not go over the fabric while time points had their turns.
     pub(super) other_messages: u32,
 }
 
-/// What has to hold: of an example only that time points send nothing else.
+/// The conditions. With an example the only one is that time points send nothing else.
 pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<Limit> {
     let limit = |what: String, holds: bool| Limit { what, holds };
     let mut limits = vec![limit(
@@ -108,7 +108,7 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
 }
 
 impl Report {
-    /// All of it, for people.
+    /// The whole report for people.
     pub(super) fn text(&self) -> String {
         let mut table =
             output::table(&["gradients leave", self.model.measured(), "from", "to", "of time points'"]);

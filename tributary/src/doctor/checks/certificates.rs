@@ -1,4 +1,4 @@
-//! Certificates that end soon.
+//! Certificates that expire soon.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
             let condition = daemon.condition.as_ref()?;
             condition.certificate_expires_unix_seconds
         });
-        // Two daemons of a host mostly have the same; the one that ends first counts.
+        // The daemons of a host usually share a certificate; otherwise the one that expires first counts.
         ends.min().map(|expires| (format!("certificate of host {}", host.name), expires))
     });
     let all = own.chain(served).chain(hosts);
@@ -41,7 +41,7 @@ fn expiring(place: String, expires: u64, now: u64, limit: Duration) -> Option<Fi
     })
 }
 
-/// Days, or hours where there are few of them.
+/// Formats a time in days, or in hours if it is short.
 fn time(seconds: u64) -> String {
     match seconds / HOUR {
         0 => "less than an hour".to_owned(),

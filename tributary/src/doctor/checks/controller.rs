@@ -3,7 +3,7 @@
 use crate::doctor::finding::{Code, Finding};
 use crate::doctor::snapshot::Snapshot;
 
-/// Whether its jobs outlive it.
+/// Checks whether the controller's jobs outlive it.
 pub(super) fn check(snapshot: &Snapshot) -> Option<Finding> {
     let problem = &snapshot.controller.journal_problem;
     (!problem.is_empty()).then(|| {

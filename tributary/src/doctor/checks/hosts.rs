@@ -7,12 +7,12 @@ use super::seconds;
 use crate::doctor::finding::{Code, Finding};
 use crate::doctor::snapshot::Snapshot;
 
-/// For as long a daemon that was turned away is still looked for: systemd starts it again every few seconds.
+/// How long a daemon that was turned away is still reported: systemd starts it again every few seconds.
 const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
-/// Drivers of interfaces whose frames reach a switch on this machine as the host made them, since no hardware
-/// finishes them first.
+/// Drivers of interfaces whose frames reach a switch on this machine exactly as the host made them, since no hardware
+/// finishes them.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
-/// What hardware would have to finish: TCP segments longer than the MTU. Checksums are finished by an embedded switch's ports.
+/// The offload that matters: TCP segments longer than the MTU. An embedded switch's ports do finish checksums.
 const IN_THE_WAY: &str = "tso";
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
@@ -21,7 +21,7 @@ pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
 
 fn of_host(snapshot: &Snapshot, host: &v1::Host) -> Vec<Finding> {
     let daemon = turned_away(host).or_else(|| absent(snapshot, host)).or_else(|| doubled(host));
-    // Of two daemons each tells of the same interface.
+    // If a host has two daemons, both report the same interface.
     let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
     let of_interface =
         interface.into_iter().flat_map(|one| [down(host, one), mtu(host, one), offloads(host, one)]);
@@ -42,7 +42,7 @@ fn turned_away(host: &v1::Host) -> Option<Finding> {
     Some(Finding::problem(Code::HostTurnedAway, place(host), what, fix))
 }
 
-/// A host that is to train and has no agent. One that is to serve needs a daemon only while a job wants it.
+/// A worker host without an agent. A server host needs a daemon only while a job uses it.
 fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     let works = host.daemons.iter().any(|daemon| daemon.works);
     if works || host.role() != v1::MemberRole::Worker {
@@ -69,7 +69,7 @@ fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     })
 }
 
-/// The controller tells of two only when both have something to say.
+/// The controller lists two agents only if both are at work.
 fn doubled(host: &v1::Host) -> Option<Finding> {
     let agents = host.daemons.iter().filter(|daemon| daemon.works).count();
     let what = format!("it has {agents} agents, which use the same interface and take each other's frames");
@@ -90,7 +90,7 @@ fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> 
 
 fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
     let v1::InterfaceCondition { name, mtu_bytes, .. } = interface;
-    // Jobs count on what the topology says of the link, as far as slices fill it.
+    // Jobs rely on the topology's MTU of the link, as far as slices fill it.
     let widest = SliceWidth::widest_within(host.link_mtu_bytes as usize).unwrap_or(SliceWidth::NARROWEST);
     let needed = u32::try_from(widest.mtu()).unwrap_or(u32::MAX);
     let link = host.link_mtu_bytes.max(needed);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::doctor::finding::Severity;
 
-    /// What is found when the first host is changed.
+    /// The findings after the first host is changed.
     fn found(change: impl FnOnce(&mut v1::Host)) -> Vec<Finding> {
         let mut snapshot = healthy();
         change(&mut snapshot.hosts[0]);

@@ -1,4 +1,4 @@
-//! Jobs that wait, stand still, or are worse off than they could be.
+//! Jobs that wait, stall, or run worse than they could.
 
 use std::time::Duration;
 
@@ -8,8 +8,7 @@ use super::{Limits, seconds};
 use crate::doctor::finding::{Code, Finding};
 use crate::doctor::snapshot::Snapshot;
 
-/// A process waits for longer than so many of the longest step that its job takes: then something is wrong, and it is
-/// not only that one rank is slow.
+/// How many of its job's longest steps a process may wait: beyond this something is wrong, and not just one rank slow.
 const STEPS: u32 = 3;
 
 pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
@@ -24,13 +23,13 @@ fn place(job: &v1::Job) -> String {
     format!("job {}", job.name)
 }
 
-/// A job that has not started for long.
+/// Whether a job has not started for too long.
 fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
     let waits = matches!(job.state(), v1::JobState::Created | v1::JobState::Queued);
     waits && Duration::from_millis(job.age_milliseconds) > limits.patience
 }
 
-/// For whom or what a job waits; one finding for each of them.
+/// The members or resources that a job waits for, one finding for each.
 fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     let time = seconds(job.age_milliseconds);
     if job.state() == v1::JobState::Queued {
@@ -75,7 +74,7 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     missing.iter().map(one).collect()
 }
 
-/// A change of structure that does not come about.
+/// A change of structure that fails to come about.
 fn setback(job: &v1::Job) -> Option<Finding> {
     let v1::Job { setback, .. } = job;
     (!setback.is_empty()).then(|| {
@@ -85,7 +84,7 @@ fn setback(job: &v1::Job) -> Option<Finding> {
     })
 }
 
-/// A job in which processes wait for a result, and none comes.
+/// A job in which processes wait for a result that does not come.
 fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Finding> {
     if job.state() != v1::JobState::Running {
         return None;
@@ -101,7 +100,7 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
     let names = |members: &[(&v1::JobMember, &v1::JobProgress)]| {
         members.iter().map(|(member, _)| member.host.as_str()).collect::<Vec<_>>().join(", ")
     };
-    // Who does not wait itself is the one that is waited for.
+    // The process that does not wait is the one that the others wait for.
     let late: Vec<_> =
         others.into_iter().filter(|(_, progress)| progress.stalled_milliseconds == 0).collect();
     let (whom, fix) = match late.len() {
@@ -141,12 +140,12 @@ fn is_on_tree(job: &v1::Job, switch: &v1::Switch) -> bool {
     job.plan.iter().flat_map(|plan| &plan.switches).any(|role| role.name == switch.name)
 }
 
-/// Aggregation that could be, and is not.
+/// Aggregation that is possible but does not happen.
 fn fallback(job: &v1::Job) -> Option<Finding> {
     let lives = matches!(job.state(), v1::JobState::Running | v1::JobState::Created);
     let avoidable = |fallback: &&v1::Fallback| match fallback.cause() {
         v1::FallbackCause::NoSlots | v1::FallbackCause::TooManyChildren => true,
-        // It is as its creator, or whoever bought the switch, wanted it.
+        // The job's creator, or the choice of switch, wanted it so.
         v1::FallbackCause::AskedFor | v1::FallbackCause::PlainSwitch | v1::FallbackCause::Unspecified => {
             false
         }

@@ -5,7 +5,8 @@ use tributary_api::v1;
 use crate::doctor::finding::{Code, Finding};
 use crate::doctor::snapshot::Snapshot;
 
-/// Clocks that differ by more make logs hard to compare, and certificates end too early or too late.
+/// The largest tolerable difference of clocks: beyond it logs are hard to compare, and certificates expire too early or
+/// too late.
 const CLOCK_MILLISECONDS: u64 = 2000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {

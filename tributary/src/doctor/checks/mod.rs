@@ -1,4 +1,4 @@
-//! What can be wrong: each check is a function of one snapshot, and does nothing else.
+//! Everything that can be wrong: each check is a pure function of one snapshot.
 
 mod certificates;
 mod controller;
@@ -15,16 +15,16 @@ use std::time::Duration;
 use super::finding::Finding;
 use super::snapshot::Snapshot;
 
-/// What counts as wrong, where that is a matter of taste.
+/// Limits for what counts as wrong, where that is a matter of choice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// A job may wait for as long, for members or for results.
+    /// How long a job may wait, for members or for results.
     pub(super) patience: Duration,
-    /// A certificate that ends within this time is one to renew.
+    /// A certificate that expires within this time should be renewed.
     pub(super) expiry: Duration,
 }
 
-/// All that is wrong, the worst first.
+/// All findings, the worst first.
 pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     let mut findings: Vec<_> = controller::check(snapshot).into_iter().collect();
     findings.extend(switches::check(snapshot));
@@ -34,12 +34,12 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     findings.extend(jobs::check(snapshot, limits));
     findings.extend(losses::check(snapshot));
     findings.sort_by_key(|finding| (finding.severity, finding.code));
-    // A cable shows at both of its ends.
+    // A faulty cable is found at both of its ends.
     findings.dedup_by(|later, first| later.is_same(first));
     findings
 }
 
-/// Milliseconds, for people.
+/// Formats milliseconds for people.
 fn seconds(milliseconds: u64) -> String {
     format!("{:.0} s", Duration::from_millis(milliseconds).as_secs_f64())
 }

@@ -6,7 +6,7 @@ use super::seconds;
 use crate::doctor::finding::{Code, Finding};
 use crate::doctor::snapshot::Snapshot;
 
-/// For as long a reboot is news.
+/// How long after a reboot it is still reported.
 const NEWS_MILLISECONDS: u64 = 10 * 60 * 1000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
@@ -96,10 +96,10 @@ fn reset(switch: &v1::Switch) -> Option<Finding> {
     Some(Finding::warning(Code::SwitchReset, place(&switch.name), what, fix))
 }
 
-/// What a switch holds beside what it should.
+/// Differences between what a switch holds and what it should hold.
 fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding> {
     let v1::TableComparison { name, other_program, differences, difference_count, .. } = compared;
-    // Of one that is away it is known already.
+    // A switch that is away has its own finding already.
     let is_up = |switch: &&v1::Switch| switch.name == *name && switch.state() == v1::SwitchState::Up;
     snapshot.switches.iter().find(is_up)?;
     if *other_program {
@@ -122,7 +122,7 @@ fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding
     Some(Finding::problem(Code::TablesDiffer, place(name), what, fix))
 }
 
-/// The cable itself is the place: it shows at both of its ends.
+/// The place is the cable itself: the fault is found at both of its ends.
 fn cable(fault: &v1::CableFault) -> Finding {
     let v1::CableFault { description, .. } = fault;
     match fault.kind() {
@@ -147,7 +147,7 @@ mod tests {
     use super::super::testing::healthy;
     use super::*;
 
-    /// What is found when the switch is changed.
+    /// The findings after the switch is changed.
     fn found(change: impl FnOnce(&mut v1::Switch)) -> Vec<(Code, String)> {
         let mut snapshot = healthy();
         change(&mut snapshot.switches[0]);

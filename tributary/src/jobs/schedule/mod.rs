@@ -19,7 +19,7 @@ pub(super) struct ScheduleArgs {
     /// The job's name
     name: String,
 
-    /// Draw when the gradients were ready, and the sets that they leave in: an .svg or a .png
+    /// Draw when the gradients were ready, and the sets in which they leave: an .svg or a .png
     #[arg(long, value_name = "FILE")]
     plot: Option<PictureFile>,
 }
@@ -40,7 +40,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &ScheduleArgs, json: 
     Ok(())
 }
 
-/// The schedule and the profile; empty ones where the controller tells none.
+/// The schedule and the profile; empty if the controller has none.
 fn parts(told: &v1::GetScheduleResponse) -> (schedule::Schedule, schedule::Profile) {
     (told.schedule.clone().unwrap_or_default(), told.profile.clone().unwrap_or_default())
 }
@@ -63,7 +63,7 @@ fn text(told: &v1::GetScheduleResponse) -> String {
             ByteSize(set.bytes).to_string(),
         ]);
     }
-    // Of what has lost its trial this is no all-reduce's start-up, but as long as the pass.
+    // For time points that lost their trial, this is as long as the pass, and not an all-reduce's start-up.
     let start_up = match schedule.sets.len() {
         1 => "all leave together: no gap is longer than what sending in between costs,",
         _ => "longer gaps part two sets than starting an all-reduce takes,",
@@ -104,7 +104,7 @@ fn as_json(told: &v1::GetScheduleResponse) -> Value {
     })
 }
 
-/// A set alone is never late.
+/// How late the set is, in nanoseconds; `None` for a set on its own, which is never late.
 fn late(set: &schedule::Set) -> Option<u64> {
     Some(set.late_nanoseconds).filter(|late| *late < u64::MAX)
 }

@@ -15,7 +15,7 @@ const RIGHT: f64 = 900.0;
 const TOP: f64 = 110.0;
 const BOTTOM: f64 = 370.0;
 const MARK: f64 = 3.0;
-/// Time marks along the pass.
+/// Marks on the time axis.
 const TICKS: u32 = 8;
 
 /// Draws when gradients were ready, and when their sets leave.
@@ -42,9 +42,9 @@ fn title(
         .add(text(24.0, 60.0, how, FAINT))
 }
 
-/// Time to the right, gradients downwards in the order of the model.
+/// The plotting area: time to the right, gradients downwards in the order of the model.
 struct Field {
-    /// Nanoseconds of the whole pass.
+    /// Duration of the whole pass, in nanoseconds.
     span: f64,
     gradients: f64,
 }
@@ -79,7 +79,7 @@ impl Field {
         let mut group = Group::new().add(rectangle(from, TOP, to - from, BOTTOM - TOP, OTHERS_LIGHT));
         group.append(vertical(to, TOP - 6.0, BOTTOM, OURS).set("stroke-width", 2));
         let label = format!("{number}: {}", ByteSize(set.bytes));
-        // Neighbours' labels are on lines of their own.
+        // Labels of neighbouring sets are on different lines.
         let base = if number % 2 == 1 { TOP - 12.0 } else { TOP - 26.0 };
         group.append(text(to, base, label, INK).set("font-size", 11).set("text-anchor", "middle"));
         for place in &set.gradients {

@@ -1,17 +1,16 @@
-//! Whether all members have the same bits.
+//! Checks that all members have the same bits.
 //!
-//! A member that is cut off may have got the last slices of a round that those who go on never get: they finish that
-//! round among themselves. It is told that the job goes on without it, and takes over the others' state before it
-//! reduces again. So a member's sum counts once it has built on it.
+//! A member that is cut off may have received the last slices of a round that the remaining members never get: they
+//! finish that round among themselves. The member learns that the job has gone on without it, and takes over the
+//! others' state before it reduces again. So a member's sum counts only once the member has built on it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many rounds after one its digest is still remembered: a member can be late by as much as others' sums can be
-/// ahead, which is little.
+/// For how many rounds a digest is kept: at least as many as one member can be behind another, which is few.
 const REMEMBERED: u32 = 1000;
 
-/// Two ranks that went on from different sums of one round.
+/// Two ranks that went on from different sums of the same round.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) round: u32,
@@ -25,27 +24,27 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The digest of each round, as the first member had it that went on from it.
+/// The digest of each round, as had by the first member that went on from it.
 #[derive(Debug, Default)]
 pub(super) struct Agreement {
     rounds: BTreeMap<u32, (usize, u64)>,
-    /// The last round of each rank, and its digest.
+    /// Each rank's last round and its digest.
     last: BTreeMap<usize, (u32, u64)>,
 }
 
 impl Agreement {
-    /// A rank has a sum with this digest, and goes on from the one before.
+    /// A rank has a sum with this digest, and so has gone on from its previous sum.
     pub(super) fn reduced(&mut self, rank: usize, round: u32, digest: u64) -> Option<Difference> {
         let before = self.last.insert(rank, (round, digest));
         before.and_then(|(round, digest)| self.count(rank, round, digest))
     }
 
-    /// A rank is not in the job any more, or its process has ended: it does not go on from its last sum.
+    /// A rank has left the job, or its process has ended: it does not go on from its last sum.
     pub(super) fn out(&mut self, rank: usize) {
         self.last.remove(&rank);
     }
 
-    /// Nothing more comes: the last sums count, too.
+    /// Counts the last sums, too, since nothing follows them.
     pub(super) fn end(&mut self) -> Vec<Difference> {
         let last = std::mem::take(&mut self.last);
         last.into_iter().filter_map(|(rank, (round, digest))| self.count(rank, round, digest)).collect()
@@ -63,7 +62,7 @@ impl Agreement {
 mod tests {
     use super::*;
 
-    /// What comes of sums: rank, round, digest.
+    /// The differences that these sums give: rank, round, digest.
     fn reduced(agreement: &mut Agreement, sums: &[(usize, u32, u64)]) -> Vec<Difference> {
         sums.iter().filter_map(|&(rank, round, digest)| agreement.reduced(rank, round, digest)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a chaos worker tells the runner: one JSON object a line, on its standard output.
+//! What a chaos worker reports to the runner: one JSON object a line, on its standard output.
 
 use std::time::Duration;
 
@@ -11,32 +11,33 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Event {
     /// It has a part in the job.
     Joined,
-    /// An all-reduce is over, and its sum was found right.
+    /// An all-reduce is done, and its sum passed the check.
     Reduced(Reduced),
-    /// An all-reduce is over, and its sum cannot be right.
+    /// An all-reduce is done, and its sum is wrong.
     Wrong {
-        /// Which one.
+        /// The number of the all-reduce.
         round: u32,
         /// What is wrong with it.
         problem: String,
     },
-    /// It has no part in the job now, and tries again.
+    /// It has no part in the job now, and tries to rejoin.
     Out {
         /// Why.
         reason: String,
     },
 }
 
-/// An all-reduce that a member has the sum of.
+/// An all-reduce whose sum a member has received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reduced {
-    /// The all-reduces before it.
+    /// The number of all-reduces before it.
     pub(super) round: u32,
-    /// When it was over.
+    /// When it was done.
     pub(super) at: Moment,
-    /// Of the sum, whom it is over, and what came of all sums before: the same on every member.
+    /// Digest of the sum, of its contributors, and of the state that all sums so far have led to: the same on every
+    /// member.
     pub(super) digest: u64,
-    /// The least number of members that any part of the sum is over.
+    /// The least number of contributors to any part of the sum.
     pub(super) contributors: u32,
 }
 
@@ -46,15 +47,15 @@ pub(super) struct Reduced {
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// The present.
+    /// The current time.
     pub(super) fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
-        // Since the machine's start: never negative.
+        // Time since the machine's start: never negative.
         let since_start = Duration::try_from(now).unwrap_or_default();
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time from `earlier` to this; none if that is later.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub(super) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -13,16 +13,16 @@ use super::event::Event;
 use crate::lab::background::log_file;
 use crate::lab::record::Record;
 
-/// The processes, and what they say.
+/// The training processes, and their events.
 #[derive(Debug)]
 pub(super) struct Members<'a> {
     lab: &'a Lab,
     record: &'a Record,
-    /// The tensor's size, bytes.
+    /// The tensor's size, in bytes.
     size: u64,
-    /// By rank; none where it was killed.
+    /// By rank; `None` where the process was killed.
     processes: Vec<Option<Process>>,
-    /// How many were started.
+    /// How many processes have been started.
     started: u64,
     sender: UnboundedSender<Said>,
     receiver: UnboundedReceiver<Said>,
@@ -31,11 +31,11 @@ pub(super) struct Members<'a> {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Tells it from those that the rank had before.
+    /// Distinguishes the process from earlier ones of the same rank.
     number: u64,
 }
 
-/// What a process said.
+/// A report about a process.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) rank: usize,
@@ -43,33 +43,33 @@ pub(super) struct Said {
     number: u64,
 }
 
-/// What it was.
+/// What is reported.
 #[derive(Debug)]
 pub(super) enum What {
     Event(Event),
-    /// It has ended, and nobody killed it.
+    /// The process has ended, and nobody killed it.
     Ended,
 }
 
 impl<'a> Members<'a> {
-    /// None is started yet.
+    /// Starts no process yet.
     pub(super) fn new(lab: &'a Lab, record: &'a Record, size: u64) -> Self {
         let (sender, receiver) = unbounded_channel();
         let processes = record.workers.iter().map(|_| None).collect();
         Self { lab, record, size, processes, started: 0, sender, receiver }
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub(super) fn ranks(&self) -> usize {
         self.processes.len()
     }
 
-    /// Starts the process of every rank anew.
+    /// Starts or restarts the process of every rank.
     pub(super) fn start_all(&mut self) -> Result<()> {
         (0..self.ranks()).try_for_each(|rank| self.start(rank))
     }
 
-    /// Starts the process of a rank; one that runs is killed.
+    /// Starts the process of a rank; a running one is killed.
     pub(super) fn start(&mut self, rank: usize) -> Result<()> {
         let worker = self.record.workers.get(rank).context("there is no such rank")?;
         let host = &worker.host;
@@ -92,7 +92,7 @@ impl<'a> Members<'a> {
         if let Some(stdout) = child.stdout.take() {
             tokio::spawn(said.forward(stdout));
         }
-        // What is dropped here is killed.
+        // Dropping the old process kills it.
         self.processes[rank] = Some(Process { child, number: self.started });
         Ok(())
     }
@@ -105,14 +105,14 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// The next thing that one of them says.
+    /// The next report about any process.
     pub(super) async fn next(&mut self) -> Said {
         loop {
-            // There is a sender as long as there is this.
+            // There is always a sender: `self` has one.
             let Some(said) = self.receiver.recv().await else { return std::future::pending().await };
             let current = self.processes.get(said.rank).and_then(Option::as_ref);
             let is_news = current.is_some_and(|process| process.number == said.number);
-            // That one has ended which was killed or replaced is known; what it found before counts.
+            // The end of a process that was killed or replaced is no news; the events before it still count.
             if is_news || matches!(said.what, What::Event(_)) {
                 return said;
             }
@@ -120,7 +120,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Passes on what a process says.
+/// Forwards what a process reports.
 struct Speaker {
     rank: usize,
     number: u64,
@@ -131,7 +131,7 @@ impl Speaker {
     async fn forward(self, stdout: ChildStdout) {
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            // The last line of one that was killed can be half a line.
+            // The last line of a killed process can be half a line.
             if let Ok(event) = serde_json::from_str(&line) {
                 self.say(What::Event(event));
             }
@@ -140,7 +140,7 @@ impl Speaker {
     }
 
     fn say(&self, what: What) {
-        // Without a receiver the run is over.
+        // If there is no receiver, the run is over.
         let _ = self.sender.send(Said { rank: self.rank, what, number: self.number });
     }
 }

@@ -1,4 +1,4 @@
-//! `tributary lab chaos`: all that can break in a fabric breaks, at random, while a training runs on it.
+//! `tributary lab chaos`: breaks every kind of thing in a fabric, at random, while a training runs on it.
 
 mod agreement;
 mod event;
@@ -31,9 +31,10 @@ use super::fabric::{self, FabricArgs};
 use super::interrupted;
 use crate::daemon::{Stop, WrongUse};
 
-/// Values of the largest slices: tensors are made of whole ones, so that each has all that tells whom it is over.
+/// Size of the largest slices, in bytes: tensors consist of whole slices, so that each slice identifies its
+/// contributors.
 const LARGEST_SLICE: u64 = 2048 * size_of::<f32>() as u64;
-/// The longest outage that may be asked for, in seconds: a member may be stuck for that long before it counts.
+/// The longest outage that may be asked for, in seconds: a member may be stuck for that long before it is noticed.
 const LONGEST_OUTAGE: f64 = 60.0;
 
 /// A run of disturbances.
@@ -42,11 +43,11 @@ pub(super) struct ChaosArgs {
     /// Topology file
     topology: PathBuf,
 
-    /// Says what is hit, when, and for how long
+    /// Decides what is hit, when, and for how long
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How many things are hit in all
+    /// How many things are hit in total
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
 
@@ -54,7 +55,7 @@ pub(super) struct ChaosArgs {
     #[arg(long, value_enum, value_name = "KIND,KIND,…", value_delimiter = ',')]
     only: Vec<Kind>,
 
-    /// Seconds that what is hit stays away: at least and at most
+    /// Seconds that each thing that is hit stays away: least and most
     #[arg(long, value_name = "FROM..TO", default_value = "0.2..3", value_parser = outages)]
     outage: Outages,
 
@@ -66,7 +67,7 @@ pub(super) struct ChaosArgs {
     #[arg(long)]
     keep: bool,
 
-    /// Tells this lab from others on the machine
+    /// Name that distinguishes this lab from others on the machine
     #[arg(long, default_value = "chaos")]
     name: String,
 
@@ -96,10 +97,10 @@ fn size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// Makes the lab, does all of it, and prints what came of it.
+/// Makes the lab, runs the disturbances, and prints the results.
 ///
 /// # Errors
-/// Wrong use, a lab that cannot be made, or something that must not be: a wrong sum, a lost job, a stuck member.
+/// Wrong use, a lab that cannot be made, or a failure: a wrong sum, a lost job, a stuck member.
 pub(super) async fn run(args: &ChaosArgs) -> Result<()> {
     let mut stop = Stop::new()?;
     let start = Instant::now();

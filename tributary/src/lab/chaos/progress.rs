@@ -1,4 +1,4 @@
-//! What a chaos run shows while it runs, on standard error.
+//! Progress of a chaos run, on standard error.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::schedule::{Blow, Disturbance};
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// Only what must not be is shown.
+    /// Show only failures.
     quiet: bool,
-    /// Why each rank was out of the job the last time.
+    /// Why each rank was last out of the job.
     reasons: BTreeMap<usize, String>,
 }
 
@@ -26,23 +26,23 @@ impl Progress {
         Self { bar, quiet, reasons: BTreeMap::new() }
     }
 
-    /// Something that takes a while begins.
+    /// Shows that something has begun which takes a while.
     pub(super) fn message(&self, message: &'static str) {
         self.bar.set_message(message);
     }
 
-    /// Something is hit.
+    /// Shows that something is hit.
     pub(super) fn hit(&self, disturbance: &Disturbance) {
         self.bar.set_message(words(disturbance));
         self.bar.inc(1);
     }
 
-    /// A member is out of the job.
+    /// Notes that a member is out of the job, and why.
     pub(super) fn out(&mut self, rank: usize, reason: &str) {
         self.reasons.insert(rank, reason.to_owned());
     }
 
-    /// All of a blow is over.
+    /// Shows the outcome of a blow.
     pub(super) fn done(
         &self,
         blow: &Blow,
@@ -66,12 +66,12 @@ impl Progress {
         }
     }
 
-    /// Something must not be.
+    /// Shows a failure.
     pub(super) fn failure(&self, what: &str) {
         self.line(&format!("FAILED: {what}"));
     }
 
-    /// Nothing is shown any more.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! Who a disturbance hits: members that it kills something of, and those that it cuts off.
+//! Which members a disturbance hits, by killing something of theirs or by cutting them off.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{Kind, Target, What};
 
-/// The members that may go on while all of `away` is, in the order in which it was hit: of each part of the network that
-/// the job may go on in, their ranks.
+/// The sets of members that may go on while all of `away` is away. `away` is in the order of the hits. Each set has the
+/// ranks of one part of the network in which the job may go on.
 ///
-/// The job goes on in the part with the most members; of several that have as many it may be any. What is hit later hits
-/// it there: members that are cut off by then come back when they can reach those who have gone on, and not before.
+/// The job goes on in the part with the most members; among several largest parts it may be any. Later hits find it
+/// there: members that were cut off before come back when they can reach those that have gone on, and not sooner.
 pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let parts = parts(topology, away);
     let mut spared = largest(parts.clone());
@@ -31,8 +31,8 @@ fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
     parts
 }
 
-/// The parts that the network falls into in which the job could go on, by their ranks: with a member, and another host
-/// whose daemon runs, since one serves and one trains.
+/// The parts of the network in which the job could go on, by their ranks: each has a member, and another host whose
+/// daemon runs, since one host serves and another trains.
 fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let down = |kinds: &[Kind]| -> Vec<NodeKey> {
         let of_kind = away.iter().filter(|target| kinds.contains(&target.kind));
@@ -67,7 +67,7 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
 }
 
 impl Target {
-    /// The node whose daemon it is.
+    /// The node of the daemon; `None` for processes and links.
     fn node(&self) -> Option<NodeKey> {
         match &self.what {
             What::Daemon { node, .. } => *node,
@@ -82,7 +82,7 @@ mod tests {
     use crate::lab::chaos::targets;
     use crate::lab::chaos::tests::shipped;
 
-    /// Who goes on while targets, as they are called, are away.
+    /// The members that go on while the named targets are away.
     fn going_on(topology: &str, away: &[&str]) -> Vec<Vec<usize>> {
         let topology = shipped(topology);
         let all = targets::all(&topology);

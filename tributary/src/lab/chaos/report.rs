@@ -1,4 +1,4 @@
-//! What a chaos run found.
+//! The results of a chaos run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,39 +8,39 @@ use serde::Serialize;
 use super::targets::Kind;
 use tributary_cli::output;
 
-/// The JSON object. Times are in seconds.
+/// The JSON report. Times are in seconds.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) topology: String,
-    /// What the switches were.
+    /// The kind of switch.
     pub(super) switch: String,
     pub(super) seed: u64,
-    /// How long it took, with the lab's coming and going.
+    /// Duration of the run, including making and removing the lab.
     pub(super) seconds: f64,
-    /// All-reduces, once for each member that had the sum, which was checked.
+    /// Sums that were checked, counted once for each member that received them.
     pub(super) checked: u64,
     #[serde(flatten)]
     pub(super) all: Tally,
-    /// From one sum to the next while nothing is wrong.
+    /// Times between consecutive sums while nothing is hit.
     pub(super) calm_s: Spread,
     pub(super) by_kind: BTreeMap<Kind, Tally>,
 }
 
-/// What disturbances have done.
+/// The effects of disturbances.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Tally {
-    /// How many there were.
+    /// The number of disturbances.
     pub(super) kills: u64,
-    /// Sums that could not be right, or differed between members.
+    /// Sums that were wrong, or differed between members.
     pub(super) wrong: u64,
     pub(super) lost_jobs: u64,
     /// Members that made no progress for too long.
     pub(super) stuck: u64,
-    /// Of members that were not hit.
+    /// Pauses of members that were not hit.
     pub(super) pauses_s: Spread,
-    /// The same where the controller was away at the same time.
+    /// Pauses where the controller was away at the same time.
     pub(super) unattended_s: Spread,
-    /// How long members that were hit took to be back, once what had hit them was mended.
+    /// How long members that were hit took to be back after the mending.
     pub(super) back_s: Spread,
 }
 
@@ -61,7 +61,7 @@ impl Spread {
         self.0.push(duration.as_secs_f64());
     }
 
-    /// The least duration that as many of all, a part from 0 to 1, are at most as long as; `None` where there is none.
+    /// The quantile for `part`, from 0 to 1; `None` if there are no durations.
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -78,13 +78,13 @@ impl From<Spread> for Summary {
 }
 
 impl Report {
-    /// Changes the tally of everything, and those of kinds.
+    /// Changes the overall tally, and the tallies of `kinds`.
     pub(super) fn count(&mut self, kinds: &[Kind], change: impl Fn(&mut Tally)) {
         change(&mut self.all);
         kinds.iter().for_each(|kind| change(self.by_kind.entry(*kind).or_default()));
     }
 
-    /// What must not be, in words; `None` if all is well.
+    /// The failures in words; `None` if there are none.
     pub(super) fn failure(&self) -> Option<String> {
         let Tally { wrong, lost_jobs, stuck, .. } = self.all;
         let all_well = wrong == 0 && lost_jobs == 0 && stuck == 0;

@@ -1,4 +1,4 @@
-//! What is done to a lab, and when: all of it from a seed.
+//! The schedule of disturbances, which follows from a seed.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use rand_chacha::ChaCha8Rng;
 
 use super::targets::{Kind, Target};
 
-/// How often a second thing is hit while the first one is still away.
+/// Probability that a second thing is hit while the first is still away.
 const TWO_AT_ONCE: f64 = 0.25;
-/// How long nothing is done between two blows, in seconds: from, to. All members are in again then.
+/// Shortest and longest calm before a blow, in seconds, in which all members are in the job.
 const CALM: (f64, f64) = (0.2, 0.8);
 
 /// One thing that is hit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Disturbance {
     pub(super) target: Target,
-    /// When, from the begin of the blow.
+    /// When, from the start of the blow.
     pub(super) at: Duration,
-    /// How long it is away.
+    /// How long the target stays away.
     pub(super) outage: Duration,
 }
 
 /// What is hit at once: one thing, or two whose outages overlap.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blow {
-    /// How long nothing is done before.
+    /// The calm before the blow.
     pub(super) calm: Duration,
     pub(super) disturbances: Vec<Disturbance>,
 }
 
 impl Blow {
-    /// Something is hit while the controller is away, and so for a time nobody is there to do anything about it.
+    /// Whether something else is hit while the controller may be away, so that for a time nobody can react.
     pub(super) fn is_unattended(&self) -> bool {
         let is_controller = |hit: &Disturbance| hit.target.kind == Kind::Controller;
         self.disturbances.len() > 1 && self.disturbances.iter().any(is_controller)
@@ -53,8 +53,8 @@ impl Outages {
     }
 }
 
-/// Blows with `kills` disturbances in all; none when there is no target. Kinds take turns in random order, so that few
-/// disturbances hit all of them; within a kind each target is as likely as any other.
+/// Blows with `kills` disturbances in total; none if there are no targets. The kinds take turns in random order, so
+/// that few disturbances suffice to hit all of them; within a kind all targets are equally likely.
 pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: usize) -> Vec<Blow> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = Draw { targets, deck: Vec::new() };
@@ -76,10 +76,10 @@ pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: u
     blows
 }
 
-/// Draws targets.
+/// Draws random targets.
 struct Draw<'a> {
     targets: &'a [Target],
-    /// The kinds whose turn comes before any kind's comes again.
+    /// The kinds left in this turn; when it is empty a new turn begins.
     deck: Vec<Kind>,
 }
 
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(all.len(), 200);
         let mut by_kind = BTreeMap::new();
         all.iter().for_each(|disturbance| *by_kind.entry(disturbance.target.kind).or_insert(0) += 1);
-        // They take turns, but one that is drawn twice for one blow is hit once.
+        // The kinds take turns, but a target drawn twice for one blow is hit once.
         assert_eq!(by_kind.len(), 8);
         assert!(by_kind.values().all(|hit| (20..=30).contains(hit)), "{by_kind:?}");
         let double: Vec<_> = blows.iter().filter(|blow| blow.disturbances.len() == 2).collect();

@@ -23,20 +23,21 @@ use super::timeline::Timeline;
 use crate::lab::record::Record;
 use crate::lab::{job, operations};
 
-/// What is being mended, and takes time.
+/// A repair that takes time.
 type Mending<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// A member that makes no progress for longer, although it should, is stuck.
+/// A member that should make progress and makes none for longer than this is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
-/// How long all members may take until they reduce for the first time; the machine may be slow.
+/// How long all members may take until their first sum, even on a slow machine; a daemon that starts again, until it is
+/// ready.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is asked whether the job is still alive while members are out of it.
+/// How often to check that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a daemon is started that cannot start, and how long that is tried.
+/// Time between two attempts to start a daemon.
 const START_INTERVAL: Duration = Duration::from_millis(500);
-/// How long stuck members may take to be in again when their processes were started anew.
+/// How long stuck members may take to rejoin after their processes were restarted.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
-/// So many training processes may end by themselves, which none should.
+/// The most training processes that may end by themselves; none should.
 const MOST_ENDED: u32 = 100;
 
 /// A running chaos run.
@@ -47,42 +48,42 @@ pub(super) struct Soak<'a> {
     members: Members<'a>,
     timeline: Timeline,
     agreement: Agreement,
-    /// The members that are out of the job.
+    /// The ranks of members that are out of the job.
     out: BTreeSet<usize>,
     /// How many training processes have ended by themselves.
     ended: u32,
-    /// What is being hit now.
+    /// The kinds of the targets that are being hit.
     kinds: Vec<Kind>,
     report: Report,
     progress: Progress,
-    /// End at the first thing that must not be.
+    /// End at the first failure.
     stop_at_failure: bool,
 }
 
-/// What became of a blow.
+/// The outcome of a blow.
 struct Outcome {
     /// When the first thing was hit.
     began: Moment,
     /// When the last thing was mended.
     mended: Moment,
-    /// When all members were in again, or nobody waited any longer.
+    /// When all members were in again, or the wait for them ended.
     over: Moment,
     fate: Fate,
 }
 
-/// How the job is after a blow.
+/// The state of the job after a blow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// All members are in again.
     Well,
-    /// Some are not, and the job is alive.
+    /// Some members are not in again, and the job is alive.
     Stuck,
     /// The job is over.
     Lost,
 }
 
 impl<'a> Soak<'a> {
-    /// Nothing has begun yet.
+    /// Nothing is started yet.
     pub(super) fn new(
         lab: &'a Lab,
         record: &'a Record,
@@ -109,16 +110,16 @@ impl<'a> Soak<'a> {
         }
     }
 
-    /// Ends all training processes. Gives back what was found.
+    /// Ends all training processes, and returns the report.
     pub(super) fn finish(self) -> Report {
         self.progress.finish();
         self.report
     }
 
-    /// Does all of it.
+    /// Runs all blows.
     ///
     /// # Errors
-    /// The members never begin to reduce, or something of the lab cannot be hit or mended.
+    /// The members never begin to reduce, or a target cannot be hit or mended.
     pub(super) async fn run(&mut self, blows: &[Blow]) -> Result<()> {
         self.begin().await?;
         for blow in blows {
@@ -137,7 +138,7 @@ impl<'a> Soak<'a> {
         Ok(())
     }
 
-    /// One blow, until all is well again.
+    /// One blow, until all members are in again.
     async fn strike(&mut self, blow: &Blow) -> Result<()> {
         self.kinds = blow.disturbances.iter().map(|disturbance| disturbance.target.kind).collect();
         let (began, mended) = self.hit(&blow.disturbances).await?;
@@ -157,13 +158,14 @@ impl<'a> Soak<'a> {
         Ok(())
     }
 
-    /// Hits everything, mends it again, and listens meanwhile. Gives back when the first was hit and the last mended.
+    /// Hits and mends every target, and handles the members' events meanwhile. Returns when the first was hit and the
+    /// last mended.
     async fn hit(&mut self, disturbances: &[Disturbance]) -> Result<(Moment, Moment)> {
         let start = Instant::now();
         let hits = disturbances.iter().map(|hit| (start + hit.at, hit, true));
         let mends = disturbances.iter().map(|hit| (start + hit.at + hit.outage, hit, false));
         let mut due: Vec<_> = hits.chain(mends).collect();
-        // The next one last.
+        // The next one is the last element.
         due.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
         let began = Moment::now();
         let mut mending = FuturesUnordered::new();
@@ -198,7 +200,7 @@ impl<'a> Soak<'a> {
         Ok(())
     }
 
-    /// Mends it; what takes time is left to the caller.
+    /// Mends a target; a repair that takes time is returned for the caller to await.
     fn mend(&mut self, target: &Target) -> Result<Option<Mending<'a>>> {
         match &target.what {
             What::Daemon { station, .. } => {
@@ -211,8 +213,8 @@ impl<'a> Soak<'a> {
         Ok(None)
     }
 
-    /// Waits until every member has had a sum over all members since `since`. `false`: not in that time, or never, since
-    /// the job is over.
+    /// Waits until every member has received a sum over all members after `since`. Returns `false` after `patience`, or
+    /// when the job is over.
     async fn all_in(&mut self, since: Moment, patience: Duration) -> Result<bool> {
         let deadline = Instant::now() + patience;
         let mut looks = interval(LOOK_INTERVAL);
@@ -231,7 +233,7 @@ impl<'a> Soak<'a> {
         Ok(true)
     }
 
-    /// Listens to the members for a time.
+    /// Handles the members' events for `time`.
     async fn listen(&mut self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         loop {
@@ -286,17 +288,17 @@ impl<'a> Soak<'a> {
         self.report.count(&self.kinds, |tally| tally.wrong += 1);
     }
 
-    /// Whether the job is over. A controller that does not answer has not said so.
+    /// Whether the job is over. A controller that does not answer leaves it undecided, which is `false`.
     fn is_lost(&self) -> bool {
         matches!(job::is_alive(self.lab, self.record), Ok(false))
     }
 
-    /// Counts what a blow has done.
+    /// Counts the effects of a blow.
     fn judge(&mut self, blow: &Blow, outcome: &Outcome) {
         let Outcome { began, mended, over, fate } = *outcome;
         let away: Vec<_> = blow.disturbances.iter().map(|disturbance| &disturbance.target).collect();
         let gap = |rank: &usize| self.timeline.longest_gap(*rank, began, over);
-        // The job has gone on in the part that paused least.
+        // The job has gone on in the part whose members paused least.
         let parts = reach::spared(self.topology, &away).into_iter();
         let paused = parts.map(|part| (part.iter().map(gap).max().unwrap_or_default(), part)).min();
         let (pause, spared) = paused.map_or((None, BTreeSet::new()), |(pause, part)| (Some(pause), part));
@@ -329,7 +331,7 @@ impl<'a> Soak<'a> {
         self.progress.done(blow, pause, back.iter().max().copied(), lost > 0, &stuck);
     }
 
-    /// Starts the processes of members that are stuck anew, and the job if that does not help.
+    /// Restarts the processes of stuck members, and the job if that does not help.
     async fn restart(&mut self, since: Moment) -> Result<()> {
         for rank in self.timeline.not_back(since) {
             self.agreement.out(rank);
@@ -347,7 +349,7 @@ impl<'a> Soak<'a> {
         self.renew().await
     }
 
-    /// Makes the job anew, with all members.
+    /// Creates the job again, with all members.
     async fn renew(&mut self) -> Result<()> {
         for rank in 0..self.members.ranks() {
             self.members.kill(rank).await?;
@@ -369,8 +371,7 @@ impl<'a> Soak<'a> {
     }
 }
 
-/// Starts a daemon again. One that cannot start yet, since something else that it needs is away, is started again and
-/// again.
+/// Starts a daemon again, repeatedly if it cannot start yet because something that it needs is away.
 async fn start_again(lab: &Lab, station: String) -> Result<()> {
     let mut problem = None;
     let tries = async {

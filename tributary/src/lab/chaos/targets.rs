@@ -1,4 +1,4 @@
-//! What there is to hit in a lab.
+//! The targets in a lab.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Leaf,
     /// A switch between leaves and roots is killed
     Middle,
-    /// A switch as far from the workers as any is killed
+    /// A switch at the greatest distance from the workers is killed
     Root,
     /// The controller is killed
     Controller,
@@ -52,10 +52,10 @@ pub(super) struct Target {
     pub(super) what: What,
 }
 
-/// What it is.
+/// The part of the lab that is hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
-    /// The daemon at a node; that of the controller is at none.
+    /// The daemon at a node; the controller's has no node.
     Daemon { station: String, node: Option<NodeKey> },
     /// The training process of a rank.
     Process { rank: usize, host: String },
@@ -113,7 +113,7 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
     targets
 }
 
-/// How many links each node is away from the nearest worker.
+/// The number of links from each node to the nearest worker.
 fn levels(topology: &Topology) -> Vec<Option<u32>> {
     let mut levels = vec![None; topology.nodes().count()];
     let mut next: VecDeque<_> = topology.workers().into_iter().map(|worker| (worker, 0)).collect();
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::lab::chaos::tests::shipped;
 
-    /// The switches of a kind.
+    /// The names of the switches of a kind.
     fn switches(topology: &str, kind: Kind) -> Vec<String> {
         let targets = all(&shipped(topology));
         let name = |target: Target| match target.what {

@@ -1,38 +1,38 @@
-//! When each member had the sum of each all-reduce, and what gaps there were between.
+//! When each member received the sum of each all-reduce, and the gaps in between.
 
 use std::time::Duration;
 
 use super::event::Moment;
 
-/// An all-reduce that a member has the sum of.
+/// An all-reduce whose sum a member has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Completed {
     at: Moment,
-    /// All members are in it.
+    /// Whether all members contributed to it.
     full: bool,
 }
 
-/// What has been completed since the last [`restart`](Timeline::restart), and the last of what was before it.
+/// The all-reduces since the last [`restart`](Timeline::restart), and the last one before it.
 #[derive(Debug)]
 pub(super) struct Timeline {
-    /// By rank, in order of time.
+    /// By rank, ordered by time.
     ranks: Vec<Vec<Completed>>,
 }
 
 impl Timeline {
-    /// For so many ranks.
+    /// An empty timeline for this number of ranks.
     pub(super) fn new(ranks: usize) -> Self {
         Self { ranks: vec![Vec::new(); ranks] }
     }
 
-    /// A rank had the sum; whether it is over all members.
+    /// Notes that a rank has received a sum, and whether it is over all members.
     pub(super) fn note(&mut self, rank: usize, at: Moment, full: bool) {
         if let Some(completed) = self.ranks.get_mut(rank) {
             completed.push(Completed { at, full });
         }
     }
 
-    /// Forgets all but the last that each rank had.
+    /// Forgets all but the last sum of each rank.
     pub(super) fn restart(&mut self) {
         for completed in &mut self.ranks {
             let last = completed.last().copied();
@@ -40,13 +40,13 @@ impl Timeline {
         }
     }
 
-    /// Every gap between two sums of a rank, one after the other.
+    /// All gaps between two consecutive sums of a rank.
     pub(super) fn gaps(&self) -> impl Iterator<Item = Duration> {
         self.ranks.iter().flat_map(|completed| completed.windows(2)).map(|pair| pair[1].at.since(pair[0].at))
     }
 
-    /// The longest gap between two sums of the rank, one after the other, that was not over at `from`, and had begun
-    /// at `until`. One that is not over yet lasts until then; so does one of a rank that never had a sum.
+    /// The rank's longest gap between two consecutive sums among those that ended after `from` and began before
+    /// `until`. A gap that is still open lasts until `until`; a rank that never had a sum has one open gap.
     pub(super) fn longest_gap(&self, rank: usize, from: Moment, until: Moment) -> Duration {
         let all = self.ranks.get(rank).map_or(&[][..], Vec::as_slice);
         let moments: Vec<_> = all.iter().map(|completed| completed.at).collect();
@@ -58,13 +58,13 @@ impl Timeline {
         within.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
     }
 
-    /// When the rank had its first sum after a moment; with `full`, its first one over all members.
+    /// When the rank received its first sum after a moment; with `full`, its first sum over all members.
     pub(super) fn first_after(&self, rank: usize, moment: Moment, full: bool) -> Option<Moment> {
         let mut later = self.ranks.get(rank)?.iter().filter(|completed| completed.at > moment);
         later.find(|completed| completed.full || !full).map(|completed| completed.at)
     }
 
-    /// The ranks that had no sum over all members after a moment.
+    /// The ranks without a sum over all members after a moment.
     pub(super) fn not_back(&self, moment: Moment) -> Vec<usize> {
         (0..self.ranks.len()).filter(|rank| self.first_after(*rank, moment, true).is_none()).collect()
     }
@@ -77,7 +77,7 @@ mod tests {
     const AT: fn(u64) -> Moment = Moment::of_millis;
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// Rank 0 had sums at these times, in milliseconds.
+    /// A timeline in which rank 0 received sums at these times, in milliseconds.
     fn timeline(at: &[u64]) -> Timeline {
         let mut timeline = Timeline::new(2);
         at.iter().for_each(|at| timeline.note(0, AT(*at), true));

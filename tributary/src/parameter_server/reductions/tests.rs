@@ -55,7 +55,7 @@ impl Network {
         Box::new(self.fabric.take_host_port(self.topology.find(host).unwrap()).unwrap())
     }
 
-    /// The server's part in this fabric; its port is there for one job.
+    /// The server's part in this fabric; its port can be used for one job.
     fn reductions(&mut self) -> Reductions {
         let port = Mutex::new(Some(self.port("ps")));
         let taken =
@@ -64,7 +64,7 @@ impl Network {
         reductions(open_port, self.remote.clone())
     }
 
-    /// Both workers in a job, once it has started.
+    /// Joins both workers to a job, and returns once it has started.
     async fn join(&mut self, job: &str, token: &[u8]) -> Vec<(Membership, Arc<WorkerAgent>)> {
         let mut memberships = Vec::new();
         for host in WORKERS {
@@ -109,7 +109,7 @@ async fn reason(heard: &mut UnboundedReceiver<GroupEvent>) -> String {
     }
 }
 
-/// One round of every worker, each with its own weight.
+/// One round of all workers, each with its own weight.
 async fn round(number: u64, members: &[(Membership, Arc<WorkerAgent>)], weights: [u32; 2]) -> Reduced {
     let mut reducing = JoinSet::new();
     for (rank, ((_, agent), weight)) in members.iter().zip(weights).enumerate() {
@@ -144,7 +144,7 @@ async fn a_group_gets_the_sums_of_its_rounds_and_its_job_ends_with_it() {
     let counters = client.get_counters(v1::GetCountersRequest::default()).await.unwrap().into_inner();
     let completed =
         counters.switches[0].jobs.iter().find(|count| count.job == job && count.reason == "completed");
-    // Two rounds of a slice of bounds and four of sums.
+    // Two rounds, each with one slice of bounds and four of sums.
     assert_eq!(completed.unwrap().packets, 10);
 
     drop(reduction);

@@ -1,10 +1,10 @@
-//! What is compared.
+//! The codecs that are compared.
 
 use tributary_codec::{
     Buckets, Casq, Codec, ErrorFeedback, F16, OneBit, Quantile, Shared, TernGrad, TopK, Uncompressed, Uniform,
 };
 
-/// An encoder with its random choices from a seed.
+/// Makes an encoder; a seed determines its random choices.
 type Make = fn(u64) -> Box<dyn Codec>;
 
 /// One row of the comparison.
@@ -17,11 +17,11 @@ pub(super) struct Candidate {
 pub(super) const F32: &str = "none";
 pub(super) const UNIFORM: &str = "uniform-2";
 pub(super) const CASQ: &str = "casq-4";
-/// How the names of all kinds of CASQ begin.
+/// Prefix of the names of all variants of CASQ.
 pub(super) const CLUSTERED: &str = "casq";
 
-/// All codecs, those with few bits also with error feedback, so that CASQ meets its opponents on equal terms; and CASQ's
-/// two ideas each on its own.
+/// All codecs. Those with few bits also appear with error feedback, so that CASQ meets its opponents on equal terms,
+/// and each of CASQ's two ideas also on its own.
 pub(super) fn candidates() -> Vec<Candidate> {
     let candidate = |name, make| Candidate { name, make };
     vec![

@@ -9,9 +9,9 @@ use tributary_trainer::{Digits, PARAMETERS, Training};
 use super::candidates::Candidate;
 use super::training::{codecs, codes, gradients, learners, step, sum};
 
-/// Rounds of the training whose gradients are kept: its start, where gradients are large, and its end.
+/// Number of rounds whose gradients are kept, spread over the training: gradients are large at its start.
 const KEPT: u32 = 4;
-/// Times that an encoding and a decoding is timed; the median counts.
+/// How often encoding and decoding are timed; the median counts.
 const TIMED: usize = 41;
 
 /// Every worker's gradients in some rounds of the training without a codec.
@@ -19,23 +19,23 @@ pub(super) struct Gradients {
     rounds: Vec<Vec<Vec<f32>>>,
 }
 
-/// What a codec does to them.
+/// A codec's effect on them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
-    /// What a worker sends each round: the largest code, and the sketch of codecs that agree.
+    /// Bytes that a worker sends each round: the largest code, and the sketch if the codec needs agreement.
     pub(super) bytes: usize,
-    /// What a worker sends each round over a fabric that adds codes up, if it can.
+    /// Bytes that a worker sends each round over a fabric that aggregates codes; `None` if the codec does not allow it.
     pub(super) fabric_bytes: Option<usize>,
-    /// The squared error of a worker's gradient, relative to its square.
+    /// The squared error of a worker's gradient, relative to the gradient's square.
     pub(super) error: f64,
-    /// The same of the sum of all workers' gradients.
+    /// The same for the sum of all workers' gradients.
     pub(super) error_of_sum: f64,
     pub(super) encode: Duration,
     pub(super) decode: Duration,
 }
 
 impl Gradients {
-    /// Trains, and keeps some.
+    /// Trains, and keeps the gradients of some rounds.
     pub(super) fn of(training: &Training, digits: &Digits) -> Result<Self> {
         let mut learners = learners(training, digits)?;
         let mut rounds = Vec::new();
@@ -51,7 +51,7 @@ impl Gradients {
         Ok(Self { rounds })
     }
 
-    /// Values of each.
+    /// Number of values in each gradient.
     pub(super) fn values(&self) -> usize {
         PARAMETERS
     }
@@ -60,7 +60,7 @@ impl Gradients {
 /// Measures a candidate.
 ///
 /// # Errors
-/// Those of the codec: there should be none on finite gradients.
+/// The codec's errors; there should be none on finite gradients.
 pub(super) fn measure(candidate: &Candidate, gradients: &Gradients) -> Result<Measured> {
     let (mut own, mut of_sum) = (Error::default(), Error::default());
     let mut bytes = 0;
@@ -102,7 +102,7 @@ fn fabric_bytes(candidate: &Candidate, round: &[Vec<f32>]) -> Result<Option<usiz
     Ok(Some(SKETCH_BYTES + lanes.count() * size_of::<i32>()))
 }
 
-/// The medians of encoding, with all that belongs to it, and of decoding the first worker's gradient.
+/// The median times of encoding, including agreement, and of decoding the first worker's gradient.
 fn times(candidate: &Candidate, round: &[Vec<f32>]) -> Result<(Duration, Duration)> {
     let Some(gradient) = round.get(..1) else { return Ok(Default::default()) };
     let mut codecs = codecs(candidate, 1, 0);
@@ -144,7 +144,7 @@ impl Error {
         }
     }
 
-    /// 0 where there is nothing that could be wrong.
+    /// The ratio; 0 if there is nothing to compare with.
     fn relative(&self) -> f64 {
         if self.square > 0.0 { self.off / self.square } else { 0.0 }
     }

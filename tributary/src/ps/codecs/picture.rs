@@ -10,10 +10,10 @@ use tributary_picture::{
 };
 
 const MARGIN: f64 = 24.0;
-/// Where the first column begins, and how far the next one is from there.
+/// Left edge of the first column's bars, and the distance between columns.
 const LEFT: f64 = 226.0;
 const COLUMN: f64 = 226.0;
-/// The longest bar; its figures stand behind it.
+/// Length of the longest bar; its figures are printed behind it.
 const LONGEST: f64 = 116.0;
 const TOP: f64 = 142.0;
 const ROW: f64 = 30.0;
@@ -22,18 +22,18 @@ const FOOTER: f64 = 24.0;
 /// From the top of a bar to the base of its text.
 const TEXT_BASE: f64 = 13.5;
 
-/// A figure of all codecs.
+/// One figure for all codecs.
 struct Column {
     title: &'static str,
     explained: &'static str,
-    /// What the longest bar stands for; what is more is cut off there.
+    /// The value of the longest bar; larger values are cut off there.
     most: f64,
-    /// Where a line stands to compare with.
+    /// The value at which a line for comparison is drawn.
     line: Option<f64>,
     figures: fn(&Row) -> Figures,
 }
 
-/// One codec's: a bar, or two halves one above the other.
+/// One codec's figures: a bar, or two half-height bars, one above the other.
 struct Figures {
     bars: Vec<f64>,
     said: String,
@@ -53,7 +53,7 @@ pub(super) fn picture(report: &Report) -> Document {
     page
 }
 
-/// Each row, and where its bars begin.
+/// The rows, each with the top of its bars.
 fn tops(rows: &[Row]) -> impl Iterator<Item = (&Row, f64)> {
     rows.iter().enumerate().map(|(at, row)| (row, TOP + at as f64 * ROW))
 }
@@ -182,14 +182,14 @@ impl Column {
             group.append(rectangle(left, y, width, height, color));
             end = end.max(left + width);
             if *value > self.most {
-                // An arrow's head: it goes on.
+                // An arrowhead: the value goes on.
                 let head =
                     format!("M{} {y}l{} {}l{} {}z", left + LONGEST, 5.0, height / 2.0, -5.0, height / 2.0);
                 group.append(Path::new().set("d", head).set("fill", color));
                 end = left + LONGEST + 5.0;
             }
         }
-        // On paper of its own, where a line runs below it.
+        // Outlined in the paper's colour, for where a line runs behind it.
         let said = text(end + 7.0, top + TEXT_BASE, said, INK).set("font-size", 12);
         group.add(said.set("paint-order", "stroke").set("stroke", PAPER).set("stroke-width", 4))
     }

@@ -1,4 +1,4 @@
-//! What the comparison found, for programs and for people.
+//! The results of the comparison, for programs and for people.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -8,11 +8,11 @@ use super::measure::Measured;
 use crate::ps::gates::{self, Gate};
 use tributary_cli::output::number_table;
 
-/// How many times smaller CASQ's codes are at least.
+/// The least ratio of f32 bytes to CASQ's.
 const LEAST_RATIO: f64 = 13.0;
-/// Its squared error, relative to that of even levels with as many bits, at most.
+/// The greatest squared error of CASQ, relative to that of uniform levels with as many bits.
 const MOST_ERROR: f64 = 0.5;
-/// What it may cost of the accuracy, in percentage points.
+/// The greatest loss of accuracy, in percentage points.
 const MOST_ACCURACY_LOST: f64 = 2.0;
 
 const BITS_PER_BYTE: f64 = 8.0;
@@ -23,25 +23,25 @@ const GIGA: f64 = 1e9;
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     pub(super) codec: &'static str,
-    /// Values of a gradient.
+    /// Number of values in a gradient.
     pub(super) values: usize,
-    /// What a worker sends each round.
+    /// Bytes that a worker sends each round.
     pub(super) bytes: usize,
-    /// How many times as many bytes the values are as f32.
+    /// The bytes of the values as f32, relative to `bytes`.
     ratio: f64,
     /// The mean squared error of a worker's gradient, relative to its mean square.
     pub(super) nmse: f64,
-    /// The same of the sum of all workers' gradients.
+    /// The same for the sum of all workers' gradients.
     pub(super) nmse_of_sum: f64,
-    /// On held-out images, 0 to 1.
+    /// Accuracy on held-out images, 0 to 1.
     pub(super) accuracy: f64,
-    /// Gigabytes of f32 a second, on all cores.
+    /// Gigabytes of f32 per second, on all cores.
     pub(super) encode_gb_per_s: f64,
     pub(super) decode_gb_per_s: f64,
-    /// The speed of a link below which encoding, sending and decoding takes less time than sending f32; none
-    /// where there are not fewer bytes.
+    /// The link speed below which encoding, sending and decoding takes less time than sending f32; `None` if the codec
+    /// saves no bytes.
     pub(super) break_even_mbit_per_s: Option<f64>,
-    /// What a worker sends each round over a fabric that adds the codes up.
+    /// Bytes that a worker sends each round over a fabric that aggregates codes.
     pub(super) fabric_bytes: Option<usize>,
 }
 
@@ -66,18 +66,18 @@ impl Row {
         }
     }
 
-    /// How long a gradient takes at so many gigabytes of f32 a second.
+    /// The time for a gradient at this rate in gigabytes of f32 per second.
     pub(super) fn milliseconds(&self, gb_per_s: f64) -> f64 {
         1e3 * (self.values * size_of::<f32>()) as f64 / (gb_per_s * GIGA)
     }
 }
 
-/// What the codecs were tried on.
+/// The setting of the comparison.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Setting {
     /// Workers that share each mini-batch.
     pub(super) workers: u16,
-    /// Of each training.
+    /// Rounds of each training.
     pub(super) rounds: u32,
     /// Trainings of each codec.
     pub(super) seeds: u64,
@@ -93,7 +93,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The rows, judged.
+    /// Checks the rows against the gates.
     pub(super) fn new(setting: Setting, codecs: Vec<Row>) -> Result<Self> {
         let row = |name| codecs.iter().find(|row| row.codec == name).with_context(|| format!("no {name}"));
         let (plain, uniform, casq) = (row(F32)?, row(UNIFORM)?, row(CASQ)?);

@@ -11,7 +11,7 @@ use super::candidates::Candidate;
 /// The accuracy on held-out images after a training with a candidate's codes.
 ///
 /// # Errors
-/// A code that cannot be decoded: none of them should be such.
+/// A code that cannot be decoded; there should be none.
 pub(super) fn accuracy(
     training: &Training,
     digits: &Digits,
@@ -24,7 +24,7 @@ pub(super) fn accuracy(
         let gradients = gradients(&learners)?;
         match codes(&mut codecs, &gradients) {
             Ok(codes) => step(&mut learners, &sum(&codes)?, training)?,
-            // The codec's errors have made the training diverge. What the model is now is what came of it.
+            // The codec's errors have made the training diverge: the model as it is now is the result.
             Err(EncodeError::NotFinite { .. }) => break,
             Err(error) => return Err(error.into()),
         }
@@ -54,10 +54,10 @@ pub(super) fn gradients(learners: &[Learner]) -> Result<Vec<Vec<f32>>> {
     learners.iter().map(gradient).collect()
 }
 
-/// Every worker's code, after they have agreed on what they have to agree on.
+/// Every worker's code, after the codecs that need agreement have agreed.
 ///
 /// # Errors
-/// Those of the codec.
+/// The codec's errors.
 pub(super) fn codes(
     codecs: &mut [Box<dyn Codec>],
     gradients: &[Vec<f32>],
@@ -75,7 +75,7 @@ pub(super) fn codes(
     codecs.iter_mut().zip(gradients).map(|(codec, gradient)| codec.encode(gradient)).collect()
 }
 
-/// What a server makes of the codes: the sum of the gradients in them.
+/// The sum of the gradients in the codes, as a server computes it.
 pub(super) fn sum(codes: &[Vec<u8>]) -> Result<Vec<f32>> {
     let mut sum = vec![0.0; PARAMETERS];
     for code in codes {
@@ -84,7 +84,7 @@ pub(super) fn sum(codes: &[Vec<u8>]) -> Result<Vec<f32>> {
     Ok(sum)
 }
 
-/// Every worker takes the step that the server has found.
+/// Applies the sum to every worker's model.
 pub(super) fn step(learners: &mut [Learner], sum: &[f32], training: &Training) -> Result<()> {
     let samples = training.global_batch() as u64;
     Ok(learners.iter_mut().try_for_each(|learner| learner.apply(sum, samples))?)

@@ -1,4 +1,4 @@
-//! `tributary ps compare policies`: what each policy of synchronisation makes of the same time.
+//! `tributary ps compare policies`: what each policy of synchronisation achieves in the same time.
 
 mod report;
 
@@ -22,8 +22,8 @@ use tributary_picture::PictureFile;
 pub(super) const STEP_TIMES: [f64; 8] = [1.0, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
 /// Iterations of one worker that count as an epoch: about one pass over its share of the images.
 pub(super) const EPOCH: NonZeroU64 = NonZeroU64::new(10).unwrap();
-/// Where asynchronous training suffers and the others do not yet: a choice to show what staleness does, and not a fair
-/// comparison. In `docs/results/policies-digits` everyone has the rate that suits it.
+/// A rate at which asynchronous training suffers and the other policies do not yet: chosen to show what staleness does,
+/// and not a fair comparison. In `docs/results/policies-digits` every policy has the rate that suits it.
 const LEARNING_RATE: &str = "0.25";
 const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2s];
 
@@ -69,7 +69,7 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
     let progress = options::progress(args.seconds.mul_f64(trainings as f64));
     let mut outcomes: Vec<Vec<Outcome>> = POLICIES.iter().map(|_| Vec::new()).collect();
     let mut before = Duration::ZERO;
-    // All policies with one seed, then the next: what else the machine does concerns all of them alike.
+    // All policies with one seed, then the next seed, so that disturbances on the machine affect all policies alike.
     for seed in 1..=args.seeds {
         for (policy, outcomes) in POLICIES.into_iter().zip(&mut outcomes) {
             progress.set_message(format!("{}, seed {seed}", policy.name()));

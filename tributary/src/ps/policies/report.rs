@@ -1,4 +1,4 @@
-//! What the comparison found, for programs and for people.
+//! The results of the comparison, for programs and for people.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -8,26 +8,26 @@ use crate::ps::gates::{self, Gate};
 use crate::ps::options::Policy;
 use tributary_cli::output::number_table;
 
-/// Adaptive synchronisation's staleness, relative to the asynchronous policy's, at most.
+/// The greatest staleness of adaptive synchronisation, relative to the asynchronous policy's.
 const MOST_STALENESS: f64 = 0.65;
-/// Its iterations, relative to the synchronous policy's, at least.
+/// The least number of its iterations, relative to the synchronous policy's.
 const LEAST_ITERATIONS: f64 = 1.7;
-/// How much more accurate than asynchronous training it is at least, in percentage points.
+/// The least gain in accuracy over asynchronous training, in percentage points.
 const LEAST_OVER_ASP: f64 = 2.0;
-/// And how it compares with synchronous training at worst.
+/// The least difference from the accuracy of synchronous training, in percentage points.
 const LEAST_OVER_BSP: f64 = -2.0;
 
 /// One policy: means over the seeds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     policy: Policy,
-    /// On held-out images, 0 to 1.
+    /// Accuracy on held-out images, 0 to 1.
     accuracy: f64,
     /// The accuracy with each seed.
     accuracies: Vec<f64>,
-    /// Updates between a worker's pull and the use of its gradient.
+    /// Mean number of updates between a worker's pull and the use of its gradient.
     staleness: f64,
-    /// Share of the time that workers wait.
+    /// Share of the time that workers wait, 0 to 1.
     idle: f64,
     /// Gradients that were used in one training.
     iterations: f64,
@@ -60,7 +60,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The rows, judged.
+    /// Checks the rows against the gates.
     pub(super) fn new(policies: Vec<Row>) -> Result<Self> {
         let row = |policy: Policy| {
             let found = policies.iter().find(|row| row.policy == policy);

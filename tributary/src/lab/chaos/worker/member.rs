@@ -1,5 +1,5 @@
-//! What a member does, round after round: contribute, check the sum, go on from it; and after others have joined,
-//! give them what they need, or get it.
+//! One member's rounds: it contributes, checks the sum, and goes on from it; after others have joined, it gives them
+//! its state, or takes theirs over.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -10,11 +10,11 @@ use super::session::{Fabric, Outcome};
 use super::sums::Contributions;
 use crate::lab::chaos::event::{Event, Moment, Reduced};
 
-/// Numbers that depend on all rounds so far, as a model's parameters do. Integers below 2^20: f32 and the fabric's
-/// fixed point hold them exactly.
+/// Length of the state: numbers that depend on all rounds so far, as a model's parameters do. They are integers below
+/// 2^20, which f32 and the fabric's fixed point hold exactly.
 const STATE: usize = 1000;
 const STATE_MODULUS: i64 = 1 << 20;
-/// What the round counts up to: f32 holds all integers below it.
+/// The limit of the round number: f32 holds all integers below it.
 const MAX_ROUND: f32 = (1 << 24) as f32;
 
 /// A member between two rounds.
@@ -27,7 +27,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// One that has done nothing yet, in jobs of so many ranks, with tensors of so many elements.
+    /// A member before its first round, in jobs of `ranks` ranks, with tensors of `elements` elements.
     pub(super) fn new(ranks: u32, elements: usize) -> Self {
         Self {
             contributions: Contributions::new(ranks),
@@ -37,15 +37,15 @@ impl Member {
         }
     }
 
-    /// As many elements as its largest tensor has.
+    /// Length of its largest tensor.
     pub(super) fn most_elements(&self) -> usize {
         self.tensor.len().max(1 + STATE)
     }
 
-    /// One all-reduce. `None`: members have joined, and now all have the same state.
+    /// One all-reduce. `None`: members have joined, and all have the same state now.
     ///
     /// # Errors
-    /// This process has no part in the job any more, or there is nobody left to get the state from.
+    /// This process has no part in the job any more, or nobody is left to take the state from.
     pub(super) async fn step(&mut self, rank: u32, fabric: &mut impl Fabric) -> Result<Option<Event>> {
         self.contributions.fill(&mut self.tensor, rank, self.round);
         let runs = match fabric.sum(&mut self.tensor).await? {
@@ -68,7 +68,7 @@ impl Member {
         }))
     }
 
-    /// Goes on from a sum. Gives back a digest of it, of whom it is over, and of the state after it.
+    /// Goes on from a sum. Returns a digest of the sum, of its contributors, and of the state after it.
     fn take_in(&mut self, runs: &[Run]) -> u64 {
         for (state, sum) in self.state.iter_mut().zip(&self.tensor) {
             *state = (*state * 5 + *sum as i64).rem_euclid(STATE_MODULUS);
@@ -110,19 +110,19 @@ mod tests {
     const RANKS: u32 = 4;
     const ELEMENTS: usize = 2048;
 
-    /// What the other members do, as one of them sees it.
+    /// The other members, as one member sees them.
     #[derive(Default)]
     struct Script {
         answers: VecDeque<Answer>,
-        /// What it has handed in to be synchronised.
+        /// The states that the member has offered for synchronisation.
         offered: Vec<Vec<f32>>,
     }
 
     enum Answer {
-        /// The sum is over all ranks, in this round.
+        /// The sum over all ranks, in this round.
         All(u32),
         Joined,
-        /// What the leader has.
+        /// The leader's state.
         State(Vec<f32>),
     }
 

@@ -1,5 +1,5 @@
-//! `tributary lab chaos-worker`: the training process of a worker in a chaos run. It reduces without end, and says
-//! what comes of it.
+//! `tributary lab chaos-worker`: the training process of a worker in a chaos run. It reduces without end and reports
+//! each result.
 
 mod member;
 mod session;
@@ -22,10 +22,10 @@ pub(super) use sums::MAX_RANKS;
 use super::event::Event;
 use crate::part::PartArgs;
 
-/// How long a process that has lost its part in the job waits before it asks for one again.
+/// How long a process that has lost its part in the job waits before it asks to rejoin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a chaos worker is told.
+/// Options of a chaos worker.
 #[derive(Debug, Args)]
 pub(in crate::lab) struct WorkerArgs {
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(in crate::lab) struct WorkerArgs {
 /// Reduces until it is killed.
 ///
 /// # Errors
-/// Never; what goes wrong it says, and tries again.
+/// Never; it reports what goes wrong, and tries again.
 pub(in crate::lab) async fn run(args: &WorkerArgs) -> Result<()> {
     let elements = usize::try_from(args.size.as_u64())? / size_of::<f32>();
     let mut member = Member::new(args.workers, elements);
@@ -70,7 +70,7 @@ fn say(event: &Event) {
     let line = serde_json::to_string(event).unwrap_or_default();
     let said = writeln!(io::stdout().lock(), "{line}");
     if said.is_err() {
-        // The runner is gone, and nobody is there to be told.
+        // The runner is gone, and so is everyone to report to.
         process::exit(1);
     }
 }

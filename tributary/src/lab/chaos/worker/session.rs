@@ -1,31 +1,31 @@
-//! What a process does in the job: the one place here that knows the client's API.
+//! A process's part in the job: the only module here that knows the client's API.
 
 use anyhow::Result;
 use tributary_client::{ClientError, Job, JoinOptions, Operation, Run, Segment};
 
 use crate::part::PartArgs;
 
-/// What sums over the members of a job.
+/// Sums values over the members of a job.
 pub(super) trait Fabric {
-    /// Replaces the values by their sum over the members, all of which ask for the same in the same order.
+    /// Replaces the values by their sum over the members, all of which make the same calls in the same order.
     ///
     /// # Errors
     /// This process has no part in the job any more.
     async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome>;
 
-    /// After others have joined: replaces the values by those of one member that was there before, on all alike.
+    /// After others have joined: replaces the values on all members by those of one earlier member.
     ///
     /// # Errors
-    /// As of [`sum`](Self::sum).
+    /// As for [`sum`](Self::sum).
     async fn synchronise(&mut self, values: &mut [f32]) -> Result<()>;
 }
 
-/// What came of a sum.
+/// The outcome of a sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The sum, over whom these say.
+    /// The sum; the runs tell its contributors.
     Sum(Vec<Run>),
-    /// None: members have joined, and all have to synchronise first.
+    /// No sum: members have joined, and all have to synchronise first.
     Regroup,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Takes part with tensors of up to so many elements; returns when the job runs.
+    /// Takes part with tensors of up to `elements` elements; returns when the job runs.
     ///
     /// # Errors
     /// No agent, no such job, or no part for this host in it.

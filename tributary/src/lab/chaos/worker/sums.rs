@@ -1,11 +1,11 @@
-//! Contributions that tell from a sum, and without asking anybody, whom it is over.
+//! Contributions from whose sum alone its contributors can be told.
 //!
-//! Element i of rank r's contribution in a round is `mark(r, i) + value(r, round, i)`. The value is small and another
-//! for every rank, round and element, so that nothing can be mistaken for anything else. The mark is a bit far
-//! above all values: each element has eight ranks' marks, and neighbouring elements have the other ranks'. So the
-//! upper bits of a sum name the ranks inside, and its lower bits must then be the sum of exactly these ranks' values:
-//! a contribution that is missing, doubled, stale or another's does not fit. All of it are integers that f32 and the
-//! fabric's fixed point hold exactly.
+//! Element i of rank r's contribution in a round is `mark(r, i) + value(r, round, i)`. The value is small and differs
+//! for every rank, round and element, so that no mix-up goes unnoticed. The mark is one bit far above all values: each
+//! element has the marks of eight ranks, and neighbouring elements have those of the other ranks. So the upper bits of
+//! a sum name its contributors, and the lower bits must then be the sum of exactly these ranks' values: a contribution
+//! that is missing, doubled, stale or another rank's does not fit. All of these are integers that f32 and the fabric's
+//! fixed point hold exactly.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,28 +14,28 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_client::Run;
 
-/// As many ranks as there is room for: the sum of all their values stays below a mark, and all marks below 2^24.
+/// The largest number of ranks: the sum of all their values stays below a mark, and the sum of all marks below 2^24.
 pub(in crate::lab::chaos) const MAX_RANKS: u32 = 64;
 /// Values are -64 to 63, and the sum of 64 of them -4096 to 4032.
 const VALUE_RANGE: u8 = 128;
 const HALF_VALUE_RANGE: i32 = 64;
-/// The lowest mark's bit, above every sum of values together with its sign.
+/// The bit of the lowest mark, above every sum of values with its sign.
 const MARK_SHIFT: u32 = 13;
 const HALF_MARK: i32 = 1 << (MARK_SHIFT - 1);
-/// As many ranks' marks are in each element.
+/// The number of ranks whose marks are in each element.
 const MARKS: u32 = 8;
-/// Values come from a table of random ones: from where in it, a rank and a round say. A power of two.
+/// Length of the table of random values, a power of two; a rank's values in a round start at an offset in it.
 const TABLE: usize = 1 << 17;
 
-/// What all ranks contribute in all rounds.
+/// The contributions of all ranks in all rounds.
 #[derive(Debug)]
 pub(super) struct Contributions {
     table: Vec<i8>,
-    /// All ranks that there can be in the job.
+    /// The number of ranks that the job can have.
     ranks: u32,
 }
 
-/// A sum that cannot be right.
+/// A wrong sum.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong(String);
 
@@ -46,15 +46,15 @@ impl fmt::Display for Wrong {
 }
 
 impl Contributions {
-    /// For jobs of so many ranks, at most [`MAX_RANKS`].
+    /// For jobs of `ranks` ranks, at most [`MAX_RANKS`].
     pub(super) fn new(ranks: u32) -> Self {
-        // The same on every rank.
+        // The same seed on every rank.
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let mut value = || (random.next_u32() as u8 % VALUE_RANGE) as i8 - HALF_VALUE_RANGE as i8;
         Self { table: (0..TABLE).map(|_| value()).collect(), ranks: ranks.min(MAX_RANKS) }
     }
 
-    /// Puts in what `rank` contributes in a round.
+    /// Fills in what `rank` contributes in a round.
     pub(super) fn fill(&self, elements: &mut [f32], rank: u32, round: u32) {
         let start = start(rank, round);
         for (index, element) in elements.iter_mut().enumerate() {
@@ -62,11 +62,11 @@ impl Contributions {
         }
     }
 
-    /// Compares a sum with what it has to be.
+    /// Checks a sum.
     ///
     /// # Errors
-    /// The first element that is not the sum over those that it says are inside; or these are not as many as the run
-    /// says, which it is part of.
+    /// The first element that is not the sum over its contributors; or a run with another number of contributors than
+    /// it says.
     pub(super) fn check(&self, sums: &[f32], runs: &[Run], round: u32) -> Result<(), Wrong> {
         let mut place = 0;
         for run in runs {
@@ -112,7 +112,7 @@ impl Contributions {
         Ok(())
     }
 
-    /// The ranks whose marks are in a sum.
+    /// The ranks whose marks are in a sum: its contributors.
     fn inside(&self, sums: &[f32], place: Range<usize>) -> Vec<u32> {
         let marks = |index: usize| (sums[index] as i32 + HALF_MARK) >> MARK_SHIFT;
         let group = |rank: u32| place.clone().find(|&index| self.is_marked(rank, index));
@@ -120,12 +120,13 @@ impl Contributions {
         (0..self.ranks).filter(has).collect()
     }
 
-    /// Whether `rank` puts its mark into the element.
+    /// Whether the element has `rank`'s mark.
     fn is_marked(&self, rank: u32, index: usize) -> bool {
         index % self.groups() == (rank / MARKS) as usize
     }
 
-    /// Neighbouring elements that all ranks' marks are spread over; a slice has more elements than that.
+    /// The number of neighbouring elements over which the marks of all ranks are spread; a slice has more elements than
+    /// that.
     fn groups(&self) -> usize {
         self.ranks.div_ceil(MARKS).max(1) as usize
     }
@@ -139,7 +140,7 @@ impl Contributions {
     }
 }
 
-/// Where in the table a rank's values of a round begin: a multiplicative hash.
+/// The offset in the table at which a rank's values of a round start: a multiplicative hash.
 fn start(rank: u32, round: u32) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let hash = ((u64::from(rank) << 32) | u64::from(round)).wrapping_add(1).wrapping_mul(GOLDEN);
@@ -150,7 +151,7 @@ fn start(rank: u32, round: u32) -> usize {
 mod tests {
     use super::*;
 
-    /// The sum over some ranks, and its run.
+    /// The sum over some ranks, with its run.
     fn sum(all: u32, inside: &[u32], round: u32, elements: usize) -> (Vec<f32>, Run) {
         let contributions = Contributions::new(all);
         let mut sums = vec![0.0; elements];
