@@ -12,18 +12,18 @@ use crate::lab::Lab;
 
 /// The program, which is looked for on the PATH.
 pub(crate) const PROGRAM: &str = "simple_switch_grpc";
-/// Where it publishes events by nanomsg. A BMv2 that was built without nanomsg does not know the option.
+/// Option for the address at which it publishes events by nanomsg. A BMv2 built without nanomsg does not know it.
 const NOTIFICATIONS: &str = "--notifications-addr";
-/// Its second control port. A BMv2 that was built without Thrift does not know the option.
+/// Option for its second control port. A BMv2 built without Thrift does not know it.
 const THRIFT_PORT: &str = "--thrift-port";
 
-/// Where the PATH has it.
+/// Its path, if the PATH has it.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
 }
 
-/// At a station, on all of its interfaces; docs/bmv2.md has the reasons for the options.
+/// The command for a station, on all of its interfaces; docs/bmv2.md has the reasons for the options.
 pub(crate) fn command(
     lab: &Lab,
     station: &str,
@@ -39,7 +39,7 @@ pub(crate) fn command(
         command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
     }
     if knows(NOTIFICATIONS) {
-        // Its default is in /tmp, the same for every switch of that id on the machine.
+        // The default is in /tmp, and the same for every switch with that id on the machine.
         let socket = lab.folder().join(format!("{station}.ipc"));
         command.arg(NOTIFICATIONS).arg(format!("ipc://{}", socket.display()));
     }
@@ -47,12 +47,12 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Whether the BMv2 of this machine has the option.
+/// Whether the BMv2 of this machine knows the option.
 fn knows(option: &str) -> bool {
-    /// Asked once, and not for each switch.
+    /// Read once, and not for each switch.
     static HELP: LazyLock<String> = LazyLock::new(|| {
         let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
-        // One that cannot be started is found out when the switch is.
+        // A BMv2 that cannot be started fails later, when the switch is started.
         help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned()).unwrap_or_default()
     });
     HELP.contains(option)

@@ -1,4 +1,4 @@
-//! Tributary's daemons at a lab's stations: the command lines that make a fabric of a bare network.
+//! Tributary's daemons at a lab's stations: the command lines that turn a bare network into a fabric.
 
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use crate::lab::Lab;
 use crate::options::SwitchKind;
 use crate::station::CONTROLLER;
 
-/// Every station has an address of its own: the same port does for all.
+/// Every station has an address of its own, so that all can use the same port.
 const P4RUNTIME_PORT: u16 = 9559;
 const CONTROLLER_PORT: u16 = 29810;
-/// Where the controller writes its jobs down, in the lab's folder.
+/// The controller's state folder, inside the lab's folder.
 const CONTROLLER_STATE: &str = "controller-state";
 
-/// What tells `tributary` to talk TLS: in a lab, which is a network of its own, nobody does.
+/// Variables that make `tributary` use TLS. A lab is a network of its own, and does without.
 const CERTIFICATES: [&str; 3] = ["TRIBUTARY_TLS_CA", "TRIBUTARY_TLS_CERT", "TRIBUTARY_TLS_KEY"];
 
-/// Which program runs at a switch. The controller does not ask.
+/// The program that runs at a switch. The controller treats all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwitchProgram {
     /// `tributary switch`.
@@ -32,7 +32,7 @@ pub enum SwitchProgram {
 }
 
 impl SwitchProgram {
-    /// Whether it is there to be started.
+    /// Checks that the program is installed.
     ///
     /// # Errors
     /// [`LabError::NoBmv2`].
@@ -42,7 +42,7 @@ impl SwitchProgram {
     }
 }
 
-/// How the `tributary` binary, and BMv2, are started in a lab. Control goes over the management network.
+/// The commands that start the `tributary` binary, and BMv2, in a lab. Control goes over the management network.
 #[derive(Debug)]
 pub struct Daemons<'a> {
     lab: &'a Lab,
@@ -52,37 +52,37 @@ pub struct Daemons<'a> {
 }
 
 impl<'a> Daemons<'a> {
-    /// For the binary `program`.
+    /// Commands for the binary `program`.
     pub fn new(lab: &'a Lab, program: impl Into<PathBuf>) -> Self {
         Self { lab, program: program.into(), switches: SwitchProgram::default() }
     }
 
-    /// With another program as the switches.
+    /// Uses another program for the switches.
     #[must_use]
     pub fn with_switches(self, switches: SwitchProgram) -> Self {
         Self { switches, ..self }
     }
 
-    /// What runs at the switches.
+    /// The program that runs at the switches.
     pub fn switches(&self) -> SwitchProgram {
         self.switches
     }
 
-    /// `tributary` with these arguments at a station.
+    /// A command that runs `tributary` with these arguments at a station.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
     pub fn command(&self, station: &str, arguments: &[&str]) -> Result<Command, LabError> {
         let mut command = self.lab.command(station, &self.program)?;
         command.args(arguments);
-        // They are for the user's own fabric, not for this one.
+        // They belong to the user's own fabric.
         for variable in CERTIFICATES {
             command.env_remove(variable);
         }
         Ok(command)
     }
 
-    /// Where the controller listens.
+    /// The address at which the controller listens.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -90,7 +90,8 @@ impl<'a> Daemons<'a> {
         Ok(SocketAddrV4::new(self.lab.management_address(CONTROLLER)?, CONTROLLER_PORT))
     }
 
-    /// Where a host's agent listens for processes: in the lab's folder, so that it goes with the lab.
+    /// The socket at which a host's agent listens for processes. It is in the lab's folder, and is removed with the
+    /// lab.
     pub fn socket(&self, host: &str) -> PathBuf {
         self.lab.folder().join(format!("{host}.sock"))
     }
@@ -118,8 +119,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The controller of all switches of the topology, which is read from `file`; kernel bridges have none
-    /// (see [`SwitchKind::for_daemons`]).
+    /// The controller of all switches of the topology, which it reads from `file`. It ignores kernel bridges (see
+    /// [`SwitchKind::for_daemons`]).
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -153,7 +154,7 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The aggregation server of a host, which serves whatever job the controller gives it.
+    /// The aggregation server of a host, which serves the jobs that the controller gives it.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -161,7 +162,7 @@ impl<'a> Daemons<'a> {
         self.member("server", host)
     }
 
-    /// The daemon of a host that takes part in jobs (`agent` or `server`), with what these have in common.
+    /// The daemon of a member host (`agent` or `server`), with the options that both share.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -175,12 +176,12 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// What makes use of the interfaces' offloads, where they are on.
+    /// The option that makes use of the interfaces' offloads, if they are on.
     fn offloads(&self) -> Option<&'static str> {
         self.lab.has_offloads().then_some("--segmentation-offload")
     }
 
-    /// Where a switch listens for the controller.
+    /// The address at which a switch listens for the controller.
     ///
     /// # Errors
     /// [`LabError::NoStation`].

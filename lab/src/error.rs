@@ -1,17 +1,17 @@
-//! What can go wrong with a lab.
+//! Errors of a lab.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a lab could not be made, used or removed; says what to do.
+/// Why a lab could not be made, used or removed. The message says what to do.
 #[derive(Debug, Error)]
 pub enum LabError {
     /// Making namespaces and interfaces needs rights that this process does not have.
     #[error("a lab needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces): use sudo")]
     NotPermitted,
-    /// The name would not do as a part of the names of namespaces and files.
+    /// The name cannot be a part of the names of namespaces and files.
     #[error("bad lab name {0:?}: use 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'")]
     BadName(String),
     /// The loss is no probability, or nothing would ever arrive.
@@ -28,13 +28,13 @@ pub enum LabError {
         /// How many a lab can have.
         limit: usize,
     },
-    /// The lab is there already, in use or left by a crash.
+    /// The lab exists already, in use or left by a crash.
     #[error("lab {0:?} exists already: remove it with `tributary lab down {0}`, or give another name")]
     Exists(String),
-    /// There is no such lab.
+    /// The lab does not exist.
     #[error("there is no lab {0:?}: `tributary lab up` makes one")]
     NoLab(String),
-    /// Whoever made it died before it was done.
+    /// The process that made it died before it was done.
     #[error("lab {0:?} was never finished: remove it with `tributary lab down {0}`, and make it anew")]
     Incomplete(String),
     /// Neither a node of the topology nor the controller's station.
@@ -44,27 +44,27 @@ pub enum LabError {
         lab: String,
         /// What was asked for.
         station: String,
-        /// The stations that there are, for people.
+        /// The existing stations, for people.
         known: String,
     },
-    /// No link is called so.
+    /// No link has this name.
     #[error("lab {lab:?} has no link {link:?}: give both ends, as in leaf0-w3; it has {known}")]
     NoLink {
         /// The lab.
         lab: String,
         /// What was asked for.
         link: String,
-        /// The links that there are, for people.
+        /// The existing links, for people.
         known: String,
     },
-    /// Two switches have several links between them.
+    /// The name fits several links between two switches.
     #[error(
         "{link:?} can be any of several links: give the interface at one of its ends, such as {candidates}"
     )]
     SeveralLinks {
         /// What was asked for.
         link: String,
-        /// The links that it can be, for people.
+        /// The links that it fits, for people.
         candidates: String,
     },
     /// The link is cut already.
@@ -73,10 +73,10 @@ pub enum LabError {
     /// The link is not cut.
     #[error("link {0} is not cut: there is nothing to mend")]
     NotCut(String),
-    /// Nothing can run so much slower, or be made faster.
+    /// The factor of a slowdown is out of range.
     #[error("bad factor {0}: give 1 (as fast as ever) to 100 (a hundred times slower)")]
     BadFactor(f64),
-    /// A program that sets up the network is not there.
+    /// A program that sets up the network is not installed.
     #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]
     MissingTool {
         /// The program.
@@ -84,7 +84,7 @@ pub enum LabError {
         /// The Debian package that has it.
         package: &'static str,
     },
-    /// BMv2 is to be the switches, and is not there.
+    /// BMv2 should run as the switches, and is not installed.
     #[error(
         "cannot find `{0}` on the PATH: install BMv2 with its P4Runtime server (docs/bmv2.md), or use the \
          embedded switch"
@@ -97,7 +97,7 @@ pub enum LabError {
         tool: &'static str,
         /// The station whose namespace it ran in, or this machine.
         place: String,
-        /// What it said.
+        /// Its error message.
         message: String,
     },
     /// A system call for a station's namespace failed.
@@ -105,7 +105,7 @@ pub enum LabError {
     Namespace {
         /// The namespace.
         namespace: String,
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
         /// What the operating system says.
         reason: io::Error,
@@ -115,7 +115,7 @@ pub enum LabError {
     Record {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
         /// What the operating system says.
         reason: io::Error,

@@ -28,12 +28,12 @@ use crate::tools::LAB_VARIABLE;
 #[derive(Debug)]
 pub struct Lab {
     record: Record,
-    /// Whether the lab goes with this value.
+    /// Whether dropping this value removes the lab.
     owned: bool,
 }
 
 impl Lab {
-    /// Makes the lab. If that fails, nothing of it stays.
+    /// Makes the lab. If that fails, everything is removed.
     ///
     /// # Errors
     /// [`LabError::NotPermitted`] without root's rights; bad options; [`LabError::Exists`];
@@ -55,17 +55,17 @@ impl Lab {
             .and_then(|()| setup::make(topology, options, &record.stations));
         record.complete = true;
         if let Err(error) = made.and_then(|()| records.save(&record)) {
-            // What went wrong first is what the caller can act on.
+            // The caller can act on the first error, not on this one.
             let _ = remove(&records, &options.name);
             return Err(error);
         }
         Ok(Self { record, owned: true })
     }
 
-    /// Finds a lab that another process made, or this one, and waits for it if it is being made.
+    /// Finds a lab that this or another process made, and waits for it if it is being made.
     ///
     /// # Errors
-    /// [`LabError::NoLab`]; [`LabError::Incomplete`] when whoever made it died before it was done; or its
+    /// [`LabError::NoLab`]; [`LabError::Incomplete`] when the process that made it died before it was done; or its
     /// record cannot be read.
     pub fn open(name: &str) -> Result<Self, LabError> {
         check_name(name)?;
@@ -76,20 +76,20 @@ impl Lab {
         }
     }
 
-    /// Removes a lab by its name, whoever made it, and whatever a crash left of it: ends all processes in
-    /// it, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces and all that
-    /// is in them, and its [`folder`](Self::folder).
+    /// Removes a lab by its name, even one of another process or the remains of a crash. It ends all processes in the
+    /// lab, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces with everything in
+    /// them, and its [`folder`](Self::folder).
     ///
     /// # Errors
-    /// [`LabError::NoLab`] when nothing of that name is there; [`LabError::NotPermitted`];
-    /// [`LabError::StuckProcesses`]; or the step that failed, and then it can be tried again.
+    /// [`LabError::NoLab`] when there is nothing of that name; [`LabError::NotPermitted`];
+    /// [`LabError::StuckProcesses`]; or the step that failed, after which the call can be repeated.
     pub fn clean(name: &str) -> Result<(), LabError> {
         check_name(name)?;
         check_rights()?;
         if remove(&Records::lock()?, name)? { Ok(()) } else { Err(LabError::NoLab(name.into())) }
     }
 
-    /// The names of all labs on this machine, also of those that a crash left, in alphabetical order.
+    /// The names of all labs on this machine, including those that a crash left, in alphabetical order.
     ///
     /// # Errors
     /// The record of the labs cannot be read.
@@ -101,10 +101,10 @@ impl Lab {
         Ok(names)
     }
 
-    /// Removes the lab, as [`clean`](Self::clean) does. One that is gone already is no error.
+    /// Removes the lab, as [`clean`](Self::clean) does. It is no error if the lab is gone already.
     ///
     /// # Errors
-    /// As [`clean`](Self::clean).
+    /// As for [`clean`](Self::clean).
     pub fn down(mut self) -> Result<(), LabError> {
         self.owned = false;
         match Self::clean(&self.record.name) {
@@ -113,7 +113,7 @@ impl Lab {
         }
     }
 
-    /// Lets the lab stay when this value and this process end, until [`clean`](Self::clean).
+    /// Keeps the lab after this value and this process end, until [`clean`](Self::clean).
     pub fn keep(mut self) {
         self.owned = false;
     }
@@ -123,13 +123,13 @@ impl Lab {
         &self.record.name
     }
 
-    /// Whether the kernel may carry many frames as one there: see [`LabOptions::offloads`].
+    /// Whether the kernel may carry many frames as one: see [`LabOptions::offloads`].
     pub fn has_offloads(&self) -> bool {
         self.record.offloads
     }
 
-    /// A folder that only root can open, for files of what runs in the lab: logs, sockets, tokens. It is
-    /// removed with the lab.
+    /// A folder that only root can open, for files of the lab's programs: logs, sockets, tokens. It is removed with the
+    /// lab.
     pub fn folder(&self) -> PathBuf {
         record::folder(self.name())
     }
@@ -147,7 +147,7 @@ impl Lab {
         Ok(&self.station(station)?.namespace)
     }
 
-    /// A node's interfaces on the data network, by port; none for the controller.
+    /// A node's interfaces on the data network, by port; the controller has none.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -163,12 +163,12 @@ impl Lab {
         Ok(self.station(station)?.management)
     }
 
-    /// A command that runs `program` at a station; add arguments as usual. The child is the program itself,
-    /// so its handle waits for it and kills it, and `/sys` shows it the station's interfaces. What it leaves
-    /// running ends with the lab. It finds the lab's name in `TRIBUTARY_LAB`.
+    /// A command that runs `program` at a station; add arguments as usual. The child is the program itself, so that its
+    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, and `TRIBUTARY_LAB` has the lab's
+    /// name. Processes that it leaves running end with the lab.
     ///
-    /// It is started by `ip`: a program that does not exist is a child that fails, with a message on
-    /// standard error, and not an error of `spawn`.
+    /// It is started by `ip`: if the program does not exist, the child fails with a message on standard error, but
+    /// `spawn` succeeds.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -179,15 +179,14 @@ impl Lab {
         Ok(command)
     }
 
-    /// A command outside of all stations; what it starts ends with the lab, too.
+    /// A command outside of all stations; its processes end with the lab, too.
     pub fn command_beside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env(LAB_VARIABLE, self.name());
         command
     }
 
-    /// Whether a process runs at a station. It does not when it has ended, also when another process, elsewhere,
-    /// got its id.
+    /// Whether a process runs at a station. `false` if it has ended, even if its id was reused elsewhere.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -200,7 +199,7 @@ impl Lab {
         processes::is_of(process, self.name())
     }
 
-    /// Ends a process at a station at once (SIGKILL), and waits for its end. `false`: it did not run there any more.
+    /// Kills a process at a station (SIGKILL), and waits for its end. `false`: it did not run there any more.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::StuckProcesses`].
@@ -217,8 +216,8 @@ impl Lab {
         processes::end_of(process, self.name())
     }
 
-    /// Lets all processes at a station, also those that start meanwhile, run only a part of the time, so that they
-    /// take as many times longer; until the sender of `end` says something or is gone, or the lab is. Gives the calling
+    /// Slows down all processes at a station, including those that start meanwhile, by letting them run only part of
+    /// the time. Returns when the sender of `end` sends something or is gone, or the lab is gone. Gives the calling
     /// thread the highest priority that it may have.
     ///
     /// # Errors
@@ -227,8 +226,7 @@ impl Lab {
         slow::slow_down(self.namespace(station)?, slowdown, end)
     }
 
-    /// Lets all processes at a station run: after [`slow_down`](Self::slow_down) was killed, it may have left them
-    /// stopped.
+    /// Lets all processes at a station run: a killed [`slow_down`](Self::slow_down) may have left them stopped.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
@@ -236,7 +234,7 @@ impl Lab {
         slow::wake(self.namespace(station)?)
     }
 
-    /// All links, in the topology file's order, as they are now.
+    /// All links in their present state, in the topology file's order.
     ///
     /// # Errors
     /// [`LabError::NoLab`]; or the lab's record cannot be read.
@@ -244,11 +242,11 @@ impl Lab {
         Ok(self.reload(&Records::lock()?)?.links)
     }
 
-    /// Cuts a link, called `A-B` or `A:B` by its nodes, or by an interface at one of its ends.
+    /// Cuts a link. `link` names its two nodes, as `A-B` or `A:B`, or an interface at one of its ends.
     ///
     /// # Errors
-    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the step that failed: then
-    /// [`mend`](Self::mend) undoes what was done.
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the step that failed, after which
+    /// [`mend`](Self::mend) undoes the rest.
     pub fn cut(&self, link: &str, how: Cut) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
@@ -259,17 +257,17 @@ impl Lab {
         }
         link.cut = Some(how);
         let cut = link.clone();
-        // Written down first: whatever is done then can be undone.
+        // Recorded first, so that every step after it can be undone.
         records.save(&record)?;
         setup::cut(self, &cut, how)?;
         Ok(cut)
     }
 
-    /// Makes a link whole again; called as for [`cut`](Self::cut).
+    /// Mends a link, named as for [`cut`](Self::cut).
     ///
     /// # Errors
-    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed: then it can
-    /// be tried again.
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed, after which the
+    /// call can be repeated.
     pub fn mend(&self, link: &str) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
@@ -287,9 +285,9 @@ impl Lab {
         records.load(self.name())?.ok_or_else(|| LabError::NoLab(self.name().into()))
     }
 
-    /// Calls `work` on a thread of its own at a station, and waits for it: the sockets that it opens, such
-    /// as a packet socket on one of the interfaces, are that station's and stay so on any thread. The
-    /// kernel keeps a removed namespace until the last of them is closed. A panic of `work` is passed on.
+    /// Calls `work` on a thread of its own at a station, and waits for it. Sockets that `work` opens, such as a packet
+    /// socket on one of the interfaces, belong to the station and stay so on any thread. The kernel keeps a removed
+    /// namespace until the last of them is closed. A panic of `work` is passed on.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::Namespace`] when the namespace is gone or root's rights are
@@ -310,8 +308,7 @@ impl Lab {
     }
 }
 
-/// Removes a lab that this value owns. An error is lost: call [`Lab::down`] to see it; [`Lab::clean`] can
-/// try again.
+/// Removes a lab that this value owns. Errors are lost: call [`Lab::down`] to see them; [`Lab::clean`] can try again.
 impl Drop for Lab {
     fn drop(&mut self) {
         if self.owned {
@@ -320,8 +317,8 @@ impl Drop for Lab {
     }
 }
 
-/// Tells whether there was anything to remove. The record goes last: as long as something is left, the lab
-/// is listed.
+/// Returns whether there was anything to remove. The record goes last, so that the lab is listed as long as something
+/// is left.
 fn remove(records: &Records, name: &str) -> Result<bool, LabError> {
     let recorded = records.contains(name);
     let there = setup::remove(name)?;

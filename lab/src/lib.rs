@@ -1,9 +1,9 @@
 //! A topology as an emulated network on one Linux machine.
 //!
-//! Each node of a [`Topology`](tributary_topology::Topology) gets a network namespace, each link a veth pair
-//! with the link's rate and, if wanted, random losses; each node is also on a management network apart from
-//! the data network, at whose hub the controller has a namespace of its own. Whatever runs at a node sees
-//! only that node's interfaces: `leaf0-eth3` is port 3 of `leaf0`.
+//! Each node of a [`Topology`](tributary_topology::Topology) gets a network namespace, and each link a veth pair with
+//! the link's rate and, if wanted, random losses. A separate management network connects all nodes; the controller has
+//! a namespace of its own at its hub. A program at a node sees only that node's interfaces: `leaf0-eth3` is port 3 of
+//! `leaf0`.
 //!
 //! ```no_run
 //! use tributary_lab::{CONTROLLER, Lab, LabOptions};
@@ -18,20 +18,18 @@
 //! # }
 //! ```
 //!
-//! All of a lab is inside namespaces of its own, called `tributary.LAB.NODE`: nothing is added to the
-//! machine's own network, and removing the namespaces removes everything. A record in `/run/tributary/lab`
-//! lets any process use a lab or remove it, after a crash too; a folder beside it is for the files of what
-//! runs in the lab, and goes with it. [`Daemons`] says how Tributary's daemons are started there.
+//! All of a lab is inside namespaces of its own, called `tributary.LAB.NODE`: nothing is added to the machine's own
+//! network, and removing the namespaces removes everything. A record in `/run/tributary/lab` lets any process use a lab
+//! or remove it, even after a crash; a folder beside it holds the files of the lab's programs, and is removed with the
+//! lab. [`Daemons`] has the commands that start Tributary's daemons there.
 //!
-//! Things can be made to go wrong in it: [`Lab::cut`] a link, [`Lab::kill`] a daemon, [`Lab::slow_down`] what runs at a
-//! station.
+//! Faults can be injected: [`Lab::cut`] a link, [`Lab::kill`] a daemon, [`Lab::slow_down`] the processes at a station.
 //!
 //! It needs root, and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
 //!
-//! What differs from real links: a frame that a link loses takes no time on it, since it is lost at the
-//! sending end, in front of the queue; there is no propagation delay (that would need netem, which not
-//! every kernel has); and sockets that bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP)
-//! bypass rate and losses with it.
+//! Differences from real links: a lost frame takes no time on its link, since it is lost at the sending end, in front
+//! of the queue; there is no propagation delay (that would need netem, which not every kernel has); and sockets that
+//! bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP) bypass rate and losses with it.
 
 mod bmv2;
 mod daemons;

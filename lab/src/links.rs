@@ -1,4 +1,4 @@
-//! The links of a lab: what they are called, and how one is cut and mended.
+//! The links of a lab: their names, and how to cut and mend them.
 
 use std::fmt::Write as _;
 
@@ -8,25 +8,25 @@ use tributary_topology::{NodeKey, Topology};
 use crate::error::LabError;
 use crate::names::{self, LOST};
 
-/// The nftables table of what is cut at a station.
+/// The nftables table that drops frames at a station.
 const TABLE: &str = "cut";
 
 /// A link of the data network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Both ends' nodes, as in `leaf0-w3`; of several links between two switches the interface at the first end, as
-    /// in `spine0-eth2`.
+    /// The two nodes, as in `leaf0-w3`; if two switches have several links, the interface at the first end, as in
+    /// `spine0-eth2`.
     pub name: String,
     /// Its ends, in the topology file's order.
     pub ends: [LinkEnd; 2],
-    /// `None`: it is whole.
+    /// How it is cut; `None` if it is whole.
     pub cut: Option<Cut>,
-    /// The end whose interface goes down when the link loses its carrier: the switch's, so that a host keeps its
-    /// addresses, as it does when somebody pulls the cable.
+    /// The index of the end whose interface goes down when the link loses its carrier: the switch's, so that a host
+    /// keeps its addresses, as it does when somebody pulls the cable.
     pub(crate) port: usize,
 }
 
-/// Where a link ends.
+/// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEnd {
     /// The node.
@@ -42,19 +42,19 @@ pub struct LinkEnd {
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
     /// Frames of both directions vanish and neither end notices, as when a fibre breaks between two media
-    /// converters. What waits in a link's queue at that moment still arrives.
+    /// converters. Frames in the link's queue at that moment still arrive.
     Silent,
-    /// The interface at one end, a switch's where there is one, goes down, and the other end loses its carrier.
+    /// The interface at one end, a switch's if there is one, goes down, and the other end loses its carrier.
     Carrier,
 }
 
-/// How many links there are between two nodes.
+/// The number of links between two nodes.
 fn parallels(topology: &Topology, first: NodeKey, second: NodeKey) -> usize {
     topology.neighbours(first).iter().filter(|neighbour| neighbour.node == second).count()
 }
 
-/// The place of the link that is called `wanted`: `A-B` or `A:B` with its two nodes in any order, or the name of
-/// the interface at one of its ends.
+/// The index of the link that `wanted` names: `A-B` or `A:B` with its two nodes in any order, or the name of the
+/// interface at one of its ends.
 pub(crate) fn find(lab: &str, links: &[Link], wanted: &str) -> Result<usize, LabError> {
     let matching = |matches: &dyn Fn(&Link) -> bool| -> Vec<usize> {
         (0..links.len()).filter(|&place| matches(&links[place])).collect()
@@ -77,7 +77,7 @@ pub(crate) fn find(lab: &str, links: &[Link], wanted: &str) -> Result<usize, Lab
 }
 
 impl Link {
-    /// All links of a topology, whole, in its file's order: those of a lab that is made of it.
+    /// All links of a topology, whole, in its file's order, as a new lab has them.
     pub fn of(topology: &Topology) -> Vec<Self> {
         let link = |link: &tributary_topology::Link| {
             let [first, second] = link.ends.map(|end| end.node);
@@ -110,8 +110,8 @@ impl Link {
 }
 
 impl LinkEnd {
-    /// For `nft -f` in the end's namespace: what goes out is forwarded into the void, as a random loss is.
-    /// In front of the losses, which count what they lose.
+    /// Script for `nft -f` in the end's namespace: forwards outgoing frames into the void, like random losses. It comes
+    /// before the losses, so that their counters do not count these frames.
     pub(crate) fn cut(&self) -> String {
         let Self { port, interface, .. } = self;
         let mut script = format!("add table netdev {TABLE}\n");
@@ -124,10 +124,10 @@ impl LinkEnd {
         script
     }
 
-    /// For `nft -f` in the end's namespace: undoes [`cut`](Self::cut), also half of it.
+    /// Script for `nft -f` in the end's namespace: undoes [`cut`](Self::cut), even if only half of it was done.
     pub(crate) fn mend(&self) -> String {
         let Self { port, interface, .. } = self;
-        // A chain that is not there could not be deleted.
+        // Deleting a chain that does not exist would fail.
         let mut script = format!("add table netdev {TABLE}\n");
         let _ = writeln!(
             script,

@@ -1,21 +1,21 @@
-//! What namespaces and interfaces are called: the same for the same topology, on every machine.
+//! Names of namespaces and interfaces: the same for the same topology, on every machine.
 
-/// Namespaces are machine-wide: all of ours begin with this.
+/// Namespaces are machine-wide: all names of ours begin with this.
 const PREFIX: &str = "tributary";
 /// The kernel's limit for the name of an interface (`IFNAMSIZ` less the final zero).
 const MAX_INTERFACE_NAME: usize = 15;
-/// Longest name of a lab; with the longest node name a namespace's name stays a short file name.
+/// The longest name of a lab; even with the longest node name a namespace's name is a short file name.
 const MAX_LAB_NAME: usize = 32;
 
 /// The bridge in a switch's namespace, where kernel bridges stand in for our switches.
 pub(crate) const BRIDGE: &str = "br0";
 /// A station's interface on the management network; the bridge of that network at the controller.
 pub(crate) const MANAGEMENT: &str = "mgmt0";
-/// Where frames that a link loses go: a bridge without ports, in the namespace of the link's sender.
+/// Where lost frames go: a bridge without ports, in the namespace of the link's sender.
 pub(crate) const LOST: &str = "lost0";
 
-/// Whether a lab may be called so. No dot: it separates the parts of a namespace's name. No hyphen at the
-/// start: commands would take it for an option.
+/// Whether a lab may have this name. No dot: it separates the parts of a namespace's name. No hyphen at the start:
+/// commands would take it for an option.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     (1..=MAX_LAB_NAME).contains(&name.len()) && name.bytes().all(fits) && !name.starts_with('-')
@@ -32,7 +32,7 @@ pub(crate) fn lab_of(namespace: &str) -> Option<&str> {
     Some(lab)
 }
 
-/// The interface of a node's port. A long node name is cut: within its namespace the port says it all.
+/// The interface of a node's port. A long node name is cut: within a namespace the port is unique.
 pub(crate) fn interface(node: &str, port: u16) -> String {
     let suffix = format!("-eth{port}");
     let room = MAX_INTERFACE_NAME - suffix.len();

@@ -1,4 +1,4 @@
-//! Network namespaces: which there are, and how a thread gets into one.
+//! Network namespaces: how to list them, and how a thread enters one.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,30 +16,30 @@ use crate::names;
 /// Where `ip netns` mounts the namespaces that it makes.
 const FOLDER: &str = "/run/netns";
 
-/// Which namespace it is, whatever it is called.
+/// The identity of a namespace, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NamespaceId {
     device: u64,
     inode: u64,
 }
 
-/// The identity of the namespace that `path` leads to.
+/// The identity of the namespace at `path`.
 pub(crate) fn id(path: &Path) -> io::Result<NamespaceId> {
     let metadata = fs::metadata(path)?;
     Ok(NamespaceId { device: metadata.dev(), inode: metadata.ino() })
 }
 
-/// Where the namespace of that name is mounted.
+/// The path at which a namespace is mounted.
 pub(crate) fn path(namespace: &str) -> PathBuf {
     Path::new(FOLDER).join(namespace)
 }
 
-/// All namespaces on this machine that are a lab's, each with the lab's name.
+/// All namespaces of labs on this machine, each with the lab's name.
 pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
     let failed =
         |reason| LabError::Record { path: FOLDER.into(), step: "list network namespaces in", reason };
     let entries = match fs::read_dir(FOLDER) {
-        // Nobody has made one since this machine started.
+        // No namespace has been made since this machine started.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };
@@ -54,15 +54,15 @@ pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
     Ok(found)
 }
 
-/// Those of one lab.
+/// The namespaces of one lab.
 pub(crate) fn of_lab(lab: &str) -> Result<Vec<String>, LabError> {
     let mut namespaces = all()?;
     namespaces.retain(|(owner, _)| owner == lab);
     Ok(namespaces.into_iter().map(|(_, namespace)| namespace).collect())
 }
 
-/// Calls `work` on a thread of its own inside the namespace, and waits for it. The caller stays where it is;
-/// sockets and processes that `work` makes are of that namespace.
+/// Calls `work` on a thread of its own inside the namespace, and waits for it. The caller's thread stays in its
+/// namespace; sockets and processes that `work` makes belong to the other one.
 pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
     let failed = |step| move |reason| LabError::Namespace { namespace: namespace.into(), step, reason };
     let door = File::open(path(namespace)).map_err(failed("open"))?;

@@ -1,47 +1,47 @@
-//! What kind of network a lab is to be.
+//! The kind of network that a lab is.
 
 use tributary_topology::Topology;
 
 use crate::error::LabError;
 use crate::names;
 
-/// What is in the switches' namespaces.
+/// The contents of the switches' namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchKind {
-    /// Nothing but the interfaces: whoever made the lab starts a switch on them.
+    /// Only the interfaces: the lab's creator starts a switch on them.
     None,
-    /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding);
-    /// the other ports are up, but lead nowhere, so that no frame goes round in circles.
+    /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding); the other ports
+    /// are up but not in the bridge, so that no frame circulates.
     Bridge,
 }
 
 impl SwitchKind {
-    /// What the daemons of a fabric need: kernel bridges where no switch of the topology is programmable,
-    /// and else interfaces for the switches that are started there.
+    /// The kind that a fabric's daemons need: kernel bridges if no switch of the topology is programmable, otherwise
+    /// interfaces for the switches that are started there.
     pub fn for_daemons(topology: &Topology) -> Self {
         let programmable = topology.switches().any(|(_, _, switch)| switch.programmable);
         if programmable { Self::None } else { Self::Bridge }
     }
 }
 
-/// How to make a lab. [`LabOptions::new`] gives each option a sensible value.
+/// Options of a lab. [`LabOptions::new`] gives each one a sensible value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabOptions {
-    /// Tells this lab from others on the machine: 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'.
+    /// The name, unique on the machine: 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'.
     pub name: String,
-    /// What is in the switches' namespaces; nothing by default.
+    /// The contents of the switches' namespaces; nothing by default.
     pub switches: SwitchKind,
-    /// Whether links are as fast as the topology says (the default), or as this machine can.
+    /// Whether links have the topology's rates (the default), or are as fast as this machine can make them.
     ///
     /// A link's rate counts Ethernet frames without checksum, preamble and gap, as the planner does.
     pub rates: bool,
     /// The probability with which each link loses each frame, in either direction, independently; 0 by
     /// default. It is not seeded: each run loses other frames.
     pub loss: f64,
-    /// Whether the kernel may carry many frames as one, as it does on virtual cables unless told otherwise; not by default.
-    /// Whoever reads raw frames has to take them apart: the daemons do, BMv2 does not.
+    /// Whether the kernel may carry many frames as one, as virtual cables do by default; here off by default. Programs
+    /// that read raw frames have to take them apart: the daemons do, BMv2 does not.
     pub offloads: bool,
-    /// How many frames of full size wait at the sending end of a link before more are dropped; 512 by
+    /// The number of full-size frames that can wait at the sending end of a link before more are dropped; 512 by
     /// default. Only links with a rate have a queue.
     pub queue_frames: u32,
     /// Whether hosts know each other's MAC addresses from the start, so that a lost ARP request cannot

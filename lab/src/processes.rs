@@ -1,4 +1,4 @@
-//! Ending the processes of a lab, whoever started them.
+//! Ends the processes of a lab, whichever process started them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,20 +16,20 @@ use crate::namespace::{self, NamespaceId};
 use crate::station::CONTROLLER;
 use crate::tools::LAB_VARIABLE;
 
-/// How long processes may take to end when told to, before the next, harder round.
+/// How long processes may take to end after a signal, before the next, harder round.
 const GRACE: Duration = Duration::from_secs(2);
 /// Rounds of SIGKILL: a process may start another between being found and being killed.
 const KILL_ROUNDS: usize = 4;
 
-/// Ends all processes that are in one of the namespaces or were started for the lab, this one excepted:
-/// with SIGTERM, and those that stay with SIGKILL.
+/// Ends all processes that are in one of the namespaces or were started for the lab, except this one: with SIGTERM, and
+/// the remaining ones with SIGKILL.
 ///
-/// Those "started for the lab" are those with its name in their environment: a tool that outlives a killed
-/// `up` works on a namespace from outside.
+/// Processes "started for the lab" have its name in their environment: a tool that outlives a killed `up` works on a
+/// namespace from outside.
 pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     let ids: HashSet<NamespaceId> =
         namespaces.iter().filter_map(|name| namespace::id(&namespace::path(name)).ok()).collect();
-    // First the controller, which wants to withdraw what it has set up in switches that still run.
+    // The controller comes first: it withdraws its tables from switches that still run.
     let controller = namespace::id(&namespace::path(&names::namespace(lab, CONTROLLER)));
     let controller = HashSet::from_iter(controller.ok());
     tell(find(&|pid| is_inside(pid, &controller)), Signal::TERM);
@@ -46,52 +46,52 @@ pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     if pids.is_empty() { Ok(()) } else { Err(LabError::StuckProcesses { lab: lab.into(), pids }) }
 }
 
-/// Sends the signal and waits until all have ended, or the grace is over.
+/// Sends the signal and waits until all have ended, or the grace period is over.
 fn tell(running: HashMap<Pid, OwnedFd>, signal: Signal) {
     for process in running.values() {
-        // The only failure is that it has ended by itself.
+        // It fails only if the process has ended by itself.
         let _ = pidfd_send_signal(process, signal);
     }
     wait(running.into_values().collect());
 }
 
-/// The processes for which `belongs` holds, each with a handle that stays its own when the pid is reused.
+/// The processes for which `belongs` holds, each with a handle that stays valid when the pid is reused.
 fn find(belongs: &impl Fn(Pid) -> bool) -> HashMap<Pid, OwnedFd> {
     let own = rustix::process::getpid();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     pids.filter(|pid| *pid != own && belongs(*pid))
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
-        // Asked again, now that the handle is open: else it could be another process's handle.
+        // Checked again with the handle open: the pid may have been reused before.
         .filter(|(pid, _)| belongs(*pid))
         .collect()
 }
 
-/// Those in one of the namespaces.
+/// The processes in one of the namespaces.
 pub(crate) fn inside(namespaces: &HashSet<NamespaceId>) -> HashMap<Pid, OwnedFd> {
     find(&|pid| is_inside(pid, namespaces))
 }
 
-/// Whether a process has not ended, and is in that namespace.
+/// Whether a process runs in that namespace.
 pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
     let ids = ids(namespace);
     number(pid).is_some_and(|pid| is_inside(pid, &ids))
 }
 
-/// Whether a process has not ended, and was started for that lab.
+/// Whether a process runs and was started for that lab.
 pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
     number(pid).is_some_and(|pid| is_marked(pid, lab))
 }
 
-/// Ends a process of that namespace at once (SIGKILL) and waits for its end. One that has ended already, or is
-/// elsewhere, is left alone: `false`.
+/// Kills a process of that namespace (SIGKILL) and waits for its end. Returns `false`, and does nothing, if it has
+/// ended already or is elsewhere.
 pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabError> {
     let ids = ids(namespace);
     end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])
 }
 
-/// Ends a process that was started for that lab (SIGTERM, and SIGKILL where that does not help), and waits for its
-/// end; else as [`kill_in`].
+/// Ends a process that was started for that lab (SIGTERM, and SIGKILL if that does not help), and waits for its end;
+/// otherwise as [`kill_in`].
 pub(crate) fn end_of(pid: u32, lab: &str) -> Result<bool, LabError> {
     end_one(pid, lab, &|pid| is_marked(pid, lab), &[Signal::TERM, Signal::KILL])
 }
@@ -106,7 +106,7 @@ fn end_one(
         number(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok().filter(|_| belongs(pid)));
     let Some(handle) = handle else { return Ok(false) };
     for signal in signals {
-        // The only failure is that it has ended by itself.
+        // It fails only if the process has ended by itself.
         let _ = pidfd_send_signal(&handle, *signal);
         if wait(vec![&handle]) {
             return Ok(true);
@@ -134,7 +134,7 @@ fn is_marked(pid: Pid, lab: &str) -> bool {
     environment.is_ok_and(|all| all.split(|&b| b == 0).any(|entry| entry == mark.as_bytes()))
 }
 
-/// Waits until all have ended, which it tells, or the grace is over.
+/// Waits until all have ended, or the grace period is over; returns whether all have ended.
 fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
     let until = Instant::now() + GRACE;
     while !running.is_empty() {
@@ -142,7 +142,7 @@ fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
         let Ok(timeout) = Timespec::try_from(left) else { return false };
         let mut ends: Vec<_> = running.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
         match poll(&mut ends, Some(&timeout)) {
-            // The end of a child, which this is, can be a signal to this process.
+            // If the process is a child, its end can interrupt this call by a signal.
             Err(Errno::INTR) => continue,
             Ok(_) if !left.is_zero() => {}
             _ => return false,

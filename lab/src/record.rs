@@ -1,4 +1,4 @@
-//! What is remembered of a lab on disk, so that any process can use and remove it.
+//! Records of labs on disk, so that any process can use and remove them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,16 +11,16 @@ use crate::error::LabError;
 use crate::links::Link;
 use crate::station::Station;
 
-/// Shared with the daemons of this machine, whose sockets ordinary users reach.
+/// Shared with the daemons of this machine, whose sockets ordinary users have to reach.
 const SHARED_FOLDER: &str = "/run/tributary";
-/// For labs alone. Gone after a reboot, like the namespaces.
+/// Only for labs. It is gone after a reboot, like the namespaces.
 const FOLDER: &str = "/run/tributary/lab";
 
-/// A lab, as it is written down before any of it is made.
+/// A lab's record, which is written before any of the lab is made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,
-    /// Whether it was made to the end.
+    /// Whether the lab was finished.
     pub(crate) complete: bool,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Link>,
@@ -28,15 +28,15 @@ pub(crate) struct Record {
     pub(crate) offloads: bool,
 }
 
-/// The records of this machine, held by one process at a time: labs are made and removed one by one, so
-/// that none is removed while it is being made. A process that dies lets go of them.
+/// The records of this machine, locked by one process at a time: labs are made and removed one by one, so that none is
+/// removed while it is being made. The lock of a process that dies is released.
 #[derive(Debug)]
 pub(crate) struct Records {
     _lock: File,
 }
 
 impl Records {
-    /// Waits for whoever holds them. Only root can, so that nobody else can hold up those who may.
+    /// Waits for the lock. Only root can take it, so that other users cannot block root.
     pub(crate) fn lock() -> Result<Self, LabError> {
         let failed = |step| {
             move |reason: io::Error| match reason.kind() {
@@ -57,7 +57,7 @@ impl Records {
         path(lab).exists()
     }
 
-    /// Writes it in one step: a crash leaves the old record or the new one, never half of one.
+    /// Writes a record atomically: a crash leaves the old record or the new one.
     pub(crate) fn save(&self, record: &Record) -> Result<(), LabError> {
         let (path, draft) = (path(&record.name), path(&record.name).with_extension("tmp"));
         let text = serde_json::to_string_pretty(record)
@@ -70,7 +70,7 @@ impl Records {
         fs::rename(&draft, &path).map_err(failed("put in place", &path))
     }
 
-    /// `None` when there is no such lab.
+    /// Reads a record; `None` if there is no such lab.
     pub(crate) fn load(&self, lab: &str) -> Result<Option<Record>, LabError> {
         let path = path(lab);
         let text = match fs::read_to_string(&path) {
@@ -81,7 +81,7 @@ impl Records {
         serde_json::from_str(&text).map(Some).map_err(|reason| LabError::BadRecord { path, reason })
     }
 
-    /// Makes the folder for the files of what runs in the lab.
+    /// Makes the folder for the files of the lab's programs.
     pub(crate) fn make_folder(&self, lab: &str) -> Result<(), LabError> {
         let path = folder(lab);
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -116,7 +116,7 @@ impl Records {
     }
 }
 
-/// Where the files of what runs in a lab are. No record can have its name: it has no dot.
+/// The folder for the files of a lab's programs. No record can have its name: it has no dot.
 pub(crate) fn folder(lab: &str) -> PathBuf {
     PathBuf::from(FOLDER).join(lab)
 }

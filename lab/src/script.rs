@@ -1,4 +1,4 @@
-//! What `ip`, `tc`, `nft` and `ethtool` are told, as text: nothing here touches the machine.
+//! Scripts for `ip`, `tc`, `nft` and `ethtool`, as text: nothing here touches the machine.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -11,23 +11,23 @@ use crate::station::{Interface, MANAGEMENT_PREFIX_BITS, Station};
 
 /// Bytes of an Ethernet header: rates and queues count frames, the MTU counts packets.
 const ETHERNET_HEADER_BYTES: u64 = 14;
-/// A link that was idle for this long may send as much at once as it could have sent meanwhile. Timers
-/// that fire late would otherwise cost the link capacity.
+/// The reciprocal of the idle time, in seconds, that a link may make up for in one burst. Without bursts, timers that
+/// fire late would cost the link capacity.
 const BURST_SECONDS_RECIPROCAL: u64 = 1000;
-/// At rates so low that less than a few frames fit into that time, this many may go at once.
+/// The least burst in frames, for rates so low that fewer fit into that time.
 const MIN_BURST_FRAMES: u64 = 4;
 /// Losses are drawn as numbers below this.
 const LOSS_MODULUS: f64 = 1e9;
 /// A bridge that only forwards: no spanning tree protocol, no wait before a port works, and no multicast
 /// snooping, which sends queries and holds back groups that nobody joined.
 const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
-/// Offloads of a veth interface that let frames of more than the MTU, or without a checksum, through to whoever reads raw frames
-/// at the other end.
+/// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to programs that
+/// read raw frames at the other end.
 const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
-/// Those that not even a port of a switch can take apart again.
+/// Offloads whose frames not even a switch's port can take apart.
 const SEGMENTS_OF_TCP: [&str; 2] = ["tso", "gro"];
 
-/// What sets up the inside of one namespace.
+/// Scripts that set up the inside of one namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
     /// For `ip -batch`.
@@ -38,21 +38,21 @@ pub(crate) struct Setup {
     pub(crate) nft: String,
     /// The interfaces of the data network.
     pub(crate) data_interfaces: Vec<String>,
-    /// Those of their offloads that are to be switched off.
+    /// The offloads to switch off on these interfaces.
     pub(crate) without: &'static [&'static str],
 }
 
-/// Writes the scripts for one lab.
+/// Writes the scripts of one lab.
 pub(crate) struct Scripts<'a> {
     topology: &'a Topology,
     options: &'a LabOptions,
     controller: &'a Station,
-    /// By the place of the node in the topology.
+    /// The stations by the index of their node in the topology.
     nodes: &'a [Station],
 }
 
 impl<'a> Scripts<'a> {
-    /// `stations` must be those of `topology`; `None` when there are none.
+    /// `stations` must be those of `topology`; `None` if there are none.
     pub(crate) fn new(
         topology: &'a Topology,
         options: &'a LabOptions,
@@ -68,8 +68,7 @@ impl<'a> Scripts<'a> {
         stations.map(|station| format!("netns add {}\n", station.namespace)).collect()
     }
 
-    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, of which neither end is ever
-    /// in that namespace.
+    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, directly between other namespaces.
     pub(crate) fn cables(&self) -> String {
         let mut script = String::new();
         for (_, link) in self.topology.links() {
@@ -98,12 +97,12 @@ impl<'a> Scripts<'a> {
         end
     }
 
-    /// The inside of the controller's namespace: the bridge that is the management network.
+    /// The setup of the controller's namespace: the bridge that is the management network.
     pub(crate) fn controller(&self) -> Setup {
         let address = self.controller.management;
         let mac = management_mac(address);
         let mut ip = "link set dev lo up\n".to_owned();
-        // A bridge without an address of its own would take that of a port, and change it with the ports.
+        // A bridge without an address of its own takes that of a port, and changes it when ports change.
         let _ = writeln!(ip, "link add name {MANAGEMENT} address {mac} type bridge {PLAIN_BRIDGE}");
         for node in 0..self.nodes.len() {
             let _ = writeln!(ip, "link set dev {} master {MANAGEMENT} up", management_port(node));
@@ -112,7 +111,7 @@ impl<'a> Scripts<'a> {
         Setup { ip, ..Setup::default() }
     }
 
-    /// The insides of all nodes' namespaces, in the topology's order.
+    /// The setups of all nodes' namespaces, in the topology's order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (&'a Station, Setup)> {
         self.topology.nodes().zip(self.nodes).map(|((key, _), station)| (station, self.node(key, station)))
     }
@@ -120,11 +119,11 @@ impl<'a> Scripts<'a> {
     fn node(&self, key: NodeKey, station: &Station) -> Setup {
         let mut ip = "link set dev lo up\n".to_owned();
         ip.push_str(&management_address(station.management));
-        // Links can be cut at any time, also those that lose nothing now.
+        // Needed even if no frames are lost now: any link can be cut later.
         let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
         let _ = writeln!(ip, "link set dev {LOST} up");
         for interface in &station.interfaces {
-            // TCP hands down many frames as one. A loss must take one frame, not all of them.
+            // TCP hands down many frames as one. A loss must take only one of them.
             let frame_by_frame = if self.options.loss > 0.0 { " gso_max_segs 1" } else { "" };
             let _ = writeln!(ip, "link set dev {}{frame_by_frame} up", interface.name);
         }
@@ -137,7 +136,7 @@ impl<'a> Scripts<'a> {
         let without: &[&str] = match (self.options.offloads, self.options.switches) {
             (false, _) => &OFFLOADS,
             (true, SwitchKind::None) => &SEGMENTS_OF_TCP,
-            // Bridges never look into a frame.
+            // Bridges never look into frames.
             (true, SwitchKind::Bridge) => &[],
         };
         Setup { ip, tc: self.rates(key), nft: self.losses(station), data_interfaces, without }
@@ -165,7 +164,7 @@ impl<'a> Scripts<'a> {
         ip
     }
 
-    /// A token bucket on each interface shapes what it sends, so that both ends shape both directions.
+    /// A token bucket on each interface shapes what it sends; with one at both ends, both directions are shaped.
     fn rates(&self, key: NodeKey) -> String {
         if !self.options.rates {
             return String::new();
@@ -183,10 +182,10 @@ impl<'a> Scripts<'a> {
         script
     }
 
-    /// This is the one place that sees what packet sockets send, what the host's kernel sends and what a
-    /// bridge forwards: packet sockets at the receiving end read a frame before any of its hooks. The frame
-    /// is forwarded into the void and not dropped, because a drop is reported to the sender: TCP would
-    /// know of the loss at once.
+    /// Random losses at the sending end. Its egress hook is the only place that sees the frames of packet sockets, of
+    /// the host's kernel and of a bridge: packet sockets at the receiving end read frames before any hook there. Lost
+    /// frames are forwarded into the void and not dropped, because the sender is told of a drop: TCP would know of the
+    /// loss at once.
     fn losses(&self, station: &Station) -> String {
         if self.options.loss <= 0.0 {
             return String::new();
@@ -207,7 +206,7 @@ impl<'a> Scripts<'a> {
     }
 }
 
-/// The controller's end of the cable to the management interface of the node at that place.
+/// The controller's end of the management cable of the node at that index.
 fn management_port(node: usize) -> String {
     format!("m{}", node + 1)
 }
@@ -230,7 +229,7 @@ mod tests {
     use super::*;
     use crate::station::stations;
 
-    /// Calls `check` with the scripts for a topology that the repository ships.
+    /// Calls `check` with the scripts for one of the repository's topologies.
     fn with_scripts(topology: &str, switches: SwitchKind, check: impl Fn(&Scripts<'_>, &Topology)) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies");
         let topology = Topology::load(folder.join(topology)).unwrap();
@@ -252,7 +251,7 @@ mod tests {
     fn bridges_join_the_ports_of_a_spanning_tree_only() {
         with_scripts("leaf-spine-8.toml", SwitchKind::Bridge, |scripts, topology| {
             let setups: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
-            // Each of a tree's nodes - 1 links has two ends; a host's is not a bridge's port.
+            // Each of a tree's nodes - 1 links has two ends; a host's end is not a bridge's port.
             let ends = 2 * (topology.nodes().count() - 1) - topology.hosts().count();
             assert_eq!(setups.matches(" master br0").count(), ends);
         });

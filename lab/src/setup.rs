@@ -1,4 +1,4 @@
-//! Making a lab's network and taking it away again.
+//! Makes a lab's network and removes it.
 
 use std::fs;
 use std::io;
@@ -15,17 +15,17 @@ use crate::script::{Scripts, Setup};
 use crate::station::Station;
 use crate::tools::{ETHTOOL, IP, NFT, TC, Toolbox};
 
-/// For errors of tools that run outside of all namespaces of the lab.
+/// The place in errors of tools that run outside of the lab's namespaces.
 const THIS_MACHINE: &str = "the machine's own namespace";
-/// Settings of every namespace. IPv6 would send router solicitations and neighbour discoveries of its own;
-/// a node must not route between the data and the management network, whatever the machine itself does.
+/// Settings of every namespace. IPv6 would send router solicitations and neighbour discoveries of its own; a node must
+/// not route between the data and the management network, whatever the machine's own setting.
 const SYSCTLS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
     ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
     ("/proc/sys/net/ipv4/ip_forward", "0"),
 ];
 
-/// Makes the namespaces, the links between them and what is inside. Stops at the first error.
+/// Makes the namespaces, the links between them and their contents. Stops at the first error.
 pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Station]) -> Result<(), LabError> {
     let Some(scripts) = Scripts::new(topology, options, stations) else { return Ok(()) };
     let outside = Toolbox { lab: &options.name, place: THIS_MACHINE };
@@ -42,7 +42,7 @@ pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Statio
     Ok(())
 }
 
-/// In the namespace of the calling thread. Offloads first, so that no frame is ever sent with them.
+/// Applies a setup in the calling thread's namespace. Offloads first, so that no frame is ever sent with them.
 fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
     let off: Vec<_> = setup.without.iter().flat_map(|offload| [*offload, "off"]).collect();
     if !off.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn cut(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
     }
 }
 
-/// Undoes [`cut`], also half of it.
+/// Undoes [`cut`], even if only half of it was done.
 pub(crate) fn mend(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
     match how {
         Cut::Silent => at_both_ends(lab, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.mend())),
@@ -89,11 +89,11 @@ fn set_port(lab: &Lab, link: &Link, state: &str) -> Result<(), LabError> {
     lab.inside(&end.station, || tools.run(IP, &["link", "set", "dev", &end.interface, state], ""))?
 }
 
-/// Of the calling thread's namespace: that is which one `/proc/sys/net` shows.
+/// Applies to the calling thread's namespace, which is the one that `/proc/sys/net` shows.
 fn set_sysctls(station: &Station) -> Result<(), LabError> {
     for (path, value) in SYSCTLS {
         match fs::write(path, value) {
-            // A kernel without IPv6.
+            // The kernel has no IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => {
                 let step = "set a kernel parameter";
@@ -105,12 +105,12 @@ fn set_sysctls(station: &Station) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Ends the lab's processes and removes its namespaces, and with them their interfaces, queues and rules;
-/// tells whether there were any.
+/// Ends the lab's processes and removes its namespaces with their interfaces, queues and rules; returns whether there
+/// were any.
 pub(crate) fn remove(lab: &str) -> Result<bool, LabError> {
     let namespaces = namespace::of_lab(lab)?;
     processes::end(lab, &namespaces)?;
-    // Once more: a tool of a killed `up` may have made another before it was ended.
+    // List them again: a tool of a killed `up` may have made another before it was ended.
     let namespaces = namespace::of_lab(lab)?;
     let script: String = namespaces.iter().map(|name| format!("netns delete {name}\n")).collect();
     let outside = Toolbox { lab, place: THIS_MACHINE };

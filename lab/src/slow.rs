@@ -1,8 +1,8 @@
-//! Processes that run only a part of the time: a host, or a switch, that is slower than the others.
+//! Processes that run only part of the time: a host or a switch that is slower than the others.
 //!
-//! They are stopped and continued by turns (SIGSTOP, SIGCONT). A quota of processor time (cgroups) would not do:
-//! a daemon that needs little of it would be as fast as ever, and one with two threads would be slowed down
-//! twice as much as one with one.
+//! They are stopped and continued in turns (SIGSTOP, SIGCONT). A quota of processor time (cgroups) would not do: a
+//! daemon that needs little of it would not be slowed down at all, and one with two threads twice as much as one with
+//! one.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -15,22 +15,22 @@ use crate::error::LabError;
 use crate::namespace::{self, NamespaceId};
 use crate::processes;
 
-/// The greatest factor: with [`SHORTEST_RUN`] processes then wait for a fifth of a second, and what takes a
-/// second takes minutes.
+/// The greatest factor: with [`SHORTEST_RUN`] processes are then stopped for a fifth of a second at a time, and a
+/// second's work takes minutes.
 const MAX_FACTOR: f64 = 100.0;
-/// A turn takes this long where the bounds of a run allow it: short beside what people measure, long beside
-/// the time that stopping takes.
+/// Length of a turn where the bounds of a run allow it: short beside what people measure, long beside the time that
+/// stopping takes.
 const TURN: Duration = Duration::from_millis(20);
 const SHORTEST_RUN: Duration = Duration::from_millis(2);
 const LONGEST_RUN: Duration = Duration::from_millis(10);
-/// The longest stop. This process may be late on a busy machine: it makes up for it, but not by minutes.
+/// The longest stop. If a busy machine delays this process, the next stop makes up for it, but by no more than this.
 const LONGEST_STOP: Duration = Duration::from_secs(1);
-/// How often processes that are new at the station are looked for.
+/// How often to look for new processes at the station.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The highest priority there is: else the processes themselves would keep this one from stopping them.
+/// The highest priority: otherwise the processes themselves could keep this one from stopping them.
 const PRIORITY: i32 = -20;
 
-/// How many times slower a station's processes are to run: 1, which is as fast as ever, to 100.
+/// The factor by which a station's processes run slower: from 1, full speed, to 100.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown(f64);
 
@@ -41,7 +41,7 @@ impl Slowdown {
         if (1.0..=MAX_FACTOR).contains(&factor) { Ok(Self(factor)) } else { Err(LabError::BadFactor(factor)) }
     }
 
-    /// The factor.
+    /// The factor, at least 1.
     pub fn factor(self) -> f64 {
         self.0
     }
@@ -51,16 +51,16 @@ impl Slowdown {
         TURN.div_f64(self.0).clamp(SHORTEST_RUN, LONGEST_RUN)
     }
 
-    /// How long they are to be stopped now: so long that all of the time is the factor times what they ran.
+    /// How long to stop them now, so that the total time is the factor times the time that they ran.
     fn stop(self, ran: Duration, stopped: Duration) -> Duration {
         ran.mul_f64(self.0 - 1.0).saturating_sub(stopped).min(LONGEST_STOP)
     }
 }
 
-/// Lets the processes of a namespace run one part of the time in `slowdown`, until the sender of `end` says so or is
-/// gone, or the namespace is. They run on then.
+/// Lets the processes of a namespace run for one part in `slowdown` of the time, until the sender of `end` sends
+/// something or is gone, or the namespace is gone. Then they run freely again.
 pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
-    // Without the right to it turns are less even on a busy machine, and their sums still right.
+    // Without the right to it turns are less even on a busy machine, but their sums are still right.
     let _ = setpriority_process(None, PRIORITY);
     let mut group = Group::of(namespace)?;
     let (mut ran, mut stopped) = (Duration::ZERO, Duration::ZERO);
@@ -82,13 +82,13 @@ pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>)
     Ok(())
 }
 
-/// Lets all processes of a namespace run, those too that somebody has stopped who cannot let them run any more.
+/// Lets all processes of a namespace run, including those left stopped by a process that has died.
 pub(crate) fn wake(namespace: &str) -> Result<(), LabError> {
     Group::of(namespace)?.signal(Signal::CONT);
     Ok(())
 }
 
-/// Whether the time went by without a word from the other end.
+/// Waits for `time`; `false` if the sender sends something or is gone.
 fn waits(end: &Receiver<()>, time: Duration) -> bool {
     matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout))
 }
@@ -110,7 +110,7 @@ impl Group {
         Ok(Self { processes: processes::inside(&ids), ids, looked: Instant::now() })
     }
 
-    /// Looks for new processes if it is time. `false`: the namespace is gone.
+    /// Looks for new processes if it is time to. `false`: the namespace is gone.
     fn look(&mut self, namespace: &str) -> bool {
         if self.looked.elapsed() < LOOK_INTERVAL {
             return true;
@@ -122,13 +122,13 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         for process in self.processes.values() {
-            // The only failure is that it has ended by itself.
+            // It fails only if the process has ended by itself.
             let _ = pidfd_send_signal(process, signal);
         }
     }
 }
 
-/// Whatever happens, they run on.
+/// Whatever happens, the processes run on.
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::CONT);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// However late turns end: the next stop makes up for it.
+        /// However late turns end, the next stop makes up for it.
         #[test]
         fn all_of_the_time_is_the_factor_times_what_they_ran(
             factor in 1.0..100.0f64, late in proptest::collection::vec((0u64..5_000, 0u64..5_000), 1..50),

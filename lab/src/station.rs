@@ -8,21 +8,21 @@ use tributary_topology::Topology;
 use crate::error::LabError;
 use crate::names;
 
-/// The station that the controller runs at. It is on the management network only; no node can have this
-/// name, since topologies do not allow the '@'.
+/// The controller's station. It is on the management network only; no node can have this name, since topologies do not
+/// allow the '@'.
 pub const CONTROLLER: &str = "@controller";
 
 /// The management network is 10.255.0.0/16, outside of the 10.0.0.0/16 that the hosts share.
 pub(crate) const MANAGEMENT_PREFIX_BITS: u8 = 16;
-/// The controller's address there; nodes get the next ones, in the topology's order.
+/// The controller's address there; nodes have the following ones, in the topology's order.
 const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
-/// As many ports as the kernel gives a bridge, less the one it never hands out.
+/// The number of ports that the kernel gives a bridge, less the one that it never hands out.
 const MAX_NODES: usize = 1023;
 
 /// A node's interface on the data network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// The port of the topology that it is; a host's only port is 1.
+    /// Its port number in the topology; a host's only port is 1.
     pub port: u16,
     /// Its name inside the node's namespace.
     pub name: String,

@@ -1,18 +1,18 @@
 //! The programs that set up the network.
 //!
-//! Programs and not a netlink library: rtnetlink has no token bucket and brings tokio, nf_tables would need
-//! another crate and ethtool a third, while the three Debian packages are what an operator inspects a lab
-//! with anyway. `ip`, `tc` and `nft` take a whole script at once, so that a lab needs few processes.
+//! Programs and not a netlink library: rtnetlink has no token bucket and brings tokio, nf_tables would need another
+//! crate and ethtool a third, while an operator inspects a lab with the three Debian packages anyway. `ip`, `tc` and
+//! `nft` take a whole script at once, so that a lab needs few processes.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 
-/// Set for every process of a lab, to the lab's name: those that `clean` has to end are found by it.
+/// The variable that has the lab's name in every process of a lab; `clean` finds the processes by it.
 pub(crate) const LAB_VARIABLE: &str = "TRIBUTARY_LAB";
 
-/// A program and where Debian has it.
+/// A program and its Debian package.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     name: &'static str,
@@ -32,7 +32,7 @@ pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Toolbox<'a> {
     pub(crate) lab: &'a str,
-    /// The station whose namespace the calling thread is in, or this machine: for errors.
+    /// For errors: the station whose namespace the calling thread is in, or this machine.
     pub(crate) place: &'a str,
 }
 
@@ -60,7 +60,7 @@ impl Toolbox<'_> {
                 io::ErrorKind::NotFound => LabError::MissingTool { tool: tool.name, package: tool.package },
                 _ => failed(error.to_string()),
             })?;
-        // A tool that fails stops reading; why it failed is told by its standard error, not by the pipe.
+        // A tool that fails stops reading; its standard error has the reason, which the pipe has not.
         let fed = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
         let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {

@@ -1,4 +1,4 @@
-//! What can be made to go wrong in a lab, and right again: links, daemons, and how fast these run.
+//! Faults in a lab and their repair: links, daemons, and how fast daemons run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -15,7 +15,7 @@ use tributary_lab::{Cut, Lab, LabError, LabOptions, Slowdown, SwitchKind};
 use tributary_topology::Topology;
 
 const PORT: u16 = 7000;
-/// Far longer than anything here takes.
+/// Far longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A lab of two workers and a server under a bridge.
@@ -44,7 +44,7 @@ fn carriers(lab: &Lab, link: &str) -> Vec<bool> {
     let link = links.iter().find(|found| found.name == link).unwrap();
     let carrier = |station: &str, interface: &str| {
         let mut command = lab.command(station, "cat").unwrap();
-        // An interface that is down has not even the answer.
+        // An interface that is down does not even answer.
         let output = command.arg(format!("/sys/class/net/{interface}/carrier")).output().unwrap();
         output.stdout == b"1\n"
     };
@@ -55,7 +55,7 @@ fn carriers(lab: &Lab, link: &str) -> Vec<bool> {
 fn what_is_sent_over_a_cut_link_vanishes_and_no_end_notices() {
     let Some((lab, topology)) = bridged("cut") else { return };
     let [w0, w1, server] = ["w0", "w1", "ps"].map(|host| socket(&lab, &topology, host));
-    // Everyone knows everyone's MAC address from now on: a lost question would be asked again.
+    // Everyone learns everyone's MAC address here: ARP would repeat a lost request.
     for (from, to) in [(&w0, &server), (&w1, &server), (&server, &w0)] {
         from.0.send_to(b"hello", to.1).unwrap();
         receives(&to.0, b"hello");
@@ -94,18 +94,18 @@ fn a_link_that_loses_its_carrier_is_down_at_the_switch() {
     receives(&server.0, b"mended");
     let unknown = lab.cut("leaf-w7", Cut::Silent).unwrap_err();
     assert!(unknown.to_string().contains("it has leaf-ps, leaf-w0, leaf-w1"), "{unknown}");
-    // One that is still cut goes with the lab.
+    // A link that is still cut is removed with the lab.
     lab.cut("leaf-ps", Cut::Carrier).unwrap();
     lab.down().unwrap();
 }
 
-/// Something that uses a processor for as long as it gets one.
+/// A process that uses all the processor time it gets.
 fn busy_loop(lab: &Lab, station: &str) -> Child {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-/// The processor time that a process has had.
+/// The processor time that a process has used.
 fn processor_time(process: &Child) -> Duration {
     let text = fs::read_to_string(format!("/proc/{}/schedstat", process.id())).unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -124,7 +124,7 @@ fn a_busy_loop_at_a_slow_station_gets_its_part_of_the_time_and_later_all() {
         let lab = &lab;
         let (end, ended) = mpsc::channel();
         let slowing = scope.spawn(move || lab.slow_down("w0", Slowdown::new(FACTOR).unwrap(), &ended));
-        // How much it gets in all depends on how late a busy machine stops it: that it has its turns does not.
+        // Its total depends on how late a busy machine stops it; that it is stopped and continued in turns does not.
         for _ in 0..5 {
             wait_until(is_stopped);
             let before = processor_time(&busy);
@@ -157,7 +157,7 @@ fn only_a_process_of_the_station_is_killed() {
     busy.wait().unwrap();
 
     let mut beside = lab.command_beside("sleep").arg("1000").spawn().unwrap();
-    // The kernel shows a program's environment some moments after it has begun.
+    // The kernel shows a program's environment only some moments after its start.
     wait_until(|| lab.runs_beside(beside.id()));
     assert!(!lab.runs_beside(std::process::id()));
     assert!(lab.end_beside(beside.id()).unwrap());

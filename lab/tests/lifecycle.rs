@@ -1,4 +1,4 @@
-//! Labs come, are refused, and go without a trace, also when whoever made them is killed.
+//! Labs are made, refused, and removed without a trace, even when the process that made them is killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions, SwitchKind};
 use tributary_link::InterfaceCondition;
 
-/// Tells a test of this file, run again as a process of its own, the name of the lab to make.
+/// Variable with the name of the lab to make, for a test of this file that runs again as a process of its own.
 const VICTIM: &str = "TRIBUTARY_TEST_VICTIM";
 
 /// Everything on the machine that belongs to a lab, in words.
@@ -32,8 +32,8 @@ fn traces(lab: &str) -> Vec<String> {
     traces
 }
 
-/// A program at a station that has a child, which nobody has a handle of, and then says "started". Its
-/// output ends when both have ended.
+/// A program at a station with a child, which nobody has a handle of. It prints "started", and its output ends when
+/// both have ended.
 fn daemon(lab: &Lab, station: &str) -> Command {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "sleep 1000 & echo started; exec sleep 1000"]);
@@ -60,7 +60,7 @@ fn the_kernel_puts_frames_together_only_where_that_is_wanted() {
     let topology = support::shipped("two-workers");
     for (offloads, switches, expected) in [
         (false, SwitchKind::None, &[][..]),
-        // A switch's port can take datagrams apart, but no TCP segments.
+        // A switch's port can take datagrams apart, but not TCP segments.
         (true, SwitchKind::None, &["gso", "tx"]),
         (true, SwitchKind::Bridge, &["tso", "gso", "tx"]),
     ] {
@@ -141,9 +141,9 @@ fn victim(name: &str) -> Child {
 fn make_a_lab_and_wait_to_be_killed() {
     let Ok(name) = std::env::var(VICTIM) else { return };
     let lab = Lab::up(&support::shipped("two-workers"), &LabOptions::new(&name)).unwrap();
-    // It writes where this process writes, and goes on when this process is gone.
+    // It writes to this process's output, and outlives this process.
     let mut daemon = daemon(&lab, "w0").spawn().unwrap();
-    // Should the test end without killing this, it does not stay for ever.
+    // If the test ends without killing this process, standard input ends and so does this.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     lab.down().unwrap();
     daemon.wait().unwrap();
@@ -180,7 +180,7 @@ fn a_crash_in_the_middle_of_up_can_be_removed() {
         assert!(victim.try_wait().unwrap().is_none(), "up failed");
         thread::yield_now();
     }
-    // Wherever it is now: each moment leaves a lab that is refused and can be removed.
+    // Whatever it is doing now: a lab that is half made is refused, and can be removed.
     victim.kill().unwrap();
     victim.wait().unwrap();
     assert!(matches!(Lab::up(&topology, &LabOptions::new(&name)), Err(LabError::Exists(_))));
@@ -190,7 +190,7 @@ fn a_crash_in_the_middle_of_up_can_be_removed() {
 
 #[test]
 fn without_rights_the_error_says_what_is_missing() {
-    // Rights are a thread's: the other tests keep theirs.
+    // Capabilities are per thread: the other tests keep theirs.
     let refused = thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         sets.effective = CapabilitySet::empty();

@@ -1,5 +1,4 @@
-//! Frames cross a lab as the topology and the options say: everywhere, once, not faster than the rate, and
-//! not all of them.
+//! Frames cross a lab as the topology and the options say: everywhere, once, no faster than the rate, and with losses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -16,7 +15,7 @@ use tributary_topology::{Host, Topology};
 
 /// A UDP and a TCP port that nothing else uses: each lab has its own.
 const PORT: u16 = 7000;
-/// Far longer than anything here takes.
+/// Far longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A UDP socket at each host, with its address.
@@ -37,7 +36,7 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, Ipv4Addr) {
     (buffer[..len].to_vec(), from)
 }
 
-/// Every host reaches every other, and a broadcast comes once to each: loops are cut.
+/// Every host reaches every other, and a broadcast reaches each once: there are no loops.
 fn bridges_carry(test: &str, topology: &str) {
     let topology = support::shipped(topology);
     let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name(test)) };
@@ -56,7 +55,7 @@ fn bridges_carry(test: &str, topology: &str) {
         }
         // The sender's own kernel gives it a copy, too.
         for (_, other) in &hosts {
-            // A copy of the first that had gone round would be in front of the second.
+            // A circulating copy of the first would arrive before the second.
             assert_eq!(receive(other), (b"first".to_vec(), *address));
             assert_eq!(receive(other), (b"later".to_vec(), *address));
         }
@@ -124,7 +123,7 @@ ends = ["leaf", "ps"]
 rate = "1 Gbit/s"
 "#;
 
-/// The rate that the kernel holds each interface of a node to, bit/s, by the interface's name.
+/// The rate to which the kernel limits each interface of a node, in bit/s, by the interface's name.
 fn shaped(lab: &Lab, node: &str) -> Vec<(String, u64)> {
     let output = lab.command(node, "tc").unwrap().args(["-j", "qdisc", "show"]).output().unwrap();
     let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -149,13 +148,13 @@ fn both_ends_of_a_link_hold_its_rate() {
         let bytes = 1 << 20;
         let took = transfer(&lab, &topology, from, to, bytes);
         let least = Duration::from_secs_f64(bytes as f64 * 8.0 / slow as f64);
-        // What the bucket held at the start is for free. How much longer it takes is the machine's affair.
+        // The bucket's initial contents are free. How much longer it takes depends on the machine.
         assert!(took > least.mul_f64(0.95), "{from} to {to}: {took:?}, at least {least:?}");
     }
     lab.down().unwrap();
 }
 
-/// Sends over TCP and tells how long it took until the other end had it all.
+/// Sends over TCP, and returns the time until the other end had received everything.
 fn transfer(lab: &Lab, topology: &Topology, from: &str, to: &str, bytes: usize) -> Duration {
     let address = (topology[topology.find(to).unwrap()].host().unwrap().ip, PORT);
     let listener = lab.inside(to, || TcpListener::bind(address).unwrap()).unwrap();
@@ -175,10 +174,10 @@ fn transfer(lab: &Lab, topology: &Topology, from: &str, to: &str, bytes: usize) 
 
 const LOSS: f64 = 0.1;
 const FRAMES: u32 = 20_000;
-/// More than that a share of frames that are lost by chance is never away from the share that is expected.
+/// The greatest deviation from the expected share of losses: chance never exceeds it.
 const STANDARD_DEVIATIONS: f64 = 9.0;
 
-/// Frames that a node has lost on purpose at a port.
+/// Frames that a node has deliberately lost at a port.
 fn lost(lab: &Lab, node: &str, port: u16) -> u64 {
     let chain = format!("port{port}");
     let mut list = lab.command(node, "nft").unwrap();
@@ -190,7 +189,7 @@ fn lost(lab: &Lab, node: &str, port: u16) -> u64 {
     counter.unwrap()
 }
 
-/// What became of frames that a node had to send at a port, from some time on.
+/// The fate of the frames that a node had to send at a port, from some time on.
 struct Watched<'a> {
     lab: &'a Lab,
     node: &'a str,
@@ -207,19 +206,19 @@ impl<'a> Watched<'a> {
         watched
     }
 
-    /// Frames that were lost on purpose.
+    /// Frames that were deliberately lost.
     fn lost(&self) -> u64 {
         lost(self.lab, self.node, self.port) - self.before[0]
     }
 
-    /// Frames that were not: sent, or too many for whoever receives them.
+    /// Frames that were not lost deliberately: sent, or too many for the receiver.
     fn sent(&self) -> u64 {
         let counter = support::counters(self.lab, self.node)[&self.interface];
         counter.sent + counter.unsent - self.before[1]
     }
 
-    /// As many are lost of those that were to be sent as should be. A kernel that is busy may still be sending, and
-    /// may lose others for want of room: neither changes the share.
+    /// The share of losses is as expected. A busy kernel may still be sending, and may drop others for want of room:
+    /// neither changes the share.
     fn check(&self) {
         let started = Instant::now();
         while self.lost() + self.sent() < u64::from(FRAMES) / 4 {
@@ -233,8 +232,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Calls `send` for each frame and checks how many are lost on the first link, which the host's kernel sends on, and
-/// on the second, which the bridge forwards to.
+/// Calls `send` for each frame, and checks the share of losses on the first link, where the host's kernel sends, and on
+/// the second, where the bridge does.
 fn check_loss(lab: &Lab, topology: &Topology, from: &str, to: &str, mut send: impl FnMut()) {
     let port = topology.neighbours(topology.find(to).unwrap())[0].remote_port;
     let (first, second) = (Watched::new(lab, from, 1), Watched::new(lab, "leaf", port));
@@ -288,7 +287,7 @@ fn links_lose_frames_of_packet_sockets_of_udp_and_of_bridges() {
 fn a_loss_is_told_to_nobody() {
     const SENT: u64 = 1000;
     let topology = support::shipped("two-workers");
-    // All of them, or the kernel could have had no room for one that was not to be lost, and would tell that.
+    // Lose all frames: the kernel reports an error if it has no room for a frame that is not lost.
     let Some(lab) = lossy("untold", &topology, 0.999_999_999) else { return };
     let [source, target] =
         ["w0", "ps"].map(|name| topology[topology.find(name).unwrap()].host().unwrap().clone());

@@ -1,5 +1,5 @@
-//! What the tests of labs share. They need root and the Debian packages that the crate's page names; where
-//! these are missing they say so and pass.
+//! Helpers of the labs' tests. They need root and the Debian packages that the crate's page names; without them they
+//! say so and pass.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of several tests
 
@@ -15,13 +15,13 @@ pub(crate) fn name(test: &str) -> String {
     format!("test-{test}-{}", std::process::id())
 }
 
-/// One of the topologies that the repository ships.
+/// One of the repository's topologies.
 pub(crate) fn shipped(topology: &str) -> Topology {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies");
     Topology::load(folder.join(topology).with_extension("toml")).unwrap()
 }
 
-/// The lab, or `None` where these tests cannot run.
+/// Makes the lab; `None` where these tests cannot run.
 pub(crate) fn up(topology: &Topology, options: &LabOptions) -> Option<Lab> {
     match Lab::up(topology, options) {
         Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
@@ -32,7 +32,7 @@ pub(crate) fn up(topology: &Topology, options: &LabOptions) -> Option<Lab> {
     }
 }
 
-/// Removes a lab that a failed test would leave behind.
+/// Removes a lab when it is dropped, in case a test fails.
 pub(crate) struct Sweeper(pub(crate) String);
 
 impl Drop for Sweeper {
@@ -41,7 +41,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// Frames that an interface has received and sent, and those that it was to send and had no room for.
+/// Frames that an interface has received and sent, and those that it had no room to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frames {
     pub(crate) received: u64,
