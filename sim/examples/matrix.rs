@@ -1,4 +1,4 @@
-//! Random scenarios without end: prints how far it has come, and the seed of whatever goes wrong.
+//! Random scenarios without end: prints its progress, and the seed of any scenario that fails.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -13,7 +13,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     first: u64,
 
-    /// How many seeds; 1 shows the scenario, too
+    /// How many seeds; with 1 the scenario is shown, too
     #[arg(long)]
     seeds: Option<u64>,
 
@@ -21,11 +21,11 @@ struct Arguments {
     #[arg(long)]
     until: Option<u64>,
 
-    /// Values that the workers of one scenario contribute, about
+    /// Approximate number of values that the workers of one scenario contribute
     #[arg(long, default_value_t = 1 << 20)]
     values: usize,
 
-    /// Print the end's figures as JSON
+    /// Print the final figures as JSON
     #[arg(long)]
     json: bool,
 }

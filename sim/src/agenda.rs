@@ -1,9 +1,9 @@
-//! What is going to happen, in the order of time.
+//! The events to come, in the order of time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Events and their times. Those at the same instant happen in the order in which they were scheduled.
+/// Events and their times. Events at the same instant happen in the order in which they were scheduled.
 #[derive(Debug)]
 pub(crate) struct Agenda<T, E> {
     events: BinaryHeap<Reverse<Scheduled<T, E>>>,
@@ -44,7 +44,7 @@ impl<T: Ord + Copy, E> Agenda<T, E> {
         self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(crate) fn next_at(&self) -> Option<T> {
         self.events.peek().map(|Reverse(next)| next.at)
     }

@@ -2,9 +2,9 @@
 //!
 //! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the real
 //! ones; switches are a model of their slots, and links have a rate, a delay, a bounded queue and losses.
-//! Nothing depends on the machine's speed: the same [`Scenario`] has the same [`Outcome`] every time.
+//! Nothing depends on the machine's speed: the same [`Scenario`] gives the same [`Outcome`] every time.
 //!
-//! For clusters that are too large for that, [`flow`] is a model of rates instead of packets.
+//! For clusters too large for that, [`flow`] models rates instead of packets.
 
 mod agenda;
 pub mod flow;

@@ -10,24 +10,24 @@ use tributary_protocol::Time;
 
 use crate::scenario::Link;
 
-/// What one direction of a link has carried.
+/// The traffic of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Carried {
-    /// Packets sent, those that were then lost included.
+    /// Packets sent, including those lost on the way.
     pub packets: u64,
-    /// Their bytes, frames and all.
+    /// Their bytes, as whole frames.
     pub bytes: u64,
     /// Packets lost on the way.
     pub lost: u64,
-    /// Packets that found the queue full, and were not sent.
+    /// Packets that found the queue full and were dropped.
     pub dropped: u64,
 }
 
-/// One direction of a link at work.
+/// One direction of a link, with its state.
 #[derive(Debug)]
 pub(crate) struct Line {
     link: Link,
-    /// When each packet that is queued or being sent will have left.
+    /// The departure time of each packet that is queued or being sent.
     departures: VecDeque<Time>,
     pub(crate) carried: Carried,
 }
@@ -37,12 +37,12 @@ impl Line {
         Self { link, departures: VecDeque::new(), carried: Carried::default() }
     }
 
-    /// Sends a packet: when it arrives, unless it is dropped or lost.
+    /// Sends a packet. Returns its arrival time, or `None` if it is dropped or lost.
     pub(crate) fn send(&mut self, now: Time, bytes: u64, rng: &mut ChaCha8Rng) -> Option<Time> {
         while self.departures.front().is_some_and(|&departure| departure <= now) {
             self.departures.pop_front();
         }
-        // The packet that is being sent no longer waits.
+        // The packet that is being sent does not count as queued.
         if self.departures.len() > self.link.queue {
             self.carried.dropped += 1;
             return None;
@@ -72,7 +72,7 @@ mod tests {
         let link = Link { rate: 8_000_000, delay: Duration::from_micros(7), queue: 2, loss: 0.0 };
         let (mut line, mut rng) = (Line::new(link), ChaCha8Rng::seed_from_u64(0));
         let micros = |us: u64| Time::from_nanos(us * 1000);
-        // 100 bytes take 100 µs.
+        // Sending 100 bytes takes 100 µs.
         assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(107)));
         assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(207)));
         assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(307)));

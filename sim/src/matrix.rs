@@ -1,4 +1,4 @@
-//! Random scenarios, each of them by its seed, and many of them one after the other.
+//! Random scenarios from seeds, one at a time or many in a row.
 
 use std::sync::Mutex;
 use std::thread;
@@ -14,21 +14,21 @@ use crate::run::{SimError, run};
 use crate::scenario::{Faults, Host, Link, Scenario};
 use crate::tree::Tree;
 
-/// Fan-outs from the root down, the last of them workers: one to three levels of switches, 2 to 64 workers.
+/// Fan-outs from the root down, the last one that of workers: one to three levels of switches, 2 to 64 workers.
 const TREES: [&[usize]; 10] =
     [&[2], &[5], &[16], &[2, 2], &[3, 4], &[4, 8], &[8, 8], &[2, 2, 2], &[2, 3, 4], &[4, 4, 4]];
-/// Losses on every link, both directions.
+/// Probabilities of loss on every link, in both directions.
 const LOSSES: [f64; 8] = [0.0, 0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3];
-/// The first reboot, stall or late start comes within this time, of which a job takes a good part.
+/// The time within which the first reboot, stall or late start comes: a large part of a job's.
 const SOON: Duration = Duration::from_millis(200);
 
-/// The scenario of a seed, in which all workers together contribute about `values` values.
+/// The scenario of a seed. All workers together contribute about `values` values.
 pub fn case(seed: u64, values: usize) -> Scenario {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let tree = Tree::regular(pick(&mut rng, &TREES));
     let loss = pick(&mut rng, &LOSSES);
     let operations = rng.random_range(1..4);
-    // What is lost is asked for again by everyone: at 30 % on each of up to 8 links it takes long.
+    // Every member retransmits: at 30 % on each of up to 8 links that takes long.
     let patience = if loss > 0.05 { 8 } else { 1 };
     let most = values / tree.workers() / operations as usize / patience;
     let width = SliceWidth::ETHERNET;
@@ -81,34 +81,34 @@ fn some<R: Rng, T>(rng: &mut R, most: usize, mut one: impl FnMut(&mut R) -> T) -
     (0..rng.random_range(0..most)).map(|_| one(rng)).collect()
 }
 
-/// What many scenarios came to.
+/// The totals of many scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Total {
-    /// How many there were.
+    /// Number of scenarios.
     pub scenarios: u64,
-    /// Values that workers contributed and that came out in right sums.
+    /// Values that workers contributed and whose sums were right.
     pub values: u64,
-    /// Slices that were sent again.
+    /// Slices that were retransmitted.
     pub retransmitted: u64,
     /// Packets that links lost.
     pub lost: u64,
     /// Scenarios with a wrong sum, or an operation that failed.
     pub wrong: u64,
-    /// Scenarios that did not come to an end.
+    /// Scenarios that did not end.
     pub stuck: u64,
 }
 
-/// A scenario that went wrong.
+/// A scenario that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// Its seed.
     pub seed: u64,
-    /// What happened.
+    /// The error.
     pub error: SimError,
 }
 
-/// Runs the [cases](case) of `seeds`, on as many threads as there are cores, and tells `told` after each how far it has come,
-/// until that says that it is enough.
+/// Runs the [cases](case) of `seeds`, on as many threads as there are cores. Reports the totals to `told` after each,
+/// until `told` says that it is enough.
 pub fn search(
     seeds: impl Iterator<Item = u64> + Send,
     values: usize,

@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! The results of a simulation.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use tributary_protocol::{ServerStats, WorkerStats};
 
 use crate::link::Carried;
 
-/// What came of a simulation.
+/// The results of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// From the start until the last worker had the last result.
+    /// Time from the start until the last worker had the last result.
     pub duration: Duration,
-    /// Each link towards the server: those of the switches (the first is the one into the server), then
-    /// those of the workers.
+    /// Each link's direction towards the server: first the switches' links (the first of these is the one into the
+    /// server), then the workers'.
     pub up: Vec<Carried>,
-    /// The same links, away from the server.
+    /// The same links, in the direction away from the server.
     pub down: Vec<Carried>,
-    /// What each worker counted.
+    /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
-    /// What the server counted.
+    /// The counters of the server.
     pub server: ServerStats,
 }
 
@@ -38,7 +38,7 @@ impl Outcome {
         self.up.iter().chain(&self.down).map(|link| link.bytes).sum()
     }
 
-    /// Packets that found a queue full.
+    /// Packets dropped because a queue was full.
     pub fn dropped(&self) -> u64 {
         self.up.iter().chain(&self.down).map(|link| link.dropped).sum()
     }
@@ -48,7 +48,7 @@ impl Outcome {
         self.workers.iter().map(|worker| worker.sent).sum()
     }
 
-    /// Slices that all workers sent again.
+    /// Slices that all workers retransmitted.
     pub fn retransmitted(&self) -> u64 {
         self.workers.iter().map(|worker| worker.retransmitted).sum()
     }

@@ -6,40 +6,40 @@ use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 use tributary_wire::{Header, Hop, ValuesView, values};
 
-/// The values of a slice as they travel: big-endian.
+/// The values of a slice in wire format: big-endian.
 pub(crate) type Values = Rc<[u8]>;
 
 /// A packet; copies share their values.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
-    /// On the way up: the worker's whole stack. Empty on the way down, where the tree tells the way.
+    /// On the way up: the worker's whole hop stack. On the way down it is empty, since the tree determines the way.
     pub(crate) stack: Rc<[Hop]>,
-    /// Entries on the stack.
+    /// Number of entries left on the stack.
     pub(crate) hops: usize,
     /// `None` in a PROBE.
     pub(crate) values: Option<Values>,
 }
 
 impl Packet {
-    /// Length of the frame.
+    /// Length of the frame, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.as_ref().map_or(0, |bytes| bytes.len());
         (ENCAPSULATION_BYTES + message_len(self.hops, values)) as u64
     }
 
-    /// The entry for the node that has the packet.
+    /// The hop entry of the node that has the packet.
     pub(crate) fn hop(&self) -> Option<Hop> {
         self.stack.get(self.stack.len().checked_sub(self.hops)?).copied()
     }
 }
 
-/// A slice's values as they travel.
+/// Encodes a slice's values in wire format.
 pub(crate) fn encode(slice: &[i32]) -> Values {
     values::to_bytes(slice).into()
 }
 
-/// `values` as a receiver reads them.
+/// A receiver's view of `values`.
 pub(crate) fn view(values: &Values) -> ValuesView<'_> {
     ValuesView::new(values)
 }

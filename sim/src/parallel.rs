@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::thread;
 
-/// What `work` makes of each item, in the items' order, on as many threads as there are cores.
+/// Applies `work` to each item, on as many threads as there are cores; results are in the items' order.
 pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = Mutex::new(items.iter().enumerate());

@@ -1,4 +1,4 @@
-//! The simulation itself: events on a virtual clock.
+//! The simulation: events on a virtual clock.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::tree::Child;
 /// Virtual time after which a simulation counts as stuck.
 const TOO_LONG: Duration = Duration::from_secs(3600);
 
-/// Why a simulation has no outcome. All but the first would be errors of the protocol.
+/// Why a simulation has no outcome. All variants but the first would be errors of the protocol.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SimError {
     /// The scenario cannot be set up.
@@ -38,24 +38,24 @@ pub enum SimError {
     /// A worker got a wrong sum.
     #[error("a simulated worker has a wrong sum in element {element}: {got} instead of {expected}")]
     WrongSum {
-        /// Which element.
+        /// The index of the element.
         element: usize,
-        /// What it should be.
+        /// The expected value.
         expected: f64,
-        /// What it is.
+        /// The actual value.
         got: f64,
     },
     /// The workers' results differ.
     #[error("simulated workers have different results of the same operation")]
     Differ,
-    /// Nothing more happens, or it takes for ever.
+    /// Nothing more happens, or the simulation takes too long.
     #[error(
         "the simulation is stuck: {unfinished} workers have not finished after {seconds} virtual seconds"
     )]
     Stuck {
-        /// Workers that still wait.
+        /// Number of workers that still wait.
         unfinished: usize,
-        /// When it was given up.
+        /// When the simulation was stopped, in virtual seconds.
         seconds: u64,
     },
 }
@@ -69,7 +69,7 @@ enum Node {
 }
 
 enum Event {
-    /// A packet has arrived, and the node has got round to it.
+    /// A packet has arrived, and the node is free to handle it.
     Packet(Node, Packet),
     /// A worker starts an operation.
     Start(usize),
@@ -85,7 +85,7 @@ struct SimWorker {
     up: Line,
     down: Line,
     free_at: Time,
-    /// The instant of the earliest timer event that is scheduled.
+    /// The time of the earliest scheduled timer event.
     timer: Option<Time>,
     to_start: u32,
     finished_at: Option<Time>,
@@ -94,7 +94,7 @@ struct SimWorker {
 struct SimSwitch {
     slots: Switch,
     children: Vec<Child>,
-    /// To and from the node above.
+    /// The link to and from the node above.
     up: Line,
     down: Line,
 }
@@ -115,7 +115,7 @@ struct Simulation<'a> {
 /// Simulates a scenario to its end.
 ///
 /// # Errors
-/// [`SimError`]: besides a scenario that makes no sense, whatever would be an error of the protocol.
+/// [`SimError`]: a scenario that makes no sense, or an error of the protocol.
 pub fn run(scenario: &Scenario) -> Result<Outcome, SimError> {
     let mut simulation = Simulation::new(scenario)?;
     simulation.run()?;
@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
         self.schedule(handled, Event::Packet(to, packet));
     }
 
-    /// When a node gets round to a packet that arrives at `arrival`.
+    /// When a node handles a packet that arrives at `arrival`.
     fn handled(&mut self, node: Node, arrival: Time) -> Time {
         let host = self.scenario.host;
         let free_at = match node {
@@ -340,7 +340,7 @@ impl<'a> Simulation<'a> {
         self.after(at)
     }
 
-    /// What a worker's caller does after each call.
+    /// Does what a worker's caller does after each call.
     fn after(&mut self, at: usize) -> Result<(), SimError> {
         loop {
             let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
@@ -404,14 +404,14 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// What `worker` contributes to an element: different magnitudes in different slices, different values everywhere.
+/// A worker's contribution to an element: magnitudes differ between slices, and values everywhere.
 fn gradient(worker: usize, element: usize) -> f32 {
     let magnitude = 1.0 / (1 + element / 5000 % 7) as f32;
     let wave = (element.wrapping_mul(2_654_435_761) >> 8) as u16;
     (f32::from(wave) / 65536.0 - 0.5) * magnitude * (worker + 1) as f32
 }
 
-/// The same in integers.
+/// The same, as integers.
 fn integer(worker: usize, element: usize) -> i32 {
     let mixed = (element as u32 ^ (worker as u32) << 20).wrapping_mul(2_654_435_761);
     (mixed >> 12).cast_signed() - (1 << 19)

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The scenario of a simulation.
 
 use std::time::Duration;
 
@@ -10,72 +10,72 @@ use crate::tree::Tree;
 /// One simulation: everything that its outcome depends on.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Who hangs where.
+    /// The tree of switches and workers.
     pub tree: Tree,
     /// Elements in each all-reduce.
     pub elements: usize,
-    /// Whether they are i32, whose sums are compared exactly, or f32.
+    /// Whether elements are i32, whose sums are compared exactly, or f32.
     pub integers: bool,
-    /// All-reduces, one after the other.
+    /// Number of all-reduces, one after the other.
     pub operations: u32,
-    /// The first slice.
+    /// The number of the first slice.
     pub start: Seq,
-    /// How many values a slice has.
+    /// Number of values in a slice.
     pub width: SliceWidth,
-    /// Slices that the job may have under way: a power of two.
+    /// The job's window: slices in flight, a power of two.
     pub window: u32,
     /// How first results travel.
     pub downlink: Downlink,
-    /// When workers ask again.
+    /// Retransmission timers of the workers.
     pub timers: Timers,
-    /// Every link, in both directions.
+    /// All links, in both directions.
     pub link: Link,
     /// The hosts.
     pub host: Host,
-    /// What else goes wrong on links and in switches.
+    /// Other faults on links and in switches.
     pub faults: Faults,
-    /// Switches: from a packet's arrival to its place in a queue.
+    /// Time in a switch from a packet's arrival to its place in a queue.
     pub switch_delay: Duration,
-    /// Workers that start their first operation late: rank and by how much.
+    /// Workers that start their first operation late: the rank, and the delay.
     pub stragglers: Vec<(usize, Duration)>,
-    /// Where the random numbers come from: the same seed, the same outcome.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
 /// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Bits a second.
+    /// Rate in bit/s.
     pub rate: u64,
-    /// Time on the way.
+    /// Propagation delay.
     pub delay: Duration,
-    /// Packets that wait for the link at most; those that come then are dropped silently.
+    /// The most packets that wait for the link; further ones are dropped silently.
     pub queue: usize,
     /// Probability that a packet that was sent does not arrive.
     pub loss: f64,
 }
 
-/// What else can go wrong.
+/// Further faults.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Faults {
-    /// Probability that a packet that arrives does so once more, later.
+    /// Probability that a packet that arrives does so a second time, later.
     pub duplicates: f64,
-    /// Probability that a packet is held back, so that others overtake it...
+    /// Probability that a packet is delayed, so that others overtake it ...
     pub late: f64,
-    /// ...and for how long at most, as duplicates are.
+    /// ... and the longest delay, which also applies to duplicates.
     pub lateness: Duration,
     /// Switches that lose their memory: which, and when.
     pub reboots: Vec<(usize, Duration)>,
 }
 
-/// How a host treats packets.
+/// How a host handles packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
-    /// Time that it takes over each packet that it receives, one after the other.
+    /// Processing time of each received packet, one after the other.
     pub turn_around: Duration,
-    /// Probability, for each packet, that the host is not scheduled just then...
+    /// Probability, for each packet, that the host is descheduled at that moment ...
     pub pauses: f64,
-    /// ...and for how long at most.
+    /// ... and the longest time until it runs again.
     pub pause: Duration,
 }
 
@@ -103,8 +103,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// The demo: all in one process, so links are as fast as memory, but more threads than cores, so that everybody has to
-    /// wait for its turn. The model in front of it is small: 400 slices an operation, several operations.
+    /// The demo: everything in one process, with links as fast as memory, but more threads than cores, so that all have
+    /// to wait for their turns. The demo's model is small: 400 slices an operation, several operations.
     pub fn in_process() -> Self {
         Self {
             elements: 100 << 10,
@@ -120,7 +120,7 @@ impl Scenario {
         }
     }
 
-    /// The least time that one operation can take: every link carries the bare gradient once.
+    /// The least time of one operation: every link carries the bare gradient once.
     pub fn ideal(&self) -> Duration {
         let bits = self.elements as u64 * u64::from(self.operations) * u64::from(u32::BITS);
         Duration::from_secs_f64(bits as f64 / self.link.rate as f64)

@@ -1,4 +1,4 @@
-//! Many simulations, and the table of what came of them.
+//! Many simulations, and the table of their results.
 
 use serde::Serialize;
 use tributary_protocol::Downlink;
@@ -8,16 +8,16 @@ use crate::parallel::on_all_cores;
 use crate::run::{SimError, run};
 use crate::scenario::Scenario;
 
-/// Which scenarios a sweep goes through: every combination.
+/// The scenarios of a sweep: every combination of the lists.
 #[derive(Debug, Clone)]
 pub struct Sweep {
-    /// What all of them share.
+    /// The scenario that all of them share.
     pub base: Scenario,
     /// Probabilities of loss on every link.
     pub losses: Vec<f64>,
     /// Windows.
     pub windows: Vec<u32>,
-    /// Ways down.
+    /// Ways that results travel.
     pub downlinks: Vec<Downlink>,
     /// How late one worker starts, in milliseconds.
     pub late_ms: Vec<u64>,
@@ -51,11 +51,11 @@ pub struct Row {
     pub downlink: &'static str,
     /// How late one worker starts, in milliseconds.
     pub late_ms: u64,
-    /// Until the last worker has the last result.
+    /// Time until the last worker has the last result.
     pub seconds: f64,
-    /// Relative to the same without losses and delays.
+    /// This time relative to the same without losses and delays.
     pub to_lossless: f64,
-    /// Relative to the bare gradient at the links' rate.
+    /// This time relative to the bare gradient's at the links' rate.
     pub to_ideal: f64,
     /// Bytes on the link into the server.
     pub bytes_into_server: f64,
@@ -63,18 +63,18 @@ pub struct Row {
     pub bytes_out_of_server: f64,
     /// Bytes on all links, both directions.
     pub bytes_on_all_links: f64,
-    /// Slices sent again by all workers.
+    /// Slices retransmitted by all workers.
     pub retransmissions: f64,
-    /// The same, relative to slices sent for the first time.
+    /// Retransmitted slices relative to slices sent for the first time.
     pub retransmitted: f64,
-    /// Times that any worker asked into silence.
+    /// Retransmission timeouts on all workers.
     pub timeouts: f64,
-    /// Packets that found a full queue.
+    /// Packets dropped because a queue was full.
     pub dropped: f64,
 }
 
-/// Runs every combination of a sweep, several at a time. Rows come in the order of the sweep's lists, the last of
-/// which varies fastest: windows, downlinks, delays, losses.
+/// Runs every combination of a sweep, several at a time. Rows are in the order of the sweep's lists: windows,
+/// downlinks, delays, losses, where the last varies fastest.
 ///
 /// # Errors
 /// The first [`SimError`] of any run.

@@ -1,4 +1,4 @@
-//! A switch's slots: the table of DESIGN.md section 3. The program that this is a model of is `p4/`.
+//! A switch's slots: the table of DESIGN.md section 3. This is a model of the program in `p4/`.
 
 use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Tally};
 
@@ -13,7 +13,7 @@ struct Slot {
     values: Box<[i32]>,
 }
 
-/// The slots that the simulated job has on one switch.
+/// The slots of the simulated job on one switch.
 #[derive(Debug)]
 pub(crate) struct Switch {
     width: SliceWidth,
@@ -37,12 +37,12 @@ impl Switch {
         self.slots.get_mut(index)
     }
 
-    /// It loses its memory.
+    /// Clears its memory.
     pub(crate) fn reboot(&mut self) {
         *self = Self::new(self.width, self.slots.len() as u32);
     }
 
-    /// A GRADIENT passes: what goes on towards the server, if anything.
+    /// Handles a GRADIENT; returns the packet that goes on towards the server, if any.
     pub(crate) fn gradient(&mut self, mut packet: Packet) -> Option<Packet> {
         let hop = packet.hop()?;
         packet.hops -= 1;
@@ -66,7 +66,7 @@ impl Switch {
         header.retransmit.then_some(packet)
     }
 
-    /// A RESULT passes.
+    /// Handles a RESULT, which releases the slot.
     pub(crate) fn release(&mut self, packet: &Packet) {
         let (header, window) = (packet.header, self.slots.len() as u32);
         if let Some(slot) = self.slot(header.seq)

@@ -1,4 +1,4 @@
-//! The trees that are simulated.
+//! The trees of simulations.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use tributary_wire::{Hop, NodeId, Rank};
 /// A tree of switches that all aggregate, with the server above the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// Per switch, parents first: the switch above; `None` for the first one, which hangs on the server.
+    /// By switch, parents first: the switch above; `None` for the first one, which is linked to the server.
     parents: Vec<Option<usize>>,
-    /// Per rank: the switch that it hangs on.
+    /// By rank: the switch that the worker is linked to.
     homes: Vec<usize>,
 }
 
-/// What hangs below a switch.
+/// A child of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Child {
     Switch(usize),
@@ -21,8 +21,8 @@ pub(crate) enum Child {
 }
 
 impl Tree {
-    /// A regular tree: one root, then `fan_outs[0]` switches below it, `fan_outs[1]` below each of these and so on;
-    /// the last number is that of workers below each of the lowest switches.
+    /// A regular tree: one root, `fan_outs[0]` switches below it, `fan_outs[1]` below each of these and so on; the last
+    /// number is that of workers below each of the lowest switches.
     pub fn regular(fan_outs: &[usize]) -> Self {
         let mut parents = vec![None];
         let (workers, tiers) = fan_outs.split_last().unwrap_or((&1, &[]));
@@ -36,7 +36,7 @@ impl Tree {
         Self { parents, homes }
     }
 
-    /// 8 workers under 4 leaves under 2 middle switches under the root: 15 links, with the server's.
+    /// 8 workers under 4 leaves under 2 middle switches under the root: 15 links, including the server's.
     pub fn three_tier_8() -> Self {
         Self::regular(&[2, 2, 2])
     }
@@ -56,12 +56,12 @@ impl Tree {
         self.parents.get(switch).copied().flatten()
     }
 
-    /// The switch that a worker hangs on.
+    /// The switch that a worker is linked to.
     pub(crate) fn home(&self, worker: usize) -> usize {
         self.homes.get(worker).copied().unwrap_or(0)
     }
 
-    /// What hangs below a switch, in the order of the child numbers.
+    /// The children of a switch, in the order of the child numbers.
     pub(crate) fn children(&self, switch: usize) -> Vec<Child> {
         let switches = self.parents.iter().enumerate().filter(|&(_, &parent)| parent == Some(switch));
         let workers = self.homes.iter().enumerate().filter(|&(_, &home)| home == switch);
@@ -71,12 +71,12 @@ impl Tree {
             .collect()
     }
 
-    /// The switches from a worker to the server.
+    /// The switches from a worker up to the server.
     pub(crate) fn path(&self, worker: usize) -> Vec<usize> {
         std::iter::successors(Some(self.home(worker)), |&switch| self.parent(switch)).collect()
     }
 
-    /// A worker's stack of hops, the server's entry last.
+    /// A worker's hop stack, the server's entry last.
     pub(crate) fn stack(&self, worker: usize) -> Vec<Hop> {
         let mut below = Child::Worker(worker);
         let mut stack = Vec::new();

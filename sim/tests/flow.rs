@@ -1,4 +1,4 @@
-//! The fluid model beside what can be worked out by hand, the planner's bytes, and the simulation of packets.
+//! The fluid model beside results worked out by hand, the planner's bytes, and the packet simulation.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fmt::Write;
@@ -15,12 +15,12 @@ use tributary_topology::{FatTree, NodeKey, Topology};
 
 const WINDOW: u32 = 256;
 const GRADIENT: u64 = 64 << 20;
-/// Of TCP's frames to their payload.
+/// Ratio of TCP's frames to their payload.
 const TCP: f64 = 1514.0 / 1448.0;
 /// Bytes/s of links of 10 Gbit/s.
 const RATE: f64 = 1.25e9;
 
-/// So many workers and two servers on one switch.
+/// A star of workers and two servers on one switch.
 fn star(workers: usize) -> Topology {
     let mut text =
         "name = \"star\"\ndefaults = { rate = \"10 Gbit/s\" }\n[[switch]]\nname = \"s\"\n".to_owned();
@@ -51,7 +51,7 @@ fn job(topology: &Topology, method: Method) -> Job {
     }
 }
 
-/// One job, without latencies.
+/// A setup without latencies.
 fn setup(topology: &Topology, jobs: Vec<Job>) -> Setup<'_> {
     let assumptions = Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots_for(16) };
     Setup { topology, assumptions, jobs, iterations: 2, background: None, outages: Vec::new(), seed: 1 }
@@ -93,7 +93,7 @@ fn hosts_take_the_times_of_their_formulas() {
         assert_near(measured(Method::Ring), 2.0 * (workers - 1.0) / workers * bare, 1e-3);
         assert_near(measured(Method::ParameterServer { servers: 1 }), workers * bare, 1e-3);
         assert_near(measured(Method::ParameterServer { servers: 2 }), workers / 2.0 * bare, 1e-3);
-        // Nobody sends or gets more than twice the gradient, and from three on somebody does so, or 1.5 times.
+        // Every rank sends or receives at most twice the gradient, and from three ranks on some do so, or 1.5 times.
         let trees = measured(Method::DoubleTree) / bare;
         assert!((1.0 - 1e-3..2.0 + 1e-3).contains(&trees), "{count}: {trees}");
     }
@@ -135,7 +135,7 @@ fn each_link_carries_the_bytes_that_the_planner_expects() {
     assert_near(all, expected, 1e-9);
 }
 
-/// The same tree with its links and delays, packet by packet, with queues that hold whatever the window lets come.
+/// The same tree with its links and delays, packet by packet, with queues that hold everything the window allows.
 #[test]
 fn the_model_agrees_with_the_simulation_of_packets() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../topologies/three-tier-8.toml");
@@ -151,7 +151,7 @@ fn the_model_agrees_with_the_simulation_of_packets() {
         let topology = Topology::parse(&text, file).unwrap();
         let method = Method::Fabric { window };
         let mut setup = setup(&topology, vec![Job { gradient_bytes: 4 << 20, ..job(&topology, method) }]);
-        // There are three switches on a way of four links.
+        // A way of four links has three switches.
         setup.assumptions.hop_seconds = (scenario.link.delay + scenario.switch_delay * 3 / 4).as_secs_f64();
         let fluid = simulate(&setup).unwrap();
         assert_eq!(fluid.jobs[0].is_window_bound, window < 256);
@@ -185,7 +185,7 @@ fn a_host_that_handles_half_of_its_link_takes_twice_the_time() {
     }
 }
 
-/// Jobs on the same hosts, so that each wants the same tree.
+/// Jobs on the same hosts, so that all want the same tree.
 #[test]
 fn a_job_without_slots_passes_switches_and_is_slower() {
     let topology = fat_tree(4, 12);
@@ -212,7 +212,7 @@ fn the_slowest_of_many_workers_is_later_than_of_a_few() {
         let found = simulate(&setup).unwrap();
         found.jobs[0].iterations.iter().map(|iteration| iteration.compute).sum::<f64>() / 40.0
     };
-    // The mean of the latest of n is n / (n + 1).
+    // The mean of the maximum of n uniform numbers is n / (n + 1).
     assert_near(of(2), 1.0 + 0.5 * 2.0 / 3.0, 0.05);
     assert_near(of(40), 1.0 + 0.5 * 40.0 / 41.0, 0.02);
 }
@@ -248,7 +248,7 @@ fn hosts_take_other_ways_and_a_dead_edge_is_waited_for() {
     hit.outages =
         cores[1..].iter().map(|core| Outage { what: Down::Node(core.0), from: 0.03, until: 100.0 }).collect();
     let lost = simulate(&hit).unwrap().jobs[0].seconds() - begun;
-    // All that was not by the last core waits for other ways, and then they share that one.
+    // All traffic that did not use the last core waits for other ways, and then shares that core.
     assert!((0.2..2.0).contains(&lost), "{lost}");
     let edge = topology.find("edge1-0").unwrap();
     for method in [Method::Ring, Method::Fabric { window: WINDOW }, Method::ParameterServer { servers: 1 }] {
@@ -268,7 +268,7 @@ fn what_makes_no_sense_is_refused() {
         change(&mut setup);
         simulate(&setup).unwrap_err()
     };
-    // 98 leaves, and a server tells 64 apart.
+    // There are 98 leaves, and a server distinguishes 64.
     assert!(matches!(refused(&|_| ()), FlowError::Plan { job: 0, .. }));
     assert!(matches!(refused(&|setup| setup.jobs[0].workers.truncate(1)), FlowError::Job { job: 0 }));
     assert!(matches!(refused(&|setup| setup.jobs[0].servers.clear()), FlowError::Job { job: 0 }));
@@ -276,7 +276,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(matches!(refused(&|setup| setup.assumptions.hop_seconds = -1.0), FlowError::Number { .. }));
 }
 
-/// Several jobs of all kinds on a small fat tree, with background traffic, and a core that is away for a while.
+/// Several jobs of all kinds on a small fat tree, with background traffic, and a core that is down for a while.
 fn busy<'a>(topology: &'a Topology, load: f64, seed: u64) -> Setup<'a> {
     let hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();
     let methods = [
@@ -319,8 +319,8 @@ fn streams() -> impl Strategy<Value = (Vec<f64>, Vec<Stream>)> {
 }
 
 proptest! {
-    /// No link is above its capacity, and whoever could have more is kept from it by a full link on which nobody has more
-    /// than it, or by its own limit.
+    /// No link is above its capacity. Each stream is at its own limit, or uses a full link on which no stream has more
+    /// than it.
     #[test]
     fn shares_are_fair_and_fit((capacity, streams) in streams()) {
         let rates = max_min(&capacity, &streams.iter().collect::<Vec<_>>());
@@ -347,7 +347,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// However busy: over the whole time no link carries more than it can, and every job gets done.
+    /// Under any load, no link carries more than its capacity over the whole time, and every job finishes.
     #[test]
     fn no_link_carries_more_than_it_can(load in 0.0..0.9f64, seed in 0u64..1000) {
         let topology = fat_tree(6, 40);
@@ -357,7 +357,7 @@ proptest! {
     }
 }
 
-/// Members by rank are hosts in the topology's order, which the planner's own comparison walks, too.
+/// Ranks follow the topology's order of hosts, and so does the planner's own comparison.
 #[test]
 fn a_ring_is_no_slower_than_the_planner_says() {
     let topology = fat_tree(6, 40);
@@ -367,6 +367,6 @@ fn a_ring_is_no_slower_than_the_planner_says() {
     };
     let planned = plan(&topology, &FabricState::of(&topology, 4096), &request).unwrap();
     let measured = synchronisation(&topology, Method::Ring);
-    // The planner counts no headers, and no two connections meet on its ring's links.
+    // The planner counts no headers, and no link of its ring carries two connections.
     assert_near(measured, planned.comparison.ring_seconds * TCP, 0.01);
 }

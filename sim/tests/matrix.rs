@@ -1,4 +1,4 @@
-//! What the simulation promises, on a smaller gradient than the tables of README.md.
+//! The simulation's promises, on a smaller gradient than in the tables of README.md.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tributary_wire::Seq;
 
 const SLICES: u64 = 512;
 const MAX_SLICES: u64 = SLICES / 256;
-/// Ethernet, IPv4, UDP and INA header in front of a slice's values.
+/// Ethernet, IPv4, UDP and INA headers in front of a slice's values, and the values.
 const FRAME: u64 = 70 + 1024;
 
 fn small() -> Scenario {
@@ -36,7 +36,7 @@ fn without_losses_every_link_carries_everything_once() {
     assert_eq!(outcome.down.iter().map(|link| link.packets).collect::<Vec<_>>(), [slices; 15]);
     assert_eq!(outcome.up[14].bytes, slices * (FRAME + 4 * 6));
     assert_eq!((outcome.retransmitted(), outcome.timeouts(), outcome.dropped()), (0, 0, 0));
-    // At the links' rate, plus two ways through the tree: one for the exponents, one for the last slice.
+    // At the links' rate, plus two trips through the tree: one for the exponents, one for the last slice.
     let wire = Duration::from_nanos(outcome.up[14].bytes * 8 * 20);
     assert!(outcome.duration > wire && outcome.duration < wire + Duration::from_millis(5));
 }
@@ -57,8 +57,8 @@ fn the_same_seed_has_the_same_outcome() {
     assert_ne!(run(&scenario).unwrap(), other);
 }
 
-/// Microseconds, bytes into the server, retransmissions, timeouts. A change of the protocol's timers changes
-/// them: look whether for the better, and write down the new ones.
+/// Microseconds, bytes into the server, retransmissions, timeouts. A change of the protocol's timers changes them:
+/// check that it is for the better, and record the new ones.
 #[test]
 fn loss_by_window_is_as_it_was() {
     let mut figures = Vec::new();
@@ -143,7 +143,7 @@ fn a_window_that_is_no_power_of_two_is_refused() {
     assert!(error.to_string().contains("power of two"), "{error}");
 }
 
-/// Values that the workers of one random scenario contribute, about.
+/// Approximate number of values that the workers of one random scenario contribute.
 const VALUES: usize = 20_000;
 
 #[test]
@@ -158,8 +158,8 @@ fn random_scenarios_have_everything_in_them() {
     assert!(cases.iter().any(|case| !case.stragglers.is_empty()));
 }
 
-/// A change of the protocol's timers changes how much is sent again, and so what is lost: look whether for the better, and
-/// write down the new figures. Nothing is ever wrong or stuck.
+/// A change of the protocol's timers changes the retransmissions, and so the losses: check that it is for the better,
+/// and record the new figures. Nothing may ever be wrong or stuck.
 #[test]
 fn random_scenarios_end_as_they_did() {
     let total = search(1..=40, VALUES, |_, found| {
@@ -171,8 +171,8 @@ fn random_scenarios_end_as_they_did() {
     assert_eq!(total, as_it_was);
 }
 
-/// 16 members with short queues before them, of which one misses a result that the others have: with all asking at one
-/// instant, the same question was dropped each time.
+/// 16 members with short queues in front of them; one misses a result that the others have. When all asked at the same
+/// instant, the same request was dropped each time.
 #[test]
 fn a_member_that_is_behind_is_heard_among_those_that_wait_for_it() {
     run(&case(776_509, 1 << 20)).unwrap();

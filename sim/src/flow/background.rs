@@ -1,4 +1,4 @@
-//! What else the links carry: pairs of hosts that send by turns.
+//! Background traffic: pairs of hosts that send from time to time.
 
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
@@ -10,29 +10,29 @@ use super::network::Network;
 use super::route::{Routes, Way};
 use super::share::Stream;
 
-/// Background traffic. Every host sends to one other host, under another switch where there is one, and everyone gets from
-/// one: a random permutation. Each sends a random volume over one TCP connection, then nothing for a random time, and so on.
+/// Background traffic. Every host sends to one other host, under another switch if there is one, and receives from one:
+/// a random permutation. Each sends a random volume over one TCP connection, pauses for a random time, and repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Background {
-    /// What share of its way's slowest link direction each would take in the long run if it were alone: from 0 to less
-    /// than 1. Where ways meet, links are asked for more.
+    /// The share of the slowest link direction on its way that each source would use in the long run if it were alone:
+    /// at least 0, less than 1. Where ways meet, the demand on a link can be higher.
     pub load: f64,
-    /// Mean volume, bytes, headers included. Volumes and times are exponentially distributed.
+    /// Mean volume in bytes, headers included. Volumes and pauses are exponentially distributed.
     pub mean_bytes: f64,
 }
 
-/// A pair of hosts.
+/// A pair of hosts: a sender and its receiver.
 #[derive(Debug)]
 pub(super) struct Source {
     way: Way,
-    /// Mean time between two volumes, seconds.
+    /// Mean pause between two volumes, in seconds.
     mean_pause: f64,
     mean_bytes: f64,
     rng: ChaCha8Rng,
 }
 
 impl Background {
-    /// The pairs, and in the long run bytes/s of each link direction by its place, if nothing slows them down.
+    /// The pairs, and the long-term bytes/s of each link direction, by its index, if nothing slows the sources down.
     pub(super) fn sources(
         &self,
         network: &Network<'_>,
@@ -56,15 +56,15 @@ impl Background {
             sources.push(Source { way, mean_pause, mean_bytes: self.mean_bytes, rng });
         }
         for (at, mean) in mean.iter_mut().enumerate() {
-            // Not even all of them together get more than the link carries.
+            // Even all of them together cannot get more than the link carries.
             *mean = mean.min(network.capacity.get(at).copied().unwrap_or(0.0));
         }
         Ok((sources, mean))
     }
 }
 
-/// A random permutation of the hosts, as pairs of a host and its successor. Two under one switch are kept apart as far as a
-/// few exchanges can.
+/// A random permutation of the hosts, as pairs of a host and its successor. A few exchanges keep hosts under one switch
+/// apart as far as they can.
 fn pairs(network: &Network<'_>, rng: &mut ChaCha8Rng) -> Vec<(NodeKey, NodeKey)> {
     const EXCHANGES: usize = 20;
     let topology = network.topology;
@@ -85,30 +85,30 @@ fn pairs(network: &Network<'_>, rng: &mut ChaCha8Rng) -> Vec<(NodeKey, NodeKey)>
 }
 
 impl Source {
-    /// The next volume.
+    /// Draws the next volume.
     pub(super) fn volume(&mut self) -> Stream {
         let bytes = self.mean_bytes * exponential(&mut self.rng);
         Stream { bytes, ..self.stream() }
     }
 
-    /// Its connection, without bytes.
+    /// Its connection, without any bytes to send.
     pub(super) fn stream(&self) -> Stream {
         let uses = self.way.links().iter().map(|&at| (at, 1.0)).collect();
         Stream { bytes: 0.0, limit: f64::INFINITY, uses }
     }
 
-    /// Until the next volume, in seconds.
+    /// Draws the pause until the next volume, in seconds.
     pub(super) fn pause(&mut self) -> f64 {
         self.mean_pause * exponential(&mut self.rng)
     }
 
-    /// As [`Way::reroute`].
+    /// As for [`Way::reroute`].
     pub(super) fn reroute(&mut self, network: &Network<'_>, routes: &mut Routes<'_>) -> bool {
         self.way.reroute(network, routes, &mut self.rng)
     }
 }
 
-/// Exponentially distributed, with mean 1.
+/// A random number, exponentially distributed with mean 1.
 fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     -(1.0 - rng.random::<f64>()).ln()
 }

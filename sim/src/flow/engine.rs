@@ -1,4 +1,4 @@
-//! The simulation itself: what happens next, until every job is done.
+//! The simulation: a loop over events until every job is done.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,12 +16,12 @@ use super::setup::{Outage, Setup};
 use super::share::{Sharing, Stream};
 use crate::agenda::Agenda;
 
-/// What is left of a stream when it counts as done, in bytes: less than time's rounding errors come to.
+/// The remainder, in bytes, at which a stream counts as done: less than the rounding errors of times.
 const DONE: f64 = 1e-3;
-/// A rate is its limit if it is so close to it.
+/// The relative difference up to which a rate equals its limit.
 const CLOSE: f64 = 1e-9;
 
-/// Which part of the random numbers is whose, so that methods are compared with the same computations and background.
+/// Separate streams of random numbers, so that methods are compared with the same computations and background.
 const OF_BACKGROUND: u64 = 0;
 const fn of_ways(job: usize) -> u64 {
     1 + 2 * job as u64
@@ -30,42 +30,42 @@ const fn of_computing(job: usize) -> u64 {
     2 + 2 * job as u64
 }
 
-/// Something that happens at a time that is known before.
+/// An event whose time is known beforehand.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// The slowest worker of a job has computed.
+    /// The slowest worker of a job has finished its computation.
     Computed(usize),
     /// All workers of a job have the sum.
     Synchronised(usize),
-    /// A source has its next volume.
+    /// A source starts its next volume.
     Volume(usize),
-    /// An outage begins, or ends.
+    /// An outage begins (`true`) or ends.
     Outage(Outage, bool),
-    /// Hosts' traffic takes ways around what is dead, or trees do.
+    /// Hosts' connections or trees are rerouted around dead parts.
     Reroute,
     Replan,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A job, and which of its streams.
+    /// A job, and the index of its stream.
     Job(usize, usize),
     Source(usize),
 }
 
-/// A stream on its way.
+/// A stream that is being transferred.
 #[derive(Debug)]
 struct Transfer {
     owner: Owner,
     stream: Stream,
-    /// Bytes that are left, and the rate in bytes/s.
+    /// Bytes left, and the rate in bytes/s.
     left: f64,
     rate: f64,
-    /// Bytes that have moved and are in no link's count yet.
+    /// Bytes that have moved, but are not yet counted on any link.
     moved: f64,
 }
 
-/// How a job synchronises.
+/// The means by which a job synchronises.
 #[derive(Debug)]
 enum Means {
     Tree(Box<Tree>),
@@ -78,10 +78,10 @@ struct Running {
     means: Means,
     ways: ChaCha8Rng,
     computing: ChaCha8Rng,
-    /// When the iteration began, and when its slowest worker had computed.
+    /// When the iteration began, and when its slowest worker had finished its computation.
     began: f64,
     computed: f64,
-    /// Streams of the synchronisation that are not done.
+    /// Number of the synchronisation's streams that are not done.
     streams: usize,
     iterations: Vec<Iteration>,
     is_window_bound: bool,
@@ -95,7 +95,7 @@ struct Simulation<'a> {
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
     sharing: Sharing,
-    /// Whether streams have come or gone since rates were worked out.
+    /// Whether streams have come or gone since the rates were computed.
     is_stale: bool,
     events: Agenda<Ordered, Event>,
     now: f64,
@@ -237,7 +237,7 @@ impl<'a> Simulation<'a> {
         job.iterations.len() >= self.setup.iterations as usize
     }
 
-    /// Works out everyone's rate.
+    /// Computes the rates of all streams.
     fn share(&mut self) {
         let streams: Vec<&Stream> = self.transfers.iter().map(|transfer| &transfer.stream).collect();
         self.sharing.share(&self.network.capacity, &streams);
@@ -261,7 +261,7 @@ impl<'a> Simulation<'a> {
         self.now = to.max(self.now);
     }
 
-    /// Takes away the streams that are done.
+    /// Removes the streams that are done.
     fn finish(&mut self) {
         let mut place = 0;
         while let Some(transfer) = self.transfers.get(place) {
@@ -302,7 +302,7 @@ impl<'a> Simulation<'a> {
             Event::Outage(outage, begins) => {
                 self.network.set(outage.what, begins);
                 self.is_stale = true;
-                // Who had no way around what was dead until now may have one now.
+                // Connections that had no way around the dead part may have one now.
                 let assumptions = self.setup.assumptions;
                 self.schedule(self.now + assumptions.reroute_seconds, Event::Reroute);
                 self.schedule(self.now + assumptions.replan_seconds, Event::Replan);
@@ -317,11 +317,11 @@ impl<'a> Simulation<'a> {
         self.schedule(self.now + pause, Event::Volume(source));
     }
 
-    /// Begins an iteration.
+    /// Begins an iteration of a job.
     fn compute(&mut self, place: usize) {
         let job = &mut self.jobs[place];
         let (compute, workers) = (job.job.compute, job.job.workers.len());
-        // The latest of so many times, all of which are equally likely.
+        // The maximum of `workers` uniformly distributed times.
         let slowest = job.computing.random::<f64>().powf(1.0 / workers as f64);
         let at = job.began + compute.seconds * (1.0 + compute.spread * slowest);
         self.schedule(at, Event::Computed(place));
@@ -391,7 +391,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Leads a job's streams over other links: what has moved has moved.
+    /// Moves a job's streams to other links; bytes that have moved are not sent again.
     fn lead(&mut self, place: usize, streams: &[Stream]) {
         self.is_stale = true;
         for transfer in &mut self.transfers {
@@ -425,7 +425,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Counts on its links what a stream has moved.
+/// Counts the bytes that a stream has moved on its links.
 fn count(transfer: &mut Transfer, carried: &mut [f64]) {
     let moved = std::mem::take(&mut transfer.moved);
     for &(at, weight) in &transfer.stream.uses {
@@ -433,7 +433,8 @@ fn count(transfer: &mut Transfer, carried: &mut [f64]) {
     }
 }
 
-/// Lets a transfer go on over other links. The same bytes are left, since one gradient always is as many frames.
+/// Continues a transfer over other links. The bytes left stay the same, since a gradient always has the same number of
+/// frames.
 fn replace(transfer: &mut Transfer, stream: &Stream, carried: &mut [f64]) {
     count(transfer, carried);
     transfer.stream.uses.clone_from(&stream.uses);

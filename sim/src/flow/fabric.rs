@@ -1,4 +1,4 @@
-//! Synchronisations in the fabric: the planner's trees, their slots, and what their links carry.
+//! Synchronisation over the fabric: the planner's trees, their slots, and their links' traffic.
 
 use petgraph::visit::EdgeRef;
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Member, Plan, plan, replan};
@@ -12,11 +12,11 @@ use super::job::{Job, Method};
 use super::network::{Network, direction, index};
 use super::share::Stream;
 
-/// Round trips of an all-reduce besides its bytes: one for the exponents, without which no value is sent, and one for the
-/// values.
+/// Round trips of an all-reduce in addition to its bytes: one for the exponents, without which no value is sent, and
+/// one for the values.
 const ROUND_TRIPS: f64 = 2.0;
 
-/// What the planner knows of the fabric: which slots jobs have taken, and what links carry in the long run.
+/// The planner's knowledge of the fabric: the slots that jobs have taken, and the long-term load of links.
 #[derive(Debug)]
 pub(super) struct Fabric {
     state: FabricState,
@@ -27,12 +27,12 @@ pub(super) struct Fabric {
 pub(super) struct Tree {
     request: JobRequest,
     pub(super) plan: Plan,
-    /// Iterations a second that the planner counts on.
+    /// Iterations per second that the planner expects.
     pace: f64,
 }
 
 impl Fabric {
-    /// `background`: bytes/s that each link direction carries in the long run, by its place.
+    /// `background`: long-term bytes/s of each link direction, by its index.
     pub(super) fn new(network: &Network<'_>, background: &[f64]) -> Self {
         let mut state = FabricState::of(network.topology, network.assumptions.slots);
         let load = background.iter().enumerate().map(|(at, bytes)| (direction(at), (bytes * 8.0) as u64));
@@ -40,7 +40,7 @@ impl Fabric {
         Self { state }
     }
 
-    /// Plans a job, beside those that are there already, and gives it its slots.
+    /// Plans a job next to the existing ones, and gives it its slots.
     pub(super) fn admit(
         &mut self,
         place: usize,
@@ -72,8 +72,8 @@ impl Fabric {
         Ok(tree)
     }
 
-    /// Plans a job again around what is dead, if its tree has lost something. Whether it has another tree now: it keeps its
-    /// own where there is no other way.
+    /// Plans a job again around dead parts if its tree has lost something. Returns whether it has another tree now:
+    /// without an alternative it keeps its own.
     pub(super) fn mend(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
         if !tree.is_hit(network) {
             return false;
@@ -90,7 +90,7 @@ impl Fabric {
         has_changed
     }
 
-    /// Takes the job's slots and its load, or gives them back.
+    /// Takes the job's slots and adds its load, or gives them back.
     fn account(&mut self, tree: &Tree, takes: bool) {
         for role in tree.plan.switches.iter().filter(|role| role.aggregate) {
             if let Some(free) = self.state.free_slots.get_mut(&role.key) {
@@ -107,7 +107,7 @@ impl Fabric {
 }
 
 impl Tree {
-    /// A RESULT by multicast, which has no hop stack: all frames are at least so long.
+    /// Length of a RESULT by multicast, which has no hop stack: no frame is shorter.
     fn frame_bytes(&self) -> usize {
         ENCAPSULATION_BYTES + message_len(0, self.request.width.bytes())
     }
@@ -117,15 +117,15 @@ impl Tree {
         links.any(|link| network.dead.is_link_dead(network.topology, link))
     }
 
-    /// Switches that aggregate, and those at which streams meet and go on one by one.
+    /// The number of switches that aggregate, and of those at which streams meet and go on separately.
     pub(super) fn switches(&self) -> (usize, usize) {
         let aggregating = self.plan.switches.iter().filter(|role| role.aggregate).count();
         let meeting = self.plan.switches.iter().filter(|role| role.down.len() > 1).count();
         (aggregating, meeting.saturating_sub(aggregating))
     }
 
-    /// One synchronisation: all links of the tree move together, since a worker sends a slice only when it has the result of
-    /// the one that had the slot before. So S slices a round trip is the most.
+    /// The stream of one synchronisation. All links of the tree move together, since a worker sends a slice only when
+    /// it has the result of the slice that used the slot before. So its limit is S slices per round trip.
     pub(super) fn stream(&self, network: &Network<'_>) -> Stream {
         let plan = &self.plan;
         let frames = plan.traffic.links.iter().map(|link| link.frames).min().unwrap_or(0);
@@ -135,13 +135,13 @@ impl Tree {
         Stream { bytes, limit: window / self.round_trip(network), uses: uses.collect() }
     }
 
-    /// What one synchronisation takes besides its bytes, in seconds. The last slices arrive half a round trip after they were
-    /// sent, and the last results as long after that.
+    /// The time of one synchronisation in addition to its bytes, in seconds. The last slices arrive half a round trip
+    /// after they were sent, and the last results half a round trip later.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
         ROUND_TRIPS * self.round_trip(network)
     }
 
-    /// From the worker that is farthest from the server, and back to it, in seconds.
+    /// The round trip between the server and the worker farthest from it, in seconds.
     fn round_trip(&self, network: &Network<'_>) -> f64 {
         let ups = |node: NodeKey| {
             let role = self.plan.switches.binary_search_by_key(&node, |role| role.key).ok();

@@ -1,4 +1,4 @@
-//! Synchronisations that need no programmable switch: parameter server, ring, double binary tree.
+//! Synchronisation without programmable switches: parameter server, ring, double binary tree.
 
 use rand_chacha::ChaCha8Rng;
 use tributary_topology::NodeKey;
@@ -15,29 +15,29 @@ const FRAME_BYTES: usize = 1_514;
 const PAYLOAD_BYTES: usize = 1_448;
 const OVERHEAD: f64 = FRAME_BYTES as f64 / PAYLOAD_BYTES as f64;
 
-/// Connections that move at one rate.
+/// Connections that move at the same rate.
 #[derive(Debug, Clone)]
 struct Bundle {
-    /// Of each connection, headers included.
+    /// Bytes of each connection, headers included.
     bytes: f64,
     connections: Vec<Way>,
 }
 
-/// A job's connections. Each has its own way whenever that lives, and another one while it does not.
+/// A job's connections. Each uses its own way whenever that is alive, and another one otherwise.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     bundles: Vec<Bundle>,
-    /// How many times the mean way's latency one synchronisation takes besides its bytes.
+    /// The latency of one synchronisation in addition to its bytes, in units of the mean latency of the ways.
     turns: f64,
 }
 
-/// From one worker to another, by rank.
+/// From one worker to another, by their ranks.
 type Edge = (usize, usize);
 /// From one host to another.
 type Pair = (NodeKey, NodeKey);
 
 impl Connections {
-    /// Those of a job, with ways drawn from `rng`.
+    /// The connections of a job, with ways drawn from `rng`.
     ///
     /// # Errors
     /// [`FlowError::Apart`].
@@ -51,7 +51,7 @@ impl Connections {
         };
         let (bundles, turns): (Vec<(f64, Vec<Pair>)>, f64) = match job.method {
             Method::Ring => {
-                // Each step sends 1 / N of the gradient to the next, and waits for what comes.
+                // Each step sends 1 / N of the gradient to the next rank, and waits for the previous one's.
                 let steps = 2 * (count - 1);
                 let share = steps as f64 / count as f64;
                 (vec![(share * gradient, between(ring(count)))], steps as f64)
@@ -81,12 +81,12 @@ impl Connections {
         Ok(Self { bundles: bundles.collect::<Result<_, _>>()?, turns })
     }
 
-    /// One synchronisation.
+    /// The streams of one synchronisation.
     pub(super) fn streams(&self) -> Vec<Stream> {
         self.bundles.iter().map(Bundle::stream).collect()
     }
 
-    /// What one synchronisation takes besides its bytes, in seconds.
+    /// The time of one synchronisation in addition to its bytes, in seconds.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
         let ways = || self.bundles.iter().flat_map(|bundle| &bundle.connections).map(Way::links);
         let all: f64 =
@@ -94,8 +94,8 @@ impl Connections {
         self.turns * all / ways().count().max(1) as f64
     }
 
-    /// Leads connections round what is dead, as far as there are ways, and back where it is alive again. Whether that changed
-    /// anything.
+    /// Reroutes connections around dead parts where there is a way, and back once their own ways are alive. Returns
+    /// whether anything changed.
     pub(super) fn reroute(&mut self, network: &Network<'_>, rng: &mut ChaCha8Rng) -> bool {
         let mut routes = Routes::new(network.topology, &network.dead);
         let mut has_changed = false;
@@ -115,13 +115,13 @@ impl Bundle {
     }
 }
 
-/// Each to the next.
+/// From each rank to the next.
 fn ring(count: usize) -> Vec<Edge> {
     (0..count).map(|rank| (rank, (rank + 1) % count)).collect()
 }
 
-/// One of the two trees, from each to the one above it. Whoever is a leaf of the one is inside the other: that is the same
-/// tree the other way round, or, of an odd number, moved on by one.
+/// One of the two trees, as edges from each rank to its parent. The leaves of one tree are inner nodes of the other:
+/// that is the same tree with the ranks reversed or, for an odd number of ranks, shifted by one.
 fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     let placed = |rank: usize| match (second, count.is_multiple_of(2)) {
         (false, _) => rank,
@@ -131,14 +131,14 @@ fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     (1..count).map(|rank| (placed(rank), placed(parent(rank, count)))).collect()
 }
 
-/// What is above a rank in a binary tree in which every rank is between those below it; rank 0 is above all.
+/// The parent of a rank in a binary tree in which every rank lies between its children; rank 0 is the root.
 fn parent(rank: usize, count: usize) -> usize {
     let bit = rank & rank.wrapping_neg();
     let above = (rank ^ bit) | (bit << 1);
     if above < count { above } else { rank ^ bit }
 }
 
-/// How many steps the farthest is from the root.
+/// The greatest number of steps from a rank to the root.
 fn depth(tree: &[Edge]) -> usize {
     let above: std::collections::HashMap<usize, usize> = tree.iter().copied().collect();
     let steps = |&(rank, _): &Edge| std::iter::successors(above.get(&rank), |up| above.get(*up)).count();
@@ -157,7 +157,7 @@ mod tests {
             let mut sent: BTreeMap<usize, f64> = BTreeMap::new();
             for tree in [double_tree(count, false), double_tree(count, true)] {
                 assert_eq!(tree.len(), count - 1);
-                // Everyone comes to the root within so many steps, so there is no cycle.
+                // Every rank reaches the root within that many steps, so there is no cycle.
                 assert!(depth(&tree) <= 1 + count.ilog2() as usize, "{count}: {}", depth(&tree));
                 for (below, above) in tree {
                     *sent.entry(below).or_default() += 0.5;

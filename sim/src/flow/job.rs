@@ -1,9 +1,9 @@
-//! Jobs: who trains, for how long they compute, and how they synchronise.
+//! Jobs: their workers, their computing times, and how they synchronise.
 
 use serde::Serialize;
 use tributary_topology::NodeKey;
 
-/// How a job's workers come by the sum of their gradients.
+/// How a job's workers obtain the sum of their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 pub enum Method {
@@ -17,10 +17,10 @@ pub enum Method {
         /// The job's window, in slices.
         window: u32,
     },
-    /// A parameter server on hosts: each worker sends its gradient to the servers, each of which has an equal part, and gets
+    /// A parameter server on hosts: each worker sends an equal part of its gradient to each of the servers, and gets
     /// the sum back.
     ParameterServer {
-        /// How many hosts serve.
+        /// The number of hosts that serve.
         servers: usize,
     },
     /// Ring all-reduce, by reduce-scatter and all-gather.
@@ -36,7 +36,7 @@ impl Method {
         matches!(self, Self::Fabric { .. } | Self::Leaf { .. })
     }
 
-    /// How many hosts serve.
+    /// The number of hosts that serve.
     pub fn servers(self) -> usize {
         match self {
             Self::Fabric { .. } | Self::Leaf { .. } => 1,
@@ -46,29 +46,29 @@ impl Method {
     }
 }
 
-/// How long workers compute in an iteration.
+/// The computing time of workers in an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Compute {
     /// The shortest time, in seconds.
     pub seconds: f64,
-    /// By what share of it the slowest worker can be slower: each takes a time from `seconds` to `(1 + spread) · seconds`,
-    /// all equally likely, anew in each iteration.
+    /// The most by which a worker can be slower, as a share of `seconds`: each draws a time between `seconds` and `(1 +
+    /// spread) · seconds` in each iteration, uniformly distributed.
     pub spread: f64,
 }
 
-/// A training. In each iteration its workers compute, and then synchronise gradients; the synchronisation begins when the
-/// slowest of them has computed, and the next iteration when it has ended.
+/// A training. In each iteration its workers compute, and then synchronise gradients; the synchronisation begins when
+/// the slowest worker has finished its computation, and the next iteration begins when the synchronisation ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The hosts that train, in the order of their ranks: neighbours in a ring, and in trees. At least two.
     pub workers: Vec<NodeKey>,
-    /// The hosts that serve: of them as many as the method needs, from the first on.
+    /// The hosts that can serve; the method uses as many as it needs, from the first on.
     pub servers: Vec<NodeKey>,
-    /// Bytes of one worker's gradient, 4 a value.
+    /// Bytes of one worker's gradient, 4 per value.
     pub gradient_bytes: u64,
     /// The computing between two synchronisations.
     pub compute: Compute,
-    /// How it synchronises.
+    /// The method of synchronisation.
     pub method: Method,
     /// When its first iteration begins, in seconds.
     pub begins: f64,

@@ -1,13 +1,13 @@
 //! A fluid model of whole clusters: no packets, only rates.
 //!
-//! The simulation beside this one ([`crate::run`]) moves every packet of one job, which is too much for thousands of
-//! workers. Here a transfer is a [`Stream`] that uses link directions at one rate; all streams share each direction by
-//! max–min fairness ([`max_min`]), and the next thing that happens is a stream's end, the end of a computation, a change of
-//! the background traffic, a failure or its mending ([`simulate`]). Aggregation trees are those that the
-//! [planner](tributary_planner) makes, with its slots, fan-ins and loads; what workers do without the fabric is in
-//! `hosts`. What the model takes for granted is in [`Assumptions`] and, in words, in `docs/scale.md`.
+//! The packet simulation ([`crate::run`]) moves every packet of one job, which is too much for thousands of workers.
+//! Here a transfer is a [`Stream`] that uses link directions at one rate. All streams share each direction by max–min
+//! fairness ([`max_min`]); the next event is the end of a stream or of a computation, a change of the background
+//! traffic, a failure or its repair ([`simulate`]). Aggregation trees are the [planner](tributary_planner)'s, with its
+//! slots, fan-ins and loads; methods without the fabric are in `hosts`. The model's assumptions are in [`Assumptions`]
+//! and, in words, in `docs/scale.md`.
 //!
-//! The same [`Setup`] has the same [`Outcome`] every time, on every machine.
+//! The same [`Setup`] gives the same [`Outcome`] every time, on every machine.
 
 mod background;
 mod engine;

@@ -1,4 +1,4 @@
-//! Link directions as numbers, what they carry at most, and what is down.
+//! Link directions as indices, their capacities, and dead parts.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,17 @@ use super::setup::{Assumptions, Down};
 
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// A link direction's place in vectors.
+/// The index of a link direction.
 pub(super) fn index(direction: LinkDirection) -> usize {
     2 * direction.link.index() + direction.sender
 }
 
-/// The direction at a place.
+/// The link direction at an index.
 pub(super) fn direction(index: usize) -> LinkDirection {
     LinkDirection { link: LinkKey::new(index / 2), sender: index % 2 }
 }
 
-/// What is down now.
+/// The parts that are down.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dead {
     pub(super) nodes: HashSet<NodeKey>,
@@ -48,7 +48,7 @@ pub(super) struct Network<'a> {
     pub(super) topology: &'a Topology,
     pub(super) assumptions: Assumptions,
     pub(super) dead: Dead,
-    /// By link direction, in bytes/s; 0 where it is down.
+    /// Capacity of each link direction, in bytes/s; 0 if it is down.
     pub(super) capacity: Vec<f64>,
 }
 
@@ -76,18 +76,18 @@ impl<'a> Network<'a> {
         rates.flat_map(|rate| [rate, rate]).collect()
     }
 
-    /// Whether nothing of a way is down.
+    /// Whether all of a way is alive.
     pub(super) fn is_alive(&self, way: &[usize]) -> bool {
         !way.iter().any(|&at| self.dead.is_link_dead(self.topology, direction(at).link))
     }
 
-    /// What the slowest link direction of a way carries, in bytes/s.
+    /// Capacity of the slowest link direction of a way, in bytes/s.
     pub(super) fn slowest(&self, way: &[usize]) -> f64 {
         way.iter().filter_map(|&at| self.capacity.get(at)).copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How long a packet whose frame has so many bytes is on its way over these links, from one program to the other, in
-    /// seconds. Switches store it before they forward it, and no queue holds it up.
+    /// The time of a packet with a frame of this length over these links, from one program to the other, in seconds.
+    /// Switches store the frame before they forward it, and no queue delays it.
     pub(super) fn latency(&self, links: impl Iterator<Item = LinkKey>, frame_bytes: usize) -> f64 {
         let Assumptions { hop_seconds, host_seconds, .. } = self.assumptions;
         let bits = frame_bytes as f64 * BITS_PER_BYTE;

@@ -1,8 +1,8 @@
-//! Numbers in their order.
+//! Numbers with a total order.
 
 use std::cmp::Ordering;
 
-/// A number that is no NaN: a time, or a rate.
+/// A number that is not NaN: a time, or a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ordered(pub(super) f64);
 

@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! The results of a simulation.
 
 use petgraph::visit::EdgeRef;
 use serde::Serialize;
@@ -6,37 +6,37 @@ use tributary_topology::{LinkDirection, NodeKey, Topology};
 
 use super::network::index;
 
-/// What came of a simulation.
+/// The results of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Of each job.
+    /// The results of each job.
     pub jobs: Vec<JobOutcome>,
-    /// Until the last job was done, in seconds.
+    /// Time until the last job was done, in seconds.
     pub seconds: f64,
-    /// By link direction, at twice the link's number plus the sender's.
+    /// Bytes by link direction, whose index is twice the link's number plus the sender's.
     pub(super) carried: Vec<f64>,
     pub(super) capacity: Vec<f64>,
 }
 
-/// What came of one job.
+/// The results of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobOutcome {
-    /// The iterations that count, in their order.
+    /// The iterations that count, in order.
     pub iterations: Vec<Iteration>,
-    /// Switches that aggregated for it in the end.
+    /// Number of switches that aggregated for it at the end.
     pub aggregating: usize,
-    /// Switches at which its streams met and went on one by one, in the end.
+    /// Number of switches at which its streams met and went on separately at the end.
     pub passing: usize,
-    /// Whether its own window kept it from what the links would have carried, in its first synchronisation.
+    /// Whether in its first synchronisation its own window limited it more than the links did.
     pub is_window_bound: bool,
 }
 
-/// One iteration.
+/// The times of one iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Iteration {
-    /// Until the slowest worker had computed, in seconds.
+    /// Time until the slowest worker finished its computation, in seconds.
     pub compute: f64,
-    /// From then until all had the sum, in seconds.
+    /// Time from then until all had the sum, in seconds.
     pub synchronisation: f64,
 }
 
@@ -51,7 +51,7 @@ impl JobOutcome {
         self.mean(|iteration| iteration.synchronisation)
     }
 
-    /// All iterations together, in seconds.
+    /// Time of all iterations together, in seconds.
     pub fn seconds(&self) -> f64 {
         self.mean_iteration() * self.iterations.len() as f64
     }
@@ -73,13 +73,13 @@ impl Outcome {
         links.flat_map(|link| [0, 1].map(|sender| self.carried(LinkDirection { link, sender }))).sum()
     }
 
-    /// How busy the busiest link direction was, of its capacity in the end: from 0 to 1.
+    /// Utilisation of the busiest link direction, relative to its final capacity: from 0 to 1.
     pub fn busiest(&self) -> f64 {
         let used = self.carried.iter().zip(&self.capacity).filter(|(_, capacity)| **capacity > 0.0);
         used.map(|(bytes, capacity)| bytes / (capacity * self.seconds)).fold(0.0, f64::max)
     }
 
-    /// Mean of the jobs' mean times of an iteration, in seconds.
+    /// Mean of the jobs' mean iteration times, in seconds.
     pub fn mean_iteration(&self) -> f64 {
         let all: f64 = self.jobs.iter().map(JobOutcome::mean_iteration).sum();
         all / self.jobs.len().max(1) as f64

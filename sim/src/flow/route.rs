@@ -1,7 +1,7 @@
-//! The ways that hosts' traffic takes: equal-cost multi-path routing (ECMP) over shortest paths.
+//! Ways of hosts' traffic: equal-cost multi-path routing (ECMP) over shortest paths.
 //!
-//! Every connection has one of the shortest ways, drawn evenly at each switch, as switches do by a hash of its addresses and
-//! ports. So two connections may meet on one link while another one is idle.
+//! Every connection uses one of the shortest ways, drawn evenly at each switch, as switches do by a hash of addresses
+//! and ports. So two connections may share a link while another is idle.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -20,14 +20,15 @@ const FAR: u32 = u32::MAX;
 pub(super) struct Way {
     from: NodeKey,
     to: NodeKey,
-    /// The link directions that it takes while all of them are alive: switches have drawn them by a hash, which stays.
+    /// The link directions that it uses while all of them are alive. Switches choose them by a hash, so they do not
+    /// change.
     own: Vec<usize>,
-    /// Those that it takes now.
+    /// The link directions that it uses now.
     links: Vec<usize>,
 }
 
 impl Way {
-    /// Draws one.
+    /// Draws a way.
     ///
     /// # Errors
     /// [`FlowError::Apart`].
@@ -46,7 +47,8 @@ impl Way {
         &self.links
     }
 
-    /// Leads it round what is dead, if there is a way, and back when its own is alive again. Whether that changed anything.
+    /// Reroutes it around dead parts if there is a way, and back once its own way is alive. Returns whether anything
+    /// changed.
     pub(super) fn reroute(
         &mut self,
         network: &Network<'_>,
@@ -67,11 +69,11 @@ impl Way {
     }
 }
 
-/// Shortest ways around what is dead.
+/// Shortest ways around dead parts.
 pub(super) struct Routes<'a> {
     topology: &'a Topology,
     dead: &'a Dead,
-    /// How far each node is from a switch; made when somebody asks.
+    /// The distance of each node from a switch, computed on demand.
     distances: HashMap<NodeKey, Vec<u32>>,
 }
 
@@ -80,7 +82,7 @@ impl<'a> Routes<'a> {
         Self { topology, dead, distances: HashMap::new() }
     }
 
-    /// The link directions of a way from one host to another; `None` where there is none.
+    /// The link directions of a way between two hosts; `None` if there is no way.
     fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
         let (first_link, first) = self.steps(from).next()?;
         let (last_link, last) = self.steps(to).next()?;
@@ -113,7 +115,7 @@ impl<'a> Routes<'a> {
         self.topology[node].switch().is_some()
     }
 
-    /// The live links of a live node, and where they lead.
+    /// The live links of a live node, with their other ends.
     fn steps(&self, node: NodeKey) -> impl Iterator<Item = (LinkKey, NodeKey)> + use<'_, 'a> {
         let edges = self.topology.graph().edges(node);
         let steps = edges.map(move |edge| {
@@ -123,7 +125,7 @@ impl<'a> Routes<'a> {
         steps.filter(|(link, _)| !self.dead.is_link_dead(self.topology, *link))
     }
 
-    /// By node, over switches only: hosts forward nothing.
+    /// Distances by node, over switches only: hosts forward nothing.
     fn distances_from(&self, root: NodeKey) -> Vec<u32> {
         let mut distances = vec![FAR; self.topology.graph().node_count()];
         distances[root.index()] = 0;

@@ -1,7 +1,7 @@
-//! Who gets how much of a link: max–min fairness by progressive filling.
+//! Shares of links: max–min fairness by progressive filling.
 //!
-//! All streams grow at the same pace. When a link direction is full, the streams that use it stay as they are, and the others
-//! grow on; so does a stream that has come to its own limit. In the end no stream can get more without taking from one that
+//! All streams grow at the same pace. When a link direction is full, the streams that use it stop growing, and the
+//! others go on; a stream also stops at its own limit. In the end no stream can get more without taking from one that
 //! has no more than it.
 
 use std::cmp::Reverse;
@@ -9,44 +9,46 @@ use std::collections::BinaryHeap;
 
 use super::ordered::Ordered;
 
-/// A transfer that uses link directions at one rate, as long as it lasts.
+/// A transfer that uses link directions at one rate for as long as it lasts.
 ///
-/// What has to move together is one stream: the gradients of a tree, all of which wait for the slowest; the connections of a
-/// ring, each of which waits for the one before it. A connection between two hosts that waits for nobody is a stream, too.
+/// Connections that move together are one stream: the gradients of a tree, all of which wait for the slowest; the
+/// connections of a ring, each of which waits for the one before. An independent connection between two hosts is a
+/// stream, too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     /// Bytes at rate 1, headers included.
     pub bytes: f64,
-    /// What it can use at most, bytes/s; infinite without a limit.
+    /// The greatest rate that it can use, in bytes/s; infinite without a limit.
     pub limit: f64,
-    /// How much of its rate each link direction carries: 1 for one copy, 2 for two, and so on. No direction twice.
+    /// The link directions that it uses, each once, with a factor of its rate: 1 for one copy, 2 for two, and so on.
     pub uses: Vec<(usize, f64)>,
 }
 
-/// Each stream's rate in bytes/s. `capacity`: of each link direction, in bytes/s.
+/// The rate of each stream in bytes/s. `capacity`: of each link direction, in bytes/s.
 ///
-/// A stream that uses nothing and has no limit gets an infinite rate. What a stream uses beyond `capacity` counts as down.
+/// A stream that uses nothing and has no limit gets an infinite rate. A link direction beyond the end of `capacity`
+/// counts as down.
 pub fn max_min(capacity: &[f64], streams: &[&Stream]) -> Vec<f64> {
     let mut sharing = Sharing::default();
     sharing.share(capacity, streams);
     sharing.rates
 }
 
-/// What keeps streams from growing on.
+/// The reason why streams stop growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bound {
-    /// Of a link direction.
+    /// A link direction is full.
     Link(usize),
-    /// Of one stream.
+    /// One stream has reached its limit.
     Stream(usize),
 }
 
 /// A link direction while it fills.
 #[derive(Debug, Clone, Default)]
 struct Filling {
-    /// What is left for streams that still grow, bytes/s.
+    /// Capacity left for streams that still grow, in bytes/s.
     left: f64,
-    /// What those use together at rate 1.
+    /// Capacity that those streams use together at rate 1.
     weight: f64,
     growing: usize,
     users: Vec<usize>,
@@ -58,14 +60,14 @@ impl Filling {
     }
 }
 
-/// The filling, with memory that is used again the next time.
+/// The filling algorithm, with memory that is reused.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     links: Vec<Filling>,
     touched: Vec<usize>,
     bounds: BinaryHeap<Reverse<(Ordered, Bound)>>,
     is_fixed: Vec<bool>,
-    /// By stream, in bytes/s.
+    /// The rate of each stream, in bytes/s.
     pub(super) rates: Vec<f64>,
 }
 
@@ -116,7 +118,8 @@ impl Sharing {
         self.rates.resize(streams.len(), f64::INFINITY);
     }
 
-    /// A link direction is full, unless streams that use it have been fixed since that was worked out: then it is full later.
+    /// Handles a full link direction. If streams that use it have been fixed since its level was computed, it fills up
+    /// later: then it is queued again.
     fn fill(&mut self, at: usize, level: Ordered, streams: &[&Stream]) {
         if self.links[at].growing == 0 {
             return;

@@ -7,9 +7,9 @@ use crate::flow::setup::Setup;
 
 pub(super) const PER_CENT: [u32; 5] = [0, 20, 40, 60, 80];
 
-/// Of a fat tree of 8 ports: as many hosts have the job's traffic as have only the background's, several times over.
+/// Hosts of a fat tree of 8 ports: each host with the job's traffic has several with background traffic only.
 pub(super) const HOSTS: usize = 128;
-/// Long transfers, as of checkpoints and data sets: at these the links are shared for a while, and not only at once.
+/// Mean volume: long transfers, as of checkpoints and data sets, so that links are shared for a while.
 const MEAN_BYTES: f64 = 128e6;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {

@@ -9,18 +9,18 @@ use crate::flow::error::FlowError;
 use crate::flow::outcome::{JobOutcome, Outcome};
 use crate::flow::setup::{Down, Outage, Setup};
 
-/// What the tiers' switches are called in the topology file, and in words.
+/// The tiers' names in the topology file, and in words.
 pub(super) const TIERS: [(&str, &str); 3] = [("core", "core"), ("agg", "aggregation"), ("edge", "edge")];
 
-/// When the switch dies: several iterations after the beginning.
+/// When the switch dies, in seconds: several iterations after the start.
 const FROM: f64 = 2.0;
-/// For how long.
+/// How long it is dead, in seconds.
 const SECONDS: f64 = 3.0;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
     let (prefix, tier) = TIERS.get(place).copied().unwrap_or(TIERS[0]);
     let topology = settings.network(HOSTS.max(settings.hosts_of_job()), settings.oversubscription, 1)?;
-    // So long that the job is not done before the switch is back.
+    // Enough iterations that the job is not done before the switch is back.
     let iterations = ((FROM + 2.0 * SECONDS) / settings.compute.seconds.max(0.01)).ceil() as u32;
     let setup = |method, seed| {
         let jobs = settings.jobs(&topology, 1, method, seed);
@@ -36,7 +36,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     settings.compare(tier.to_owned(), &settings.methods(), setup, counts)
 }
 
-/// The switch of a tier that most bytes went through.
+/// The switch of a tier through which most bytes went.
 fn busiest(setup: &Setup<'_>, outcome: &Outcome, prefix: &str) -> Option<NodeKey> {
     let of_tier = setup.topology.switches().filter(|(_, node, _)| node.name.starts_with(prefix));
     let through = of_tier.map(|(key, ..)| (outcome.through(setup.topology, key), key));

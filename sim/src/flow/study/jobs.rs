@@ -15,7 +15,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     settings.compare(jobs.to_string(), &settings.methods(), setup, |_, outcome| Ok(outcome.mean_iteration()))
 }
 
-/// One that holds all jobs.
+/// A network that holds all jobs.
 pub(super) fn network(settings: &Settings) -> Result<Topology, FlowError> {
     settings.network(MOST * settings.hosts_of_job(), settings.oversubscription, 1)
 }

@@ -1,7 +1,7 @@
-//! Studies: methods beside each other, while one thing of a cluster changes.
+//! Studies: a comparison of methods while one property of a cluster changes.
 //!
-//! A [`Study`] has places on its axis ([`Study::places`]); each of them is measured on its own ([`Settings::measure`]), so
-//! that whoever asks can say how far it is.
+//! A [`Study`] has points on its axis ([`Study::places`]); each is measured by a call of its own
+//! ([`Settings::measure`]), so that the caller can show progress.
 
 mod congestion;
 mod failures;
@@ -22,86 +22,87 @@ use super::outcome::{JobOutcome, Outcome};
 use super::setup::{Assumptions, Setup};
 use crate::parallel::on_all_cores;
 
-/// What can be studied.
+/// The available studies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Study {
-    /// One job alone, with more and more workers on fat trees that just hold them, all of whose links have one rate. What
-    /// counts is the time of a synchronisation.
+    /// One job alone, with more and more workers, on the smallest fat trees that hold them; all links have the same
+    /// rate. The figure is the time of a synchronisation.
     Scaling,
-    /// More and more jobs on random hosts of one fat tree. What counts is the mean time of an iteration.
+    /// More and more jobs on random hosts of one fat tree. The figure is the mean time of an iteration.
     Jobs,
-    /// As many jobs as [`Study::Jobs`] has in the end, while switches have slots for more and more of them. What counts is
-    /// the mean time of an iteration, of the methods that take slots.
+    /// The largest number of jobs of [`Study::Jobs`], while switches have slots for more and more of them. The figure
+    /// is the mean time of an iteration, for the methods that take slots.
     Slots,
-    /// One job beside more and more background traffic. What counts is the mean time of an iteration.
+    /// One job beside more and more background traffic. The figure is the mean time of an iteration.
     Congestion,
-    /// One job while a switch dies for some seconds: of each tier the one that most of the method's bytes go through. What
-    /// counts is by how much the job ends later.
+    /// One job while a switch dies for some seconds: in each tier the one through which most of the method's bytes go.
+    /// The figure is the delay of the job's end.
     Failures,
 }
 
-/// What all studies have in common.
+/// The settings that all studies share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Settings {
-    /// Of the hosts' links, bit/s.
+    /// Rate of the hosts' links, in bit/s.
     pub rate: u64,
-    /// How many times the rate of the links between switches that of the hosts' links is, but for [`Study::Scaling`].
+    /// Ratio of the hosts' link rate to that of links between switches, except for [`Study::Scaling`].
     pub oversubscription: u32,
     /// Bytes of one worker's gradient.
     pub gradient_bytes: u64,
-    /// The computing between two synchronisations, but for [`Study::Scaling`].
+    /// The computing between two synchronisations, except for [`Study::Scaling`].
     pub compute: Compute,
-    /// Windows that the fabric is tried with, in slices.
+    /// The fabric's windows that are compared, in slices.
     pub windows: Vec<u32>,
-    /// Hosts among which a parameter server is spread, besides one that is not.
+    /// Number of hosts of a sharded parameter server, which is compared in addition to a single one.
     pub servers: usize,
-    /// Workers of a job, but for [`Study::Scaling`].
+    /// Workers of a job, except for [`Study::Scaling`].
     pub workers: usize,
     /// Iterations of a job.
     pub iterations: u32,
-    /// Seeds; all that is random is drawn anew with each, and results are means.
+    /// Number of seeds; everything random is drawn again with each, and results are means.
     pub seeds: u64,
-    /// What is taken for granted of machines and protocols.
+    /// The assumptions about machines and protocols.
     pub assumptions: Assumptions,
 }
 
-/// One place on a study's axis.
+/// One point on a study's axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// What the place is called.
+    /// Its label on the axis.
     pub place: String,
-    /// Each method's result, in the order of [`Settings::methods`]; of [`Study::Slots`] only those that take slots.
+    /// Each method's result, in the order of [`Settings::methods`]; for [`Study::Slots`] only the methods that take
+    /// slots.
     pub results: Vec<Measured>,
 }
 
-/// One method's result at one place: means over the seeds.
+/// One method's result at one point: means over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The method.
     #[serde(flatten)]
     pub method: Method,
-    /// What counts in the study, in seconds; `None` where the planner refuses the job.
+    /// The study's figure, in seconds; `None` if the planner refuses the job.
     pub seconds: Option<f64>,
     /// Mean time of a synchronisation, in seconds.
     pub synchronisation: Option<f64>,
-    /// How busy the busiest link direction was, from 0 to 1.
+    /// Utilisation of the busiest link direction, from 0 to 1.
     pub busiest: Option<f64>,
-    /// Switches that aggregated for a job.
+    /// Number of switches that aggregated for a job.
     pub aggregating: f64,
-    /// Switches at which a job's streams met and went on one by one.
+    /// Number of switches at which a job's streams met and went on separately.
     pub passing: f64,
-    /// The share of jobs that their window kept from what the links would have carried.
+    /// The share of jobs that their window limited more than the links did.
     pub window_bound: f64,
-    /// Why the planner refuses the job.
+    /// Why the planner refuses the job; `None` if it does not.
     pub refused: Option<String>,
 }
 
 impl Study {
-    /// All of them, in the order in which they are told.
+    /// All studies, in the order in which they are reported.
     pub const ALL: [Self; 5] = [Self::Scaling, Self::Jobs, Self::Slots, Self::Congestion, Self::Failures];
 
-    /// How many places its axis has.
+    /// The number of points on its axis.
     pub fn places(self) -> usize {
         match self {
             Self::Scaling => scaling::WORKERS.len(),
@@ -114,7 +115,7 @@ impl Study {
 }
 
 impl Settings {
-    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last of them, a
+    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last window, a
     /// parameter server on one host and on several, and both all-reduces of hosts.
     pub fn methods(&self) -> Vec<Method> {
         let fabric = self.windows.iter().map(|&window| Method::Fabric { window });
@@ -124,10 +125,10 @@ impl Settings {
         fabric.chain(leaf).chain(servers).chain([Method::Ring, Method::DoubleTree]).collect()
     }
 
-    /// Measures all methods at one place of a study, on all cores.
+    /// Measures all methods at one point of a study, on all cores.
     ///
     /// # Errors
-    /// [`FlowError`], but not that the planner refuses a job: that is a result.
+    /// [`FlowError`], except that the planner refuses a job: that is a result.
     pub fn measure(&self, study: Study, place: usize) -> Result<Point, FlowError> {
         match study {
             Study::Scaling => scaling::measure(self, place),
@@ -138,7 +139,8 @@ impl Settings {
         }
     }
 
-    /// The fat tree with the fewest ports that has so many hosts; between its switches links are as many times slower.
+    /// The fat tree with the fewest ports that has this many hosts; links between switches are slower by
+    /// `oversubscription`.
     fn network(&self, hosts: usize, oversubscription: u32, workers: usize) -> Result<Topology, FlowError> {
         let network = |error: &dyn std::fmt::Display| FlowError::Network(error.to_string());
         let mut ports = (2..).step_by(2).skip_while(|ports: &usize| ports.pow(3) / 4 < hosts);
@@ -148,7 +150,8 @@ impl Settings {
         Topology::parse(&text, "fat-tree.toml").map_err(|error| network(&error))
     }
 
-    /// Runs each method with each seed, on all cores, and takes the means. `counts`: what counts of an outcome, in seconds.
+    /// Runs each method with each seed, on all cores, and takes the means. `counts`: extracts the study's figure from
+    /// an outcome, in seconds.
     fn compare<'a>(
         &self,
         place: String,
@@ -169,8 +172,8 @@ impl Settings {
         Ok(Point { place, results: results.collect::<Result<_, _>>()? })
     }
 
-    /// Jobs on hosts that are drawn at random, in the topology's order, so that neighbours in a ring are near one another;
-    /// the servers are drawn, too. Each begins at a random time of its first computing.
+    /// Jobs on random hosts, including the servers. Workers are in the topology's order, so that neighbours in a ring
+    /// are near one another. Each job begins at a random time within its first computation.
     fn jobs(&self, topology: &Topology, count: usize, method: Method, seed: u64) -> Vec<Job> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();

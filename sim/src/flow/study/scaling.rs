@@ -8,7 +8,7 @@ use crate::flow::setup::Setup;
 
 pub(super) const WORKERS: [usize; 5] = [16, 64, 256, 1024, 4096];
 
-/// Nothing is random but the hosts' ways, so that one synchronisation says it all.
+/// Only the hosts' ways are random, so that one synchronisation is enough.
 const ITERATIONS: u32 = 1;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
@@ -17,7 +17,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     let topology = settings.network(workers + servers, 1, workers)?;
     let idle = topology.hosts().filter(|(_, _, host)| host.role.is_none()).map(|(key, ..)| key);
     let idle: Vec<_> = idle.collect();
-    // Far from each other, as the workers are.
+    // Spread out, as the workers are.
     let others = idle.iter().copied().step_by((idle.len() / servers).max(1));
     let servers: Vec<_> = topology.servers().into_iter().chain(others).collect();
     let setup = |method, seed| {

@@ -6,7 +6,7 @@ use crate::flow::error::FlowError;
 use crate::flow::job::Method;
 use crate::flow::setup::{Assumptions, Setup};
 
-/// Jobs whose windows fit into a switch.
+/// The numbers of jobs whose windows fit into a switch.
 pub(super) const WINDOWS: [u32; 5] = [0, 1, 2, 4, 16];
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
