@@ -2,10 +2,10 @@
 
     gloo.py RANK RANKS STORE ELEMENTS
 
-The ranks meet through the file STORE, so that no control traffic is on the links. Each says "ready" when all
-have met. Then every line "N" on standard input makes N all-reduces, and is answered by one JSON object with, for
-each of them, when this rank began (Unix time) and how long it took, in seconds. It ends with its input. A wrong
-sum ends it with status 1.
+The ranks meet through the file STORE, so that no control traffic is on the links. Each prints "ready" when all
+have met. Then every line "N" on standard input starts N all-reduces, and is answered by one JSON object with
+this rank's start (Unix time) and duration of each, in seconds. The process ends with its input. A wrong sum ends
+it with status 1.
 """
 
 import json
@@ -15,25 +15,25 @@ import time
 import torch
 import torch.distributed as dist
 
-# The warm-up is this part of the tensor: congestion windows close while other contenders have their turn.
+# The warm-up uses this fraction of the tensor: congestion windows close while other contenders have their turn.
 WARM_UP_PART = 8
 
 
 def contribution(elements: torch.Tensor, rank: int, iteration: int) -> torch.Tensor:
-    """Small integers, so that sums are exact in f32 in whatever order they are added; of another sequence on every
-    rank and in every iteration, so that no stale or doubled contribution goes unnoticed."""
+    """Small integers, so that sums are exact in f32 in any order of addition. The sequence differs on every rank and
+    in every iteration, so that no stale or doubled contribution goes unnoticed."""
     return ((elements * 31 + rank * (elements % 127 + 17) + iteration * 7) % 256 - 128).float()
 
 
 def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tuple[float, float]:
-    """One all-reduce: when it began and how long it took, in seconds."""
+    """Runs one all-reduce: returns its start (Unix time) and its duration, in seconds."""
     values = contribution(elements, rank, iteration)
     dist.barrier()
     began = time.time()
     started = time.perf_counter()
     dist.all_reduce(values)
     took = time.perf_counter() - started
-    # Nobody checks, which takes the processor, while another rank is still at it.
+    # The check takes processor time, so no rank checks while another one still reduces.
     dist.barrier()
     expected = sum(contribution(elements, other, iteration) for other in range(ranks))
     wrong = (values != expected).nonzero()
@@ -43,7 +43,7 @@ def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tu
 
 
 def main() -> None:
-    """Meets the other ranks and does what standard input says."""
+    """Meets the other ranks, and runs the all-reduces that standard input asks for."""
     rank, ranks, elements = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
     torch.set_num_threads(1)
     store = dist.FileStore(sys.argv[3], ranks)

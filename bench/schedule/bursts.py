@@ -1,6 +1,6 @@
-"""Trains a model whose gradients come in bursts, by several ways in turns, and says what a backward pass takes each.
+"""Trains a model whose gradients come in bursts, by several ways in turns, and prints the backward pass's time of each.
 
-One process a rank; every gradient is checked.
+There is one process for each rank; every gradient is checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import turns
 
 
 class Compute(torch.autograd.Function):
-    """Does nothing forwards, and takes its time backwards."""
+    """Does nothing in the forward pass, and takes time in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor, seconds: Callable[[], float]) -> torch.Tensor:
@@ -29,14 +29,14 @@ class Compute(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[torch.Tensor, None]:
-        """Computes for so long, and passes the gradient on."""
+        """Sleeps for the time of the computation, and passes the gradient on."""
         time.sleep(ctx.seconds())
         (gradient,) = gradients
         return gradient, None
 
 
 class Bursts(torch.nn.Module):
-    """Layers of several tensors, each of which gets its gradients at once, after some computing."""
+    """Layers of several tensors; all gradients of a layer come at once, after some computing."""
 
     def __init__(self, bursts: int, sizes: list[int], compute: Callable[[int], float]) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Bursts(torch.nn.Module):
             if place % len(self.sizes) == 0:
                 burst = place // len(self.sizes)
                 total = Compute.apply(total, lambda burst=burst: self.compute(burst))
-            # What is behind is computed first, backwards.
+            # The backward pass computes the last weights first.
             total = total + (weight * scale).sum()
         return total
 
@@ -64,7 +64,7 @@ class Turn:
         self.scale = torch.tensor(float(dist.get_rank() + 1))
 
     def steps(self, count: int) -> float:
-        """The median backward pass of some steps, in seconds."""
+        """Runs some steps; returns the median time of the backward pass, in seconds."""
         took = []
         for _ in range(count):
             loss = self.model(self.scale)
@@ -80,7 +80,7 @@ class Turn:
 
 
 def main() -> None:
-    """Measures."""
+    """Runs the measurement."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--bursts", type=int, required=True)
     arguments.add_argument("--sizes", required=True, help="bytes of each tensor of a burst")
@@ -114,7 +114,7 @@ def main() -> None:
             stall[0] = 0.0
 
     settled = turns.settle(points, step)
-    # DistributedDataParallel arranges its buckets anew after the first pass.
+    # DistributedDataParallel rearranges its buckets after the first pass.
     for training in trainings.values():
         training.steps(2)
     turns.take({name: way.steps for name, way in trainings.items()}, points, settled, options.rounds, options.steps)

@@ -1,7 +1,7 @@
-"""Trains the model of an example by several ways in turns, and says what a step takes each.
+"""Trains the model of an example by several ways in turns, and prints the time of a step with each.
 
-One process a rank. The example runs as it is, but for its loop of training, in whose place this one is put. Each way
-trains a model of its own with the same data, and all have to learn the same.
+There is one process for each rank. The example runs unchanged, except that this script replaces its training loop.
+Each way trains a model of its own with the same data, and all have to learn the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 Samples = Dataset[tuple[torch.Tensor, torch.Tensor]]
 
 APART = 0.01
-"""How far the ways' losses may be apart, by the largest: sums of floats depend on what is summed together."""
+"""The greatest difference of the ways' losses, relative to the largest: sums of floats depend on their order."""
 
 
 class Turn:
@@ -37,7 +37,7 @@ class Turn:
         self.losses: list[float] = []
 
     def steps(self, count: int) -> float:
-        """The median of some steps, in seconds."""
+        """Runs some steps; returns their median time, in seconds."""
         took = []
         for _ in range(count):
             inputs, targets = next(self.batches)
@@ -53,7 +53,7 @@ class Turn:
 
 
 def _batches(data: Samples, batch: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Epoch after epoch."""
+    """Yields the batches of one epoch after another."""
     sampler = DistributedSampler(data, drop_last=True)
     loader = DataLoader(data, batch_size=batch, sampler=sampler, drop_last=True)
     epoch = 0
@@ -104,7 +104,7 @@ def measure(
     trainings = {name: Turn(way, learn, chosen.batch, rate) for name, way in models.items()}
     by_points = trainings[turns.POINTS]
     settled = turns.settle(points, lambda: by_points.steps(1))
-    # All have made the same steps, and DistributedDataParallel has arranged its buckets anew.
+    # Until all have done the same steps, and DistributedDataParallel has rearranged its buckets.
     count = len(by_points.losses) + 2
     for training in trainings.values():
         training.steps(count - len(training.losses))

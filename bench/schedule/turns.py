@@ -1,4 +1,4 @@
-"""Ways in which gradients leave, which take their turns in the same processes."""
+"""Ways in which gradients leave, which take turns in the same processes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tributary.torch.timepoints import TimePoints
 
 MIB = 1 << 20
 PROFILE = 10
-"""Passes that a profile is made of."""
+"""Number of passes in a profile."""
 POINTS = "points"
 
 Turn = Callable[[int], float]
-"""Trains for so many steps: the median time, in seconds."""
+"""Trains for a number of steps; returns the median time, in seconds."""
 
 
 def ways(model: Callable[[], nn.Module], buckets: str) -> tuple[TimePoints, dict[str, nn.Module]]:
-    """A model for each way: time points, a collective for each tensor, one for all, and buckets of so many MiB."""
+    """A model for each way: time points, a collective for each tensor, one for all, and each size of bucket in MiB."""
     points = TimePoints(model(), iterations=PROFILE)
     caps = {"tensor": 1 / MIB, "one": 1 << 20, **{f"{mib} MiB": float(mib) for mib in buckets.split(",")}}
     others = {name: DistributedDataParallel(model(), bucket_cap_mb=cap) for name, cap in caps.items()}
@@ -33,9 +33,9 @@ class Settled(NamedTuple):
     """How time points came by their schedule."""
 
     profiles: int
-    """Profiles until there was one."""
+    """Number of profiles until there was one."""
     profiled_sets: int
-    """Its sets, before the trial."""
+    """Number of its sets, before the trial."""
 
 
 def settle(points: TimePoints, step: Callable[[], object]) -> Settled:
@@ -52,7 +52,7 @@ def settle(points: TimePoints, step: Callable[[], object]) -> Settled:
 
 
 def take(turns: dict[str, Turn], points: TimePoints, settled: Settled, rounds: int, steps: int) -> None:
-    """Prints a JSON object for each round, the seconds of each way, and one about the schedule in the end."""
+    """Prints a JSON object with the seconds of each way after each round, and one about the schedule at the end."""
     tally = backend_of(None).tally
     other_messages = 0
     for _ in range(rounds):

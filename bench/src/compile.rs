@@ -1,4 +1,4 @@
-//! Compiles the C programs of `bench/baselines`, which are measured beside ours.
+//! Compiles the C programs of `bench/baselines`, which serve as baselines.
 
 use std::fs;
 use std::io;
@@ -7,15 +7,15 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// Why there is no program.
+/// Why a program could not be compiled.
 #[derive(Debug, Error)]
 pub enum CompileError {
     /// The source could not be written.
     #[error("cannot write {path}: {reason}")]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The compiler could not be started.
@@ -23,22 +23,22 @@ pub enum CompileError {
     Start {
         /// Its command.
         compiler: &'static str,
-        /// The operating system's answer.
+        /// The operating system's error.
         reason: io::Error,
     },
-    /// The compiler refused.
+    /// The compiler reported an error.
     #[error("`{compiler}` cannot compile {path}: {message}")]
     Refused {
         /// Its command.
         compiler: &'static str,
         /// The source.
         path: PathBuf,
-        /// What it said.
+        /// The compiler's output.
         message: String,
     },
 }
 
-/// Writes the source of the program `name` to `folder`, compiles it there, and gives back the program.
+/// Writes the source of the program `name` to `folder`, compiles it there, and returns the path of the program.
 ///
 /// # Errors
 /// [`CompileError`] with the step that failed.

@@ -1,4 +1,4 @@
-//! How much of the machine another process has had, and how much all have had together.
+//! Processor time of another process, and of the whole machine.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use rustix::param::clock_ticks_per_second;
 /// Fields of `/proc/PID/stat` between the program's name and its user time (proc_pid_stat(5)).
 const FIELDS_BEFORE_TIMES: usize = 11;
 
-/// Columns of the first line of `/proc/stat` that are no work (proc_stat(5)): idle, iowait, and the two of guests,
-/// which the first two columns hold already.
+/// Columns of the first line of `/proc/stat` to leave out (proc_stat(5)): idle, iowait, and the two for guests, which
+/// the first two columns already include.
 const IDLE_COLUMNS: [usize; 4] = [3, 4, 8, 9];
 
-/// What all threads of a process have had of all cores, also those that have ended.
+/// The processor time of all threads of a process on all cores, including threads that have ended.
 ///
-/// What the kernel does for a frame on its way over a veth pair, up to the receiver's socket, counts as the sender's.
+/// The kernel's work for a frame on its way over a veth pair, up to the receiver's socket, counts as the sender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessTimes {
     /// In user mode.
@@ -29,7 +29,7 @@ impl ProcessTimes {
         self.user + self.system
     }
 
-    /// What came since an earlier time.
+    /// The difference to an earlier time.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl ProcessTimes {
 /// The times of a process.
 ///
 /// # Errors
-/// It is gone, or `/proc` does not say.
+/// The process is gone, or `/proc` cannot be read.
 pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let [user, system] =
@@ -50,10 +50,10 @@ pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     Ok(ProcessTimes { user: duration(user), system: duration(system) })
 }
 
-/// The time that all cores have been at work since the machine started.
+/// The time that all cores together have been busy since the machine started.
 ///
 /// # Errors
-/// `/proc` does not say.
+/// `/proc` cannot be read.
 pub fn of_machine() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let ticks =

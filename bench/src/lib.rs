@@ -1,12 +1,12 @@
 //! Measurements of Tributary beside what people would use instead.
 //!
-//! A measurement is repeated, and the candidates take turns: what disturbs the machine disturbs all of them.
-//! [`statistics`] says what came out of it.
+//! Measurements are repeated and candidates take turns, so that disturbances on the machine affect all of them.
+//! [`statistics`] summarises the runs.
 //!
 //! - [`switch_lab`]: one switch between real interfaces, under the load of the [`generator`].
 //! - [`comparison`]: all-reduces of several contenders over the same links.
-//! - [`cpu`]: what processes have had of the cores.
-//! - [`compile`]: what is measured beside ours and written in C.
+//! - [`cpu`]: processor time of processes.
+//! - [`compile`]: baselines that are written in C.
 
 pub mod comparison;
 pub mod compile;

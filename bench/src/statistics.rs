@@ -1,28 +1,27 @@
-//! What repeated measurements say: a median and how far the runs were apart, for one candidate and for the
-//! ratio of two.
+//! Statistics of repeated measurements: the median and spread of one candidate, and of the ratio of two.
 
 use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
-/// One candidate's runs in five numbers, in the unit of the measurement.
+/// Five-number summary of a candidate's runs, in the unit of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: usize,
     /// The smallest.
     pub min: f64,
-    /// A quarter of the runs is below.
+    /// The first quartile.
     pub lower_quartile: f64,
-    /// Half of the runs is below.
+    /// The median.
     pub median: f64,
-    /// A quarter of the runs is above.
+    /// The third quartile.
     pub upper_quartile: f64,
     /// The largest.
     pub max: f64,
 }
 
 impl Summary {
-    /// Of all runs, in any order. Quartiles lie between two runs where they have to, by the median-unbiased
+    /// Summarises runs, in any order. Quartiles that fall between two runs are interpolated by the median-unbiased
     /// estimate (definition 8 of Hyndman and Fan, 1996).
     ///
     /// # Errors
@@ -41,24 +40,23 @@ impl Summary {
     }
 }
 
-/// How many times another candidate's figure a candidate's figure is.
+/// The ratio of a candidate's figure to another candidate's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The ratio of the two medians: the one to compare with a limit.
     pub of_medians: f64,
-    /// The smallest ratio of two runs that were measured one after the other.
+    /// The smallest ratio of two adjacent runs.
     pub min: f64,
-    /// The largest of these.
+    /// The largest ratio of two adjacent runs.
     pub max: f64,
 }
 
 impl Ratio {
-    /// Of two candidates that took turns: run i of the one was measured next to run i of the other.
+    /// The ratio of two candidates that took turns: run i of one was measured next to run i of the other.
     ///
     /// # Errors
-    /// [`StatisticsError::NotPaired`] when the one has more runs than the other;
-    /// [`StatisticsError::NotPositive`] when one of `others` is zero or less, which nothing is a multiple of;
-    /// and those of [`Summary::of`].
+    /// [`StatisticsError::NotPaired`] when they have different numbers of runs; [`StatisticsError::NotPositive`] when
+    /// one of `others` is zero or less, and no ratio to it exists; and those of [`Summary::of`].
     pub fn of_pairs(ours: &[f64], others: &[f64]) -> Result<Self, StatisticsError> {
         if ours.len() != others.len() {
             return Err(StatisticsError::NotPaired { ours: ours.len(), others: others.len() });
@@ -73,29 +71,29 @@ impl Ratio {
     }
 }
 
-/// Runs that say nothing.
+/// Why there are no statistics.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
     /// Nothing was measured.
     #[error("there is no run to summarise: measure at least once")]
     NoRuns,
-    /// A run is no number.
+    /// A run is not a finite number.
     #[error("run {run} gave {value}, which is not a finite number")]
     NotFinite {
-        /// Which run, from 1.
+        /// The number of the run, from 1.
         run: usize,
-        /// What it gave.
+        /// Its value.
         value: f64,
     },
-    /// The candidates did not take turns.
+    /// The candidates have different numbers of runs.
     #[error("{ours} runs cannot be compared in pairs with {others}: measure both equally often")]
     NotPaired {
-        /// Runs of the first candidate.
+        /// Number of the first candidate's runs.
         ours: usize,
-        /// Runs of the other.
+        /// Number of the other's runs.
         others: usize,
     },
-    /// A run of what is compared with is not above zero.
+    /// A run of the other candidate is not above zero.
     #[error("a run gave {0}: there is no ratio to what is not above zero")]
     NotPositive(f64),
 }

@@ -1,4 +1,4 @@
-//! What a comparison says of its turns.
+//! The report that a comparison makes of its turns.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use tributary_bench::comparison::{Case, Contender, Limit, Machine, Report, Setti
 
 const BYTES: u64 = 8 << 20;
 const RATE: u64 = 50_000_000;
-/// The bare tensor on one link.
+/// Time of the bare tensor on one link, in seconds.
 const BARE: f64 = BYTES as f64 * 8.0 / RATE as f64;
 
 fn setting() -> Setting {
@@ -42,7 +42,7 @@ fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Ve
     bare.map(|bare| (case, turn(bare))).to_vec()
 }
 
-/// Ours at its bound, gloo at the ring's, the server alone at its own; ours slower where links lose frames.
+/// Ours at its bound, gloo at the ring's, the server alone at its own; ours is slower where links lose frames.
 fn report(setting: Setting, ours_with_loss: f64) -> Report {
     let turns = [
         turns(case(Contender::Ours, 0.0), [1.1, 1.2, 1.0], 1.08, 0.5),
@@ -110,7 +110,7 @@ fn limits_depend_on_the_links_rate_and_mtu() {
     assert_eq!(limits(9000, 50), [0.62, 0.15]);
     assert_eq!([limits(1500, 200), limits(1500, 1000)], [[0.65], [1.2]]);
     assert_eq!([limits(9000, 200), limits(9000, 1000)], [[0.62], [0.70]]);
-    // None where no demand was made.
+    // There are no gates where no limits are set.
     assert!(limits(1500, 300).is_empty() && limits(4000, 100).is_empty());
 }
 

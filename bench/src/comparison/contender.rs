@@ -1,4 +1,4 @@
-//! Who reduces, and in which circumstances.
+//! The contenders, and the cases in which they are measured.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum Contender {
     /// This project's fabric: switches aggregate.
     Ours,
-    /// This project's fabric where only switches that workers are linked to aggregate: what a system for a single hop does.
+    /// This project's fabric where only switches that workers are linked to aggregate, as in a single-hop system.
     Leaf,
     /// PyTorch's gloo, as `torch.distributed` uses it by default.
     Gloo,
-    /// Open MPI, with the algorithm that it chooses itself.
+    /// Open MPI, with the algorithm that it chooses by itself.
     #[serde(rename = "openmpi")]
     OpenMpi,
-    /// Open MPI, told to use its ring algorithm.
+    /// Open MPI with its ring algorithm.
     #[serde(rename = "openmpi-ring")]
     OpenMpiRing,
     /// This project's aggregation server, without aggregation in the network.
@@ -25,7 +25,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// All of them, in the order in which they have their turns.
+    /// All contenders, in the order in which they take turns.
     pub const ALL: [Self; 6] =
         [Self::Ours, Self::Leaf, Self::Gloo, Self::OpenMpi, Self::OpenMpiRing, Self::Server];
 
@@ -41,7 +41,7 @@ impl Contender {
         }
     }
 
-    /// The one with that name.
+    /// The contender with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|contender| contender.name() == name)
     }
@@ -65,14 +65,14 @@ impl fmt::Display for Contender {
     }
 }
 
-/// A contender in its circumstances.
+/// A contender, with the rate and loss of the links.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// Of every link in each direction, bit/s.
+    /// Rate of every link in each direction, in bit/s.
     pub rate: u64,
     /// The probability that a link loses a frame.
     pub loss: f64,
-    /// Who reduces.
+    /// The contender.
     pub contender: Contender,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.contender.title())?;
         if self.loss > 0.0 {
-            // Rounded: 0.1 % is no binary fraction.
+            // Rounded: 0.1 % is not a binary fraction.
             write!(f, ", {} % loss", (self.loss * 1e6).round() / 1e4)?;
         }
         Ok(())

@@ -1,18 +1,18 @@
-//! What the project demands of itself.
+//! The limits that the project sets itself.
 
 use serde::{Deserialize, Serialize};
 
 use super::contender::{Case, Contender};
 use super::report::{Ratios, Setting};
 
-/// Where the demands are made.
+/// The topology for which the limits are set.
 const TOPOLOGY: &str = "three-tier-8";
 const BYTES: u64 = 8 << 20;
 
 const MBIT: u64 = 1_000_000;
-/// By the links' MTU and rate: ours to what hosts do without the network's help. Rings have a bound of 1.75 times the tensor's time
-/// on the link, ours is 1 time and the headers. At 1 Gbit/s it is not the links that limit, but the processors, which all nodes
-/// share.
+/// The most time of our all-reduce relative to those of hosts without the network's help, by the links' MTU and rate. A
+/// ring takes at least 1.75 times the tensor's time on the link, ours 1 time plus headers. At 1 Gbit/s the limit is not
+/// the links but the processors, which all nodes share.
 const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (1500, 50 * MBIT, 0.60),
     (1500, 100 * MBIT, 0.65),
@@ -23,7 +23,7 @@ const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (9000, 200 * MBIT, 0.62),
     (9000, 1000 * MBIT, 0.70),
 ];
-/// At this rate also: ours to our server alone, and ours with losses to ours without.
+/// At this rate ours is also compared with our server alone, and ours with losses with ours without.
 const SLOWEST: u64 = 50 * MBIT;
 const AGAINST_SERVER: f64 = 0.15;
 const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
@@ -31,17 +31,17 @@ const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
 /// A limit that a ratio must not exceed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What it is about.
+    /// What is compared.
     pub name: String,
     /// The ratio of the medians.
     pub value: f64,
-    /// The most that it may be.
+    /// The most that the ratio may be.
     pub limit: f64,
-    /// Whether it is.
+    /// Whether the ratio is within the limit.
     pub passed: bool,
 }
 
-/// Those that apply to what was measured: none on other topologies, rates and sizes.
+/// The gates that apply to the setting: none for other topologies, rates and sizes.
 pub(super) fn judge(setting: &Setting, ratios: &[Ratios]) -> Vec<Gate> {
     if setting.topology != TOPOLOGY || setting.bytes != BYTES {
         return Vec::new();
@@ -60,7 +60,7 @@ fn limit(mtu: u16, ours: &Case, other: &Case) -> Option<f64> {
         Contender::Ours if ours.rate == SLOWEST => {
             WITH_LOSS.into_iter().find(|(loss, _)| *loss == ours.loss).map(|(_, limit)| limit)
         }
-        // What several hops gain over one depends on the tree alone.
+        // The gain of several hops over one depends on the tree alone.
         Contender::Leaf | Contender::Server | Contender::Ours => None,
     }
 }

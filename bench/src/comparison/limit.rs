@@ -1,31 +1,31 @@
-//! What keeps an all-reduce from being faster.
+//! What limits an all-reduce.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// From this share of the time on in which the busiest link sends, the link is what limits. The rest is the way
-/// of the first slice there and of the last one back, which no bandwidth shortens.
+/// The share of the time from which on the busiest link is the limit. The rest is the latency of the first slice on the
+/// way there and of the last one on the way back, which no bandwidth shortens.
 const LINK_LIMITS: f64 = 0.85;
-/// From this share of the processors' time on, the machine is what limits: all nodes share it, and the kernel's
-/// work for the frames has to find a place in between.
+/// The share of the processors' time from which on the machine is the limit: all nodes share it, and the kernel's work
+/// for the frames has to fit in between.
 const PROCESSOR_LIMITS: f64 = 0.85;
 
-/// What an all-reduce would need more of to be faster.
+/// The resource that limits an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The busiest link sends all the time.
+    /// The busiest link, which sends all the time.
     Link,
-    /// The machine, which all nodes share, is busy all the time.
+    /// The processors, which all nodes share, and which are busy all the time.
     Processor,
-    /// Neither: it waits, for what was lost or for each other.
+    /// Neither: the all-reduce waits for retransmissions or for other ranks.
     Waiting,
 }
 
 impl Limit {
-    /// From the shares of the time that the busiest link sent and that the processors were busy. A link that
-    /// sends all the time limits, however busy the processors are: with faster ones it would still take as long.
+    /// The limit, given the shares of the time that the busiest link sent and that the processors were busy. A link
+    /// that sends all the time is the limit, however busy the processors are: faster ones would not help.
     pub fn of(link_share: f64, processor_share: f64) -> Self {
         if link_share >= LINK_LIMITS {
             Self::Link

@@ -1,4 +1,4 @@
-//! What it was measured on.
+//! The machine of a measurement.
 
 use std::{env, fs, thread};
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// How many cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
     /// The kernel's release.
     pub kernel: String,
-    /// "release", or "debug" when this program was not built for speed.
+    /// "release", or "debug" for a build without optimisation.
     pub build: String,
 }
 

@@ -1,8 +1,8 @@
-//! All-reduces of several contenders over the same links, and what to say of them.
+//! Compares all-reduces of several contenders over the same links.
 //!
-//! [`Report::of`] makes of each contender's [`Turn`]s a row with its median, its spread and what limited it, and
-//! compares this project's all-reduce with the others', turn by turn. It judges the limits that the project sets
-//! itself ([`Gate`]) where they apply.
+//! [`Report::of`] turns each contender's [`Turn`]s into a row with its median, its spread and its limit, and compares
+//! this project's all-reduce with the others', turn by turn. It checks the limits that the project sets itself
+//! ([`Gate`]) where they apply.
 
 mod contender;
 mod gates;

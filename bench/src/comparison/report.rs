@@ -1,4 +1,4 @@
-//! What came of a comparison.
+//! The results of a comparison.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use super::limit::Limit;
 use super::machine::Machine;
 use crate::statistics::{Ratio, StatisticsError, Summary};
 
-/// What one contender did when it had its turn.
+/// One turn of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// How long each all-reduce took its slowest rank; at least one.
+    /// The time of each all-reduce on its slowest rank; at least one.
     pub seconds: Vec<f64>,
-    /// What the busiest direction of a link carried for each all-reduce, with headers and what was sent again.
+    /// Bytes that the busiest direction of a link carried per all-reduce, including headers and retransmissions.
     pub link_bytes: f64,
-    /// Share of all processors' time that was not idle meanwhile.
+    /// Share of all processors' time that was not idle during the turn.
     pub processor_share: f64,
 }
 
-/// What was compared, and where.
+/// The setting of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Unix time.
+    /// The start, as Unix time.
     pub began: u64,
     /// The topology's name.
     pub topology: String,
-    /// How many ranks reduced.
+    /// Number of ranks.
     pub workers: usize,
-    /// Of the tensor.
+    /// Size of the tensor.
     pub bytes: u64,
-    /// The longest packet that all links carry, in bytes.
+    /// The longest packet that the links carry, in bytes.
     pub mtu: u16,
     /// Turns of each contender.
     pub rounds: u32,
@@ -40,18 +40,18 @@ pub struct Setting {
     pub iterations: u32,
     /// The machine that all nodes shared.
     pub machine: Machine,
-    /// What each contender is exactly.
+    /// The exact version of each contender.
     pub versions: BTreeMap<Contender, String>,
-    /// Who could not be measured.
+    /// The contenders that could not be measured.
     pub skipped: Vec<Skipped>,
 }
 
 /// A contender that could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Which.
+    /// The contender.
     pub contender: Contender,
-    /// Why not.
+    /// Why it could not be measured.
     pub reason: String,
     /// The command that installs it.
     pub install: String,
@@ -60,55 +60,55 @@ pub struct Skipped {
 /// All turns of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which.
+    /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// Of each all-reduce.
+    /// Time of each all-reduce.
     pub seconds: Summary,
-    /// The median in units of the time that the bare tensor takes on one link.
+    /// The median relative to the bare tensor's time on one link.
     pub to_bare: f64,
-    /// What the busiest direction of a link carried for each all-reduce, median, in units of the tensor.
+    /// Median bytes that the busiest direction of a link carried per all-reduce, relative to the tensor.
     pub link_load: f64,
     /// Share of the median time that this link was sending.
     pub link_share: f64,
-    /// Share of all processors' time that was not idle, median.
+    /// Median share of all processors' time that was not idle.
     pub processor_share: f64,
-    /// What limits.
+    /// What limited the all-reduces.
     pub limit: Limit,
-    /// The median of each turn, in their order, seconds.
+    /// The median of each turn in order, in seconds.
     pub turns: Vec<f64>,
 }
 
-/// This project's all-reduce in units of another one.
+/// The time of this project's all-reduce relative to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
-    /// This project's.
+    /// This project's case.
     pub ours: Case,
-    /// What it is compared with: another contender, or itself without losses.
+    /// The case that it is compared with: another contender's, or its own without losses.
     pub other: Case,
-    /// Time to time. The pairs of its spread are turns of the same round.
+    /// Ratio of the times. Its spread is over pairs of turns in the same round.
     pub ratio: Ratio,
 }
 
-/// What came of a comparison.
+/// The report of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was compared.
+    /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
-    /// In the order in which they had their turns.
+    /// In the order in which the cases took turns.
     pub rows: Vec<Row>,
     /// In the order of the rows.
     pub ratios: Vec<Ratios>,
-    /// The limits that this project sets itself, as far as they apply to what was measured.
+    /// The limits that this project sets itself, as far as they apply to the setting.
     pub gates: Vec<Gate>,
 }
 
 impl Report {
-    /// From all turns, each with its case, in the order in which they were.
+    /// The report on all turns, each with its case, in the order in which they took place.
     ///
     /// # Errors
-    /// A turn has no all-reduce, or one that took no time.
+    /// A turn has no all-reduce, or one of zero duration.
     pub fn of(setting: Setting, turns: &[(Case, Turn)]) -> Result<Self, StatisticsError> {
         let mut cases: Vec<Case> = Vec::new();
         for (case, _) in turns {
@@ -126,13 +126,13 @@ impl Report {
         Ok(Self { setting, rows, ratios, gates })
     }
 
-    /// How long the bare tensor takes on one link, seconds.
+    /// Time of the bare tensor on one link, in seconds.
     pub fn bare_seconds(&self, rate: u64) -> f64 {
         bare_seconds(&self.setting, rate)
     }
 
-    /// The least that any all-reduce has to send on some link if nothing aggregates in the network, in units of the
-    /// tensor: 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
+    /// The least load of the busiest link in any all-reduce without aggregation in the network, relative to the tensor:
+    /// 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
     pub fn ring_bound(&self) -> f64 {
         let workers = self.setting.workers.max(1) as f64;
         2.0 * (workers - 1.0) / workers
@@ -162,7 +162,7 @@ fn row(setting: &Setting, case: Case, turns: &[&Turn]) -> Result<Row, Statistics
     })
 }
 
-/// Ours without losses beside each other contender, and ours with losses beside ours without, at each rate.
+/// At each rate: ours without losses relative to each other contender, and ours with losses relative to ours without.
 fn ratios(rows: &[Row]) -> Result<Vec<Ratios>, StatisticsError> {
     let mut ratios = Vec::new();
     for row in rows {

@@ -1,12 +1,12 @@
 //! A load generator for one switch: the two children and the parent of an aggregating switch, in one thread.
 //!
-//! It keeps a window of slices under way, as the protocol's rule 1 wants it: each slot of the switch gets the
-//! next slice when the sum of the one before has come out. Frames go in and out in batches, so that the switch
-//! and not the generator is the limit; how busy each was is a part of what is measured. Each sum is compared,
-//! value by value, with what the two children sent.
+//! It keeps a window of slices in flight, as the protocol's rule 1 demands: each slot of the switch gets the next slice
+//! when the sum of the previous one has come out. Frames are received and sent in batches, so that the limit is the
+//! switch and not the generator; the load of each is measured. Each sum is compared, value by value, with the
+//! children's contributions.
 //!
-//! Results are not sent back: a newer slice takes its slot over, whether it was released or not, so that one
-//! slice is two packets into the switch and one out of it.
+//! Results are not sent back: a newer slice takes over the slot whether it was released or not. So one slice is two
+//! packets into the switch and one out of it.
 
 mod error;
 mod slices;
@@ -24,28 +24,28 @@ pub(crate) use slices::VALUES_AT;
 pub use slices::{Arrived, Contributions, Flow};
 pub use socket::{Receiver, Sender};
 
-/// How many children send: each slice is the sum of as many contributions.
+/// How many children send: each slice is the sum of that many contributions.
 pub const CHILDREN: usize = 2;
 
-/// A slice whose sum takes longer is sent again. A switch with all of a window of thousands before it answers
-/// sooner, and a loss holds up its own slot only.
+/// A slice is retransmitted if its sum takes longer than this. A switch with thousands of slices queued answers sooner,
+/// and a loss delays only its own slot.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Sums that came out of the switch, each slice counted once.
     pub slices: u64,
-    /// How many of them were sent again, since a frame was lost on the way in or out.
+    /// How many of them were retransmitted because a frame was lost on the way in or out.
     pub resent: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// What the generator's thread has had of a core.
+    /// Processor time of the generator's thread.
     pub cpu: Duration,
 }
 
 impl Outcome {
-    /// Aggregated slices a second.
+    /// Aggregated slices per second.
     pub fn rate(&self) -> f64 {
         self.slices as f64 / self.elapsed.as_secs_f64()
     }
@@ -57,12 +57,12 @@ pub struct Generator {
     contributions: Contributions,
     children: [Sender; CHILDREN],
     parent: Receiver,
-    /// By the place in the window.
+    /// By index in the window.
     slots: Vec<Slot>,
     started: bool,
 }
 
-/// What is under way in one slot of the switch.
+/// The slice in flight in one slot of the switch.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     seq: Seq,
@@ -70,15 +70,15 @@ struct Slot {
 }
 
 impl Generator {
-    /// Nothing is sent yet.
+    /// Sends nothing yet.
     pub fn new(flow: Flow, children: [Sender; CHILDREN], parent: Receiver) -> Self {
         let now = Instant::now();
         let slots = (0..flow.window).map(|place| Slot { seq: Seq::FIRST.plus(place), sent: now }).collect();
         Self { contributions: Contributions::new(flow), children, parent, slots, started: false }
     }
 
-    /// Keeps the switch busy for so long, or until `stop` is set, and counts. It can be called again: what is
-    /// under way then goes on.
+    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call goes on with the slices
+    /// in flight.
     ///
     /// # Errors
     /// A sum that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.
@@ -87,7 +87,7 @@ impl Generator {
         let mut now = begin;
         let (mut slices, mut resent) = (0, 0);
         let mut look_for_late = begin;
-        // What was under way when an earlier run ended may be lost by now.
+        // Slices that were in flight when an earlier run ended may be lost by now.
         let again = std::mem::replace(&mut self.started, true);
         (0..self.slots.len()).try_for_each(|place| self.send(place, now, again))?;
         while now - begin < duration && !stop.load(Ordering::Relaxed) {
@@ -106,13 +106,13 @@ impl Generator {
         Ok(Outcome { slices, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
     }
 
-    /// Looks at the frames that came, and gives each slot whose sum is there the next slice.
+    /// Reads the frames that have arrived, and sends the next slice in each slot whose sum is complete.
     fn take(&mut self, came: usize, now: Instant) -> Result<u64, GeneratorError> {
         let mut finished = 0;
         for at in 0..came {
             let Arrived::Sum(seq) = self.contributions.check(self.parent.frame(at))? else { continue };
             let place = self.contributions.place(seq);
-            // A sum that was asked for twice comes twice.
+            // A retransmission can bring the same sum twice.
             if self.slots[place].seq == seq {
                 self.slots[place].seq = seq.plus(self.contributions.flow().window);
                 self.send(place, now, false)?;
@@ -148,7 +148,7 @@ impl Generator {
     }
 }
 
-/// What this thread has had of a core.
+/// Processor time of this thread.
 fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

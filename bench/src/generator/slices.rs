@@ -1,4 +1,4 @@
-//! What the children contribute, and what must come of it.
+//! The children's contributions, and their expected sums.
 
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
@@ -10,10 +10,11 @@ use super::{CHILDREN, GeneratorError};
 
 /// Hops of a contribution: the switch, and the parent as the server.
 const HOPS: usize = 2;
-/// Where the values of a contribution's frame begin.
+/// The offset of the values in a contribution's frame.
 pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
 
-/// Between the values, and between the checks, of one slice and the next: odd, so that 2^32 slices differ.
+/// The increment of each child's values, and of its checks, from one slice to the next: odd, so that 2^32 slices
+/// differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
 
 /// One job at one switch.
@@ -27,11 +28,11 @@ pub struct Flow {
     pub server: NodeId,
     /// The switch's port to the parent.
     pub parent_port: u16,
-    /// Slices under way at once, a power of two: the job's slots.
+    /// Slices in flight at once, a power of two: the job's slots.
     pub window: u32,
-    /// How many values a slice has.
+    /// Number of values in a slice.
     pub width: SliceWidth,
-    /// The frames of each child.
+    /// The frame headers of each child.
     pub frames: [FrameHeader; CHILDREN],
 }
 
@@ -42,30 +43,30 @@ impl Flow {
     }
 }
 
-/// What came out of the switch.
+/// A frame that came out of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
     /// The right sum of this slice.
     Sum(Seq),
-    /// A question for a result, which a retransmission may become, or nothing of ours.
+    /// A request for a result, which a retransmission may turn into, or a foreign frame.
     Other,
 }
 
-/// The contributions of both children to any slice, made from its number.
+/// The contributions of both children to any slice, computed from its number.
 #[derive(Debug)]
 pub struct Contributions {
     flow: Flow,
     hops: [[Hop; HOPS]; CHILDREN],
-    /// To slice 0, by child.
+    /// The values of slice 0, by child.
     values: [Vec<u32>; CHILDREN],
-    /// The same for their sum.
+    /// The sums for slice 0.
     sums: Vec<u32>,
-    /// Those of the frame that is being written.
+    /// The values of the frame that is being written.
     outgoing: Vec<i32>,
 }
 
 impl Contributions {
-    /// For this job.
+    /// The contributions of this job.
     pub fn new(flow: Flow) -> Self {
         let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
         let places = || 0..flow.width.values();
@@ -86,7 +87,7 @@ impl Contributions {
         &self.flow
     }
 
-    /// Which slot of the window a slice is in, counted from that of the job's first slice.
+    /// The slot in the window of a slice, counted from that of the job's first slice.
     pub fn place(&self, seq: Seq) -> usize {
         (seq.minus(Seq::FIRST.0).0 & (self.flow.window - 1)) as usize
     }
@@ -118,7 +119,7 @@ impl Contributions {
         emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
     }
 
-    /// Tells what a frame is, and compares a sum with what the children sent.
+    /// Classifies a frame, and compares a sum with the children's contributions.
     ///
     /// # Errors
     /// [`GeneratorError::WrongSum`], [`GeneratorError::Malformed`].
@@ -146,7 +147,7 @@ impl Contributions {
                 return Err(wrong(field.to_owned(), expected, got));
             }
         }
-        // In one go: a loop that may leave at any value is several times as slow.
+        // All at once: a loop with an early exit is several times slower.
         let pairs =
             || self.sums.iter().map(|sum| sum.wrapping_add(step)).zip(values.iter().map(i32::cast_unsigned));
         if pairs().fold(0, |differs, (expected, got)| differs | (expected ^ got)) != 0 {
@@ -200,7 +201,7 @@ mod tests {
         prop_oneof![Just(SliceWidth::ETHERNET), Just(SliceWidth::WIDEST)]
     }
 
-    /// What a switch makes of both contributions, the long way round.
+    /// The switch's sum of both contributions, computed step by step.
     fn sum(
         contributions: &mut Contributions,
         seq: Seq,

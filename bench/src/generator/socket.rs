@@ -1,6 +1,6 @@
-//! Packet sockets that take and give many frames with one system call.
+//! Packet sockets that receive and send many frames with one system call.
 //!
-//! Not those of `link`: the yardstick must not change with what it measures.
+//! These are not those of `link`: the yardstick must not change with what it measures.
 
 use std::io;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::GeneratorError;
 
-/// Frames that one system call moves at most.
+/// The most frames that one system call moves.
 const BATCH: usize = 64;
-/// How much longer than a frame of ours one may be, so that one that grew is seen.
+/// Extra room in a buffer, so that a frame that became longer is noticed.
 const ROOM: usize = 1024;
-/// Room for windows of long frames, which the kernel's default has not: what is lost here is no fault of the switch.
+/// Room for windows of long frames, more than the kernel's default: a loss here would not be the switch's fault.
 const RECEIVE_BUFFER: usize = 64 << 20;
 /// The protocol number of a socket that only sends.
 const NOTHING: u16 = 0;
@@ -30,12 +30,12 @@ pub struct Sender {
     interface: String,
     socket: OwnedFd,
     frames: Frames,
-    /// How many of `frames` wait.
+    /// How many of `frames` are queued.
     queued: usize,
 }
 
 impl Sender {
-    /// On this interface of the calling thread's network namespace, for frames of that length.
+    /// Opens a socket on this interface of the calling thread's network namespace, for frames of that length.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
@@ -45,7 +45,7 @@ impl Sender {
         Ok(Self { interface: interface.to_owned(), socket, frames, queued: 0 })
     }
 
-    /// Queues the frame that `write` makes; sends all of them when there is no room.
+    /// Queues the frame that `write` makes; sends the queue when it is full.
     pub(super) fn queue(
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Result<usize, GeneratorError>,
@@ -84,7 +84,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// On this interface of the calling thread's network namespace, for IPv4 frames of about that length.
+    /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
+    /// length.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
@@ -96,8 +97,8 @@ impl Receiver {
         Ok(Self { interface: interface.to_owned(), socket, frames, lengths: [0; BATCH] })
     }
 
-    /// Takes the frames that are there, and waits for the first one if none is, but no longer than `patience`.
-    /// Returns how many there are; the ones from before are gone.
+    /// Receives the available frames; waits up to `patience` if there are none. Returns how many there are; earlier
+    /// ones are overwritten.
     pub(super) fn receive(&mut self, patience: Duration) -> Result<usize, GeneratorError> {
         let failed = failed(&self.interface, "receive frames");
         match receive_all(&self.socket, &mut self.frames, &mut self.lengths) {
@@ -115,18 +116,18 @@ impl Receiver {
         }
     }
 
-    /// One of the frames that [`receive`](Self::receive) took.
+    /// One of the frames from the last [`receive`](Self::receive).
     pub(super) fn frame(&self, at: usize) -> &[u8] {
         let frame = self.frames.of(at);
         &frame[..self.lengths[at].min(frame.len())]
     }
 }
 
-/// Memory for a batch of frames, one behind the other.
+/// Memory for a batch of frames, one after the other.
 #[derive(Debug)]
 struct Frames {
     memory: Box<[u8]>,
-    /// Of each of them.
+    /// Length of each of them.
     bytes: usize,
 }
 
@@ -143,7 +144,7 @@ impl Frames {
         &mut self.memory[at * self.bytes..][..self.bytes]
     }
 
-    /// One vector for each of these frames, and empty ones after them.
+    /// A vector for each of these frames, followed by empty ones.
     fn vectors(&mut self, places: Range<usize>) -> [libc::iovec; BATCH] {
         let mut frames = self.memory.chunks_exact_mut(self.bytes).take(places.end).skip(places.start);
         std::array::from_fn(|_| {
@@ -186,7 +187,7 @@ fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno
     if answer == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Sends frames until one is refused, and returns how many went: rustix has no calls for many frames.
+/// Sends frames until one is refused, and returns how many were sent: rustix has no calls for many frames.
 #[allow(unsafe_code)]
 fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Result<usize, Errno> {
     let count = places.len().min(BATCH);
@@ -198,7 +199,7 @@ fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Resu
     usize::try_from(sent).map_err(|_| last_error())
 }
 
-/// Takes the frames that are there, and returns how many.
+/// Receives the available frames, and returns how many.
 #[allow(unsafe_code)]
 fn receive_all(socket: &OwnedFd, frames: &mut Frames, lengths: &mut [usize; BATCH]) -> Result<usize, Errno> {
     let mut vectors = frames.vectors(0..BATCH);
@@ -215,7 +216,7 @@ fn receive_all(socket: &OwnedFd, frames: &mut Frames, lengths: &mut [usize; BATC
     Ok(received)
 }
 
-/// A message of each vector, without an address: the socket is bound to its interface.
+/// A message for each vector, without an address: the socket is bound to its interface.
 fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
     let mut vectors = vectors.iter_mut();
     std::array::from_fn(|_| libc::mmsghdr {

@@ -1,4 +1,5 @@
-//! The bare loop: receives, adds and sends, with no protocol, tables or checks. What the machine can do at most.
+//! The bare loop: receives, adds and sends, without protocol, tables or checks. It shows the most that the machine can
+//! do.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,22 +15,22 @@ use crate::generator::{CHILDREN, Flow, VALUES_AT};
 
 const SOURCE: &str = include_str!("../../baselines/loop.c");
 const COMPILER: &str = "cc";
-/// As fast as the compiler can make it for this machine.
+/// Compiler options: the fastest code for this machine.
 const OPTIONS: [&str; 2] = ["-O3", "-march=native"];
 
-/// 32-bit numbers of the header that are added up: contributors, weight and both digits of the tag. The header ends with
-/// them, behind the slice's number.
+/// The number of the header's 32-bit fields that are summed: contributors, weight and both digits of the tag. They are
+/// the last fields of the header, after the slice's number.
 const TALLY_LANES: usize = 4;
 const LANE_BYTES: usize = size_of::<u32>();
 const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * LANE_BYTES;
 const SEQ_AT: usize = TALLY_AT - LANE_BYTES;
 
-/// Whether it can be compiled here.
+/// Whether the loop can be compiled here.
 pub(super) fn can_be_compiled() -> bool {
     Command::new(COMPILER).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Starts it at the station of `node` and returns when it receives.
+/// Starts the loop at the station of `node`, and returns when it is ready to receive.
 pub(super) fn start(
     lab: &Lab,
     node: &Node,
@@ -54,7 +55,7 @@ pub(super) fn start(
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(failed)?;
     if let Some(output) = child.stdout.take() {
-        // The end of it, where it has failed: nothing comes out of it then, and its log says why.
+        // If it has failed, this is the end of its output: then no sums come out, and its log has the reason.
         BufReader::new(output).read_line(&mut String::new()).map_err(failed)?;
     }
     Ok(child)

@@ -26,30 +26,30 @@ pub enum SwitchLabError {
     /// The switch could not be started.
     #[error("cannot {step} {switch}: {reason}")]
     Process {
-        /// Which switch.
+        /// The switch.
         switch: &'static str,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// The operating system's answer.
+        /// The operating system's error.
         reason: io::Error,
     },
-    /// The switch has ended, or did what made a run fail.
+    /// A run failed, perhaps because the switch has ended.
     #[error("{error}; the last words of {switch}: {words}")]
     Switch {
-        /// Which switch.
+        /// The switch.
         switch: &'static str,
-        /// What was noticed.
+        /// The error of the run.
         error: Box<SwitchLabError>,
         /// The end of its log.
         words: String,
     },
-    /// No slice fits.
+    /// The MTU is too small for a slice.
     #[error("an MTU of {0}: no slice fits into such a packet; the smallest for which one does is {1}")]
     Mtu(u16, usize),
-    /// The topology does not take such links.
+    /// The topology does not allow this MTU.
     #[error("the links' MTU: {0}")]
     BadMtu(Problem),
-    /// What is compared with could not be compiled.
+    /// A baseline could not be compiled.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The tables could not be written.
@@ -61,13 +61,13 @@ pub enum SwitchLabError {
     /// A defect of Tributary: the program and the entries do not fit.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// The load did not do what it should.
+    /// The load generator failed.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
-    /// Nothing to compare.
+    /// There is nothing to compare.
     #[error(transparent)]
     Statistics(#[from] StatisticsError),
-    /// The caller wanted to.
+    /// The caller stopped the measurement.
     #[error("stopped by a signal")]
     Stopped,
 }

@@ -1,8 +1,8 @@
-//! One switch between three veth interfaces, under the load of the [`generator`](crate::generator): the
-//! embedded switch and BMv2 take turns, with the same program, tables and load; and a bare loop, which shows what
-//! the machine can do at most.
+//! One switch between three veth interfaces, under the load of the [`generator`](crate::generator). The embedded switch
+//! and BMv2 take turns, with the same program, tables and load, and so does a bare loop, which shows the most that the
+//! machine can do.
 //!
-//! Each run has a switch process of its own, in a [`Lab`] that is made for each MTU and removed with it.
+//! Each run starts a new switch process, in a [`Lab`] that is made for each MTU and removed after it.
 
 mod bare_loop;
 mod error;
@@ -27,34 +27,34 @@ pub use switch::SwitchUnderTest;
 
 const TOPOLOGY: &str = include_str!("../../../topologies/two-workers.toml");
 const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";
-/// Any number does.
+/// An arbitrary job number.
 const JOB: u16 = 1;
-/// Switch and generator come to speed before anything is counted.
+/// Time for switch and generator to come up to speed before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Nobody's: the kernels of the hosts leave such frames alone, while packet sockets see them. The switch goes
-/// by the hop stack.
+/// Nobody's address: the hosts' kernels ignore such frames, while packet sockets see them. The switch goes by the hop
+/// stack.
 const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SwitchLabOptions {
-    /// What to call the lab, which nothing else on this machine is called.
+    /// The lab's name, unique on this machine.
     pub name: String,
     /// The `tributary` binary.
     pub program: PathBuf,
-    /// Which switches, in the order in which they take turns.
+    /// The switches, in the order in which they take turns.
     pub switches: Vec<SwitchUnderTest>,
-    /// How many runs each has.
+    /// Number of runs of each switch.
     pub runs: usize,
-    /// The longest packets of the links, in bytes: each makes slices as wide as fit.
+    /// The longest packets of the links, in bytes; slices are as wide as fits each of these.
     pub mtus: Vec<u16>,
-    /// Slices under way at once, powers of two.
+    /// Slices in flight at once, powers of two.
     pub windows: Vec<u32>,
-    /// How long a run is counted.
+    /// The measured time of a run.
     pub seconds: Duration,
 }
 
-/// Measures, and calls `done` with each run. Ends after the current run when `stop` is set.
+/// Measures, and calls `done` with each run. When `stop` is set, it ends after the current run.
 ///
 /// # Errors
 /// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or aggregates wrongly.
@@ -82,14 +82,14 @@ pub fn measure(
     Ok(Report::new(cases))
 }
 
-/// The network, and what is the same for all runs.
+/// The network, and what all runs share.
 struct TestBed<'a> {
     lab: &'a Lab,
     options: &'a SwitchLabOptions,
     switch: &'a Node,
     server: &'a Node,
     workers: [&'a Node; CHILDREN],
-    /// With a window of a single slice.
+    /// The job's flow, with a window of a single slice.
     flow: Flow,
     /// The switch's ports to the workers.
     child_ports: [u16; CHILDREN],
@@ -127,7 +127,7 @@ impl<'a> TestBed<'a> {
         Ok(Self { lab, options, switch, server: server_node, workers: worker_nodes, flow, child_ports })
     }
 
-    /// All runs of one setting, in which the switches take turns.
+    /// All runs of one setting, with the switches in turn.
     fn turns(
         &self,
         setting: Setting,
@@ -177,7 +177,7 @@ impl<'a> TestBed<'a> {
         Ok(Generator::new(*flow, children, parent))
     }
 
-    /// Opens a socket on the interface of a host.
+    /// Opens a socket on a host's interface.
     fn at<T: Send>(
         &self,
         host: &Node,

@@ -1,4 +1,4 @@
-//! What came out, for people and programs.
+//! The results, for people and programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,41 +7,41 @@ use super::{SwitchLabError, SwitchUnderTest};
 use crate::generator::Outcome;
 use crate::statistics::{Ratio, Summary};
 
-/// How many times as many slices as another the embedded switch must do. No packet socket is faster than the loop's: a
-/// switch that is as fast loses nothing to its program.
+/// The least ratio of the embedded switch's rate to another's. No switch over packet sockets can be faster than the
+/// loop: if the embedded switch is as fast, its program costs nothing.
 const LIMITS: [(SwitchUnderTest, f64); 2] = [(SwitchUnderTest::Loop, 1.0), (SwitchUnderTest::Bmv2, 10.0)];
 
-/// What the switches were measured with.
+/// The setting of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// The longest packet that the links carry, in bytes.
     pub mtu: u16,
-    /// How many values a slice has.
+    /// Number of values in a slice.
     pub values: usize,
-    /// Slices under way at once.
+    /// Slices in flight at once.
     pub window: u32,
 }
 
-/// One switch, measured once.
+/// One run of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which switch.
+    /// The switch.
     pub switch: SwitchUnderTest,
-    /// Which of its runs, from 1.
+    /// The number of its run, from 1.
     pub run: usize,
-    /// Aggregated slices a second.
+    /// Aggregated slices per second.
     pub slices_per_second: f64,
     /// Slices whose sum came out.
     pub slices: u64,
-    /// How many of them were sent again, since a frame was lost.
+    /// How many of them were retransmitted because a frame was lost.
     pub resent: u64,
-    /// How long it was counted.
+    /// The measured time, in seconds.
     pub seconds: f64,
-    /// What the switch has had of all cores in that time.
+    /// Processor time of the switch on all cores in that time.
     pub switch_cpu_seconds: f64,
-    /// What the generator has had of a core.
+    /// Processor time of the generator's thread.
     pub generator_cpu_seconds: f64,
-    /// What everything else has had of all cores: a run that others disturbed is known by it.
+    /// Processor time of everything else on all cores: it shows whether a run was disturbed.
     pub other_cpu_seconds: f64,
 }
 
@@ -65,49 +65,49 @@ impl Run {
 /// All runs of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Which switch.
+    /// The switch.
     pub switch: SwitchUnderTest,
-    /// Aggregated slices a second.
+    /// Aggregated slices per second.
     pub slices_per_second: Summary,
-    /// How many cores the switch kept busy, of those that the machine has.
+    /// Number of cores that the switch kept busy.
     pub switch_cores: Summary,
-    /// How much of its core the generator kept busy.
+    /// Share of its core that the generator kept busy.
     pub generator_cores: Summary,
-    /// How many cores everything else kept busy.
+    /// Number of cores that everything else kept busy.
     pub other_cores: Summary,
-    /// Slices that were sent again, in all runs.
+    /// Slices retransmitted in all runs.
     pub resent: u64,
 }
 
-/// The embedded switch beside another.
+/// The embedded switch compared with another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Which other.
+    /// The other switch.
     pub other: SwitchUnderTest,
-    /// How many times as many slices the embedded switch did.
+    /// Ratio of the embedded switch's rate to the other's.
     pub ratio: Ratio,
-    /// What the ratio of the medians must be.
+    /// The least allowed ratio of the medians.
     pub limit: f64,
-    /// Whether it is.
+    /// Whether the ratio reaches the limit.
     pub passed: bool,
 }
 
-/// What came out with one width and one window.
+/// The results with one width and one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// With what.
+    /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
     /// One for each switch.
     pub candidates: Vec<Candidate>,
-    /// With each of the others that was measured, if the embedded switch was.
+    /// Comparisons with the other switches that were measured; empty without the embedded switch.
     pub comparisons: Vec<Comparison>,
-    /// In the order in which they were made.
+    /// The runs in the order in which they took place.
     pub runs: Vec<Run>,
 }
 
 impl Case {
-    /// Of all runs with one setting.
+    /// The results of all runs with one setting.
     pub(super) fn new(
         setting: Setting,
         switches: &[SwitchUnderTest],
@@ -135,12 +135,12 @@ impl Case {
 pub struct Report {
     /// One for each width and window.
     pub cases: Vec<Case>,
-    /// Whether all ratios are what they must be; `None` when nothing was compared.
+    /// Whether all ratios reach their limits; `None` if nothing was compared.
     pub passed: Option<bool>,
 }
 
 impl Report {
-    /// Of all cases.
+    /// The report on all cases.
     pub(super) fn new(cases: Vec<Case>) -> Self {
         let compared = || cases.iter().flat_map(|case| &case.comparisons);
         let passed = compared().next().map(|_| compared().all(|comparison| comparison.passed));

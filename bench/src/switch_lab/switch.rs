@@ -13,7 +13,7 @@ use super::{SwitchLabError, TestBed, bare_loop};
 use crate::cpu::{self, ProcessTimes};
 use crate::generator::Flow;
 
-/// As many lines of a log as an error shows.
+/// How many of the last lines of a log an error shows.
 const SHOWN_LINES: usize = 5;
 
 /// A switch that can be measured.
@@ -24,7 +24,7 @@ pub enum SwitchUnderTest {
     Softswitch,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
-    /// `bench/baselines/loop.c`, which does nothing but receive, add and send.
+    /// `bench/baselines/loop.c`, which only receives, adds and sends.
     Loop,
 }
 
@@ -41,7 +41,7 @@ impl SwitchUnderTest {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Softswitch, Self::Loop, Self::Bmv2];
 
-    /// What this machine lacks for it, and what to do; `None`: nothing.
+    /// What this machine lacks to run it, and what to do; `None` if it lacks nothing.
     pub fn missing(self) -> Option<&'static str> {
         let (found, missing) = match self.program() {
             Some(program) => (
@@ -53,7 +53,7 @@ impl SwitchUnderTest {
         (!found).then_some(missing)
     }
 
-    /// One that is programmed over P4Runtime.
+    /// The program, if it is one that is programmed over P4Runtime.
     fn program(self) -> Option<SwitchProgram> {
         match self {
             Self::Softswitch => Some(SwitchProgram::Embedded),
@@ -63,16 +63,16 @@ impl SwitchUnderTest {
     }
 }
 
-/// What was had of all cores.
+/// Processor time on all cores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuTimes {
     pub(super) switch: Duration,
-    /// By all processes and the kernel.
+    /// Time of all processes and the kernel.
     pub(super) machine: Duration,
 }
 
 impl CpuTimes {
-    /// What came since an earlier time.
+    /// The difference to an earlier time.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             switch: self.switch.saturating_sub(earlier.switch),
@@ -81,18 +81,18 @@ impl CpuTimes {
     }
 }
 
-/// A switch that runs; it is ended when this is dropped.
+/// A running switch; dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct Process {
     switch: SwitchUnderTest,
     child: Child,
     log: PathBuf,
-    /// Where it serves P4Runtime, if it does.
+    /// Its P4Runtime address; `None` for the loop.
     target: Option<Target>,
 }
 
 impl Process {
-    /// Starts it at the switch's station, on all interfaces there. It may not be up yet.
+    /// Starts it at the switch's station, on all interfaces there. It may not be up yet when this returns.
     pub(super) fn start(
         bed: &TestBed<'_>,
         program: &Path,
@@ -116,12 +116,12 @@ impl Process {
         Ok(Self { switch, child: child.map_err(failed("start"))?, log, target: Some(target) })
     }
 
-    /// Where it serves P4Runtime, if it does.
+    /// Its P4Runtime address; `None` for the loop.
     pub(super) fn target(&self) -> Option<Target> {
         self.target.clone()
     }
 
-    /// The time that it has had of all cores, and that of all processes together.
+    /// Its processor time on all cores, and that of all processes together.
     pub(super) fn cpu(&self) -> Result<CpuTimes, SwitchLabError> {
         let failed =
             |step| move |reason| SwitchLabError::Process { switch: self.switch.name(), step, reason };
@@ -133,7 +133,7 @@ impl Process {
         })
     }
 
-    /// Adds to an error what the switch has to say.
+    /// Adds the end of the switch's log to an error.
     pub(super) fn explain<T>(&self, result: Result<T, SwitchLabError>) -> Result<T, SwitchLabError> {
         result.map_err(|error| SwitchLabError::Switch {
             switch: self.switch.name(),

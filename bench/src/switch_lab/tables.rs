@@ -1,4 +1,4 @@
-//! The program, and the tables of one job with two children, over P4Runtime: what the controller would write.
+//! Installs, over P4Runtime, the program and the tables of one job with two children, as the controller would.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ const WIDEST: [&str; 2] = [
     include_str!("../../../p4/build/2048/tributary.json"),
     include_str!("../../../p4/build/2048/tributary.p4info.txtpb"),
 ];
-/// Where the job's counters are.
+/// The index of the job's counters.
 const JOB_INDEX: u16 = 0;
 const COOKIE: u64 = 1;
 const ELECTION_ID: u128 = 1;
 /// How long a switch may take to start: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes the switch run the program for the job, as soon as it is up. The tables stay when this returns.
+/// Installs the program and the job's entries as soon as the switch is up. They stay when this returns.
 pub(super) fn install(
     lab: &Lab,
     target: Target,
