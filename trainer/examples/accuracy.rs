@@ -1,5 +1,5 @@
-//! How well and how fast the network trains: accuracy on the held-out images for many seeds, on one
-//! machine and as eight workers whose gradients are aggregated in order.
+//! How well and how fast the network learns: accuracy on the held-out images for many seeds, on one machine, and as
+//! eight workers whose gradients are summed in order.
 //!
 //! `cargo run --release -p tributary-trainer --example accuracy -- [ROUNDS] [SEEDS] [WORKERS]`
 
@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same training with the batch in shares, and the accuracy of the worker with rank 0.
+/// The same training with the batch split into shares; returns the accuracy of the worker with rank 0.
 fn train_together(training: &Training, digits: &Digits) -> Result<f64, TrainerError> {
     let learner = |rank| Learner::new(training, Arc::clone(&digits.training), Share::Worker(rank));
     let mut learners = (0..training.workers()).map(learner).collect::<Result<Vec<_>, _>>()?;

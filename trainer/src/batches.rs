@@ -1,9 +1,9 @@
-//! Which images each worker takes in which round.
+//! Which images each worker takes in each round.
 //!
-//! Picture the epochs, each a permutation of the training images, laid end to end: round r takes the
-//! r-th piece of `global_batch` images from that endless row, and in it worker i the i-th piece of
-//! `batch_per_worker`. So the workers' shares of a round are disjoint and together the whole batch, and
-//! every image is used once an epoch. Any piece can be computed without those before it.
+//! Imagine the epochs, each a permutation of the training images, laid end to end: round r takes the r-th piece of
+//! `global_batch` images from this endless sequence, and worker i takes the i-th piece of `batch_per_worker` from that.
+//! So the workers' shares of a round are disjoint and together make up the whole batch, and every image is used once an
+//! epoch. Any piece can be computed without those before it.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ pub enum Share {
 pub(crate) struct Batches {
     images: Arc<Images>,
     seed: u64,
-    /// Images that a round takes in all.
+    /// Images that a round takes in total.
     stride: usize,
-    /// Where in them this share begins, and how long it is.
+    /// The offset of this share in these images, and its length.
     offset: usize,
     len: usize,
 }
@@ -75,7 +75,7 @@ impl Batches {
     /// The order of all images in an epoch.
     fn permutation(&self, epoch: u64) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        // Stream 0 is the initial weights'.
+        // Stream 0 is for the initial weights.
         random.set_stream(epoch + 1);
         let mut order: Vec<usize> = (0..self.images.len()).collect();
         order.shuffle(&mut random);

@@ -1,7 +1,7 @@
-//! One fully connected layer, read and differentiated where it lies in the model's flat parameters.
+//! One fully connected layer, read and differentiated in place in the model's flat parameters.
 //!
-//! All matrices hold one sample a row. The products are `matrixmultiply`'s, through ndarray: vectorised
-//! for the CPU at run time, and on the calling thread alone.
+//! All matrices hold one sample per row. The products are `matrixmultiply`'s, through ndarray: vectorised for the CPU
+//! at run time, and on the calling thread alone.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayRef2, ArrayView1, ArrayView2, ArrayViewMut1, ArrayViewMut2, Axis};
@@ -12,14 +12,14 @@ pub(crate) struct Dense<'a, const IN: usize, const OUT: usize> {
     bias: ArrayView1<'a, f32>,
 }
 
-/// Where a layer's gradient goes; laid out like [`Dense`].
+/// A layer's gradient, to be written; laid out like [`Dense`].
 pub(crate) struct DenseGradient<'a, const IN: usize, const OUT: usize> {
     weights: ArrayViewMut2<'a, f32>,
     bias: ArrayViewMut1<'a, f32>,
 }
 
 impl<'a, const IN: usize, const OUT: usize> Dense<'a, IN, OUT> {
-    /// How many parameters a layer has.
+    /// Number of parameters of a layer.
     pub(crate) const PARAMETERS: usize = IN * OUT + OUT;
 
     /// Splits the layer off the front of `flat`, which must hold at least its parameters.
@@ -38,7 +38,7 @@ impl<'a, const IN: usize, const OUT: usize> Dense<'a, IN, OUT> {
         output
     }
 
-    /// The loss's derivative by this layer's input, from `delta`, the one by its output.
+    /// The loss's derivative with respect to this layer's input; `delta` is the one with respect to its output.
     pub(crate) fn backward(&self, delta: &Array2<f32>) -> Array2<f32> {
         delta.dot(&self.weights.t())
     }
@@ -53,8 +53,8 @@ impl<'a, const IN: usize, const OUT: usize> DenseGradient<'a, IN, OUT> {
         (Self { weights: ArrayViewMut2::from(rows), bias: ArrayViewMut1::from(bias) }, rest)
     }
 
-    /// Writes the gradient, summed over the samples, from the layer's input and `delta`, the loss's
-    /// derivative by its output.
+    /// Writes the gradient, summed over the samples, from the layer's input and `delta`, the loss's derivative with
+    /// respect to its output.
     pub(crate) fn store(&mut self, input: &ArrayRef2<f32>, delta: &Array2<f32>) {
         general_mat_mul(1.0, &input.t(), delta, 0.0, &mut self.weights);
         self.bias.assign(&delta.sum_axis(Axis(0)));

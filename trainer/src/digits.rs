@@ -1,4 +1,4 @@
-//! The UCI handwritten digits: `data/README.md` says where they come from.
+//! The UCI handwritten digits; `data/README.md` has their source.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::images::{CLASSES, Images, PIXELS};
 /// The largest pixel value in the file: all 16 points of a 4 × 4 block are ink.
 const INK: u8 = 16;
 
-/// Every image whose number (from 0) is a multiple of this is held out. Three shares no factor with
-/// the ten classes, which follow each other in order for long stretches of the file.
+/// Every image whose number (from 0) is a multiple of this is held out. Three shares no factor with the ten classes,
+/// which are in order for long stretches of the file.
 const HOLD_OUT_EVERY: usize = 3;
 
 /// The most decompressed bytes that are read: thirty times the real file.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// The data, split into what is trained on and what accuracy is measured on.
+/// The data, split into a part for training and a part for measuring accuracy.
 #[derive(Debug, Clone)]
 pub struct Digits {
     /// Two thirds of the images. Shared, since each worker of a process holds them.
@@ -59,7 +59,7 @@ impl Digits {
     /// [`TrainerError::Fields`] or [`TrainerError::Field`] with the line that is wrong;
     /// [`TrainerError::TooFewImages`].
     pub fn from_csv(text: &[u8]) -> Result<Self, TrainerError> {
-        // Flexible, so that a short line is reported as ours and not against the line before it.
+        // Flexible, so that a short line is reported by the check below and not by comparison with the line before it.
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).flexible(true).quoting(false).from_reader(text);
         let (mut training, mut held_out) = (Part::default(), Part::default());
@@ -76,7 +76,7 @@ impl Digits {
     }
 }
 
-/// The images of one part of the split, as far as they are read.
+/// The images of one part of the split that have been read so far.
 #[derive(Default)]
 struct Part {
     pixels: Vec<[f32; PIXELS]>,

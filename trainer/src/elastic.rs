@@ -8,15 +8,15 @@ use crate::model::{Model, PARAMETERS};
 use crate::sampler::{Sampler, Shards, digits, number};
 use crate::training::Training;
 
-/// What is not a parameter stands in slices of its own at a state's beginning: the values of a slice have one exponent in
-/// common, and counts would cost parameters beside them their last digits. No slice has more values.
+/// Values of a state before its parameters: whole slices, and no slice is wider. The values of a slice share an
+/// exponent, and counts in the same slice would cost the parameters their last digits.
 const HEADER: usize = 2048;
-/// The count of steps comes first.
+/// Values of the count of steps, which comes first.
 const STEP_LEN: usize = 4;
 
-/// A worker in training. Each step: [`gradient`](Self::gradient), the weighted sum over all members by whatever means,
-/// [`apply`](Self::apply). When the members, or the shards in use, change: [`regroup`](Self::regroup); when others come in,
-/// all take over one member's [`state`](Self::state).
+/// A worker in training. Each step: [`gradient`](Self::gradient), the weighted sum over all members by any means,
+/// [`apply`](Self::apply). When the members, or the shards in use, change: [`regroup`](Self::regroup). When others
+/// join, all take over one member's [`state`](Self::state).
 #[derive(Debug, Clone)]
 pub struct ElasticLearner {
     model: Model,
@@ -28,7 +28,7 @@ pub struct ElasticLearner {
 }
 
 impl ElasticLearner {
-    /// The worker of this rank before the first step, with everyone in. All start from the same model.
+    /// The worker of this rank before the first step, with all workers in. All start from the same model.
     ///
     /// # Errors
     ///
@@ -52,8 +52,8 @@ impl ElasticLearner {
         Ok(Self { model, training, images, sampler, rank, step: 0 })
     }
 
-    /// Writes to `out` the gradient of this step, the *mean* over this worker's samples, and says how many these are: the
-    /// weight that it is to be summed with.
+    /// Writes to `out` the gradient of this step, the *mean* over this worker's samples, and returns the number of
+    /// samples: the weight of this gradient in the sum.
     ///
     /// # Errors
     ///
@@ -67,12 +67,12 @@ impl ElasticLearner {
         Ok(count)
     }
 
-    /// Ends the step by going along `summed`, the weighted sum of the members' gradients; `weight` is the sum of their
+    /// Ends the step by moving along `summed`, the weighted sum of the members' gradients; `weight` is the sum of their
     /// weights.
     ///
     /// # Errors
     ///
-    /// Those of [`Model::apply`]; the step is not over then.
+    /// Those of [`Model::apply`]; then the step is not over.
     pub fn apply(&mut self, summed: &[f32], weight: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, weight, self.training.learning_rate(self.step))?;
         self.step += 1;
@@ -84,12 +84,12 @@ impl ElasticLearner {
     ///
     /// # Errors
     ///
-    /// As of [`Sampler::regroup`].
+    /// As for [`Sampler::regroup`].
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         self.sampler.regroup(members, shards)
     }
 
-    /// All that has to be the same on all members, but who they are.
+    /// Everything that has to be the same on all members, except who they are.
     pub fn state(&self) -> Vec<f32> {
         let mut state = Vec::with_capacity(Self::STATE_LEN);
         state.extend(digits(self.step.into()));
@@ -99,14 +99,14 @@ impl ElasticLearner {
         state
     }
 
-    /// How many values a state has.
+    /// Number of values in a state.
     pub const STATE_LEN: usize = HEADER + PARAMETERS;
 
-    /// Goes on where another member is.
+    /// Takes over another member's state.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadState`]: that is no state of such a training. Everything is as it was then.
+    /// [`TrainerError::BadState`]: this is not a state of such a training. Nothing is changed then.
     pub fn restore(&mut self, state: &[f32]) -> Result<(), TrainerError> {
         if state.len() != Self::STATE_LEN {
             return Err(TrainerError::BadState);
@@ -120,7 +120,7 @@ impl ElasticLearner {
         Ok(())
     }
 
-    /// Steps that were made.
+    /// Number of steps done.
     pub fn step(&self) -> u32 {
         self.step
     }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::digits::Digits;
 
-    /// All workers of a training, in one process.
+    /// All workers of a training in one process.
     fn workers(training: &Training, digits: &Digits, by_class: bool) -> Vec<ElasticLearner> {
         let workers = training.workers();
         let shards = match by_class {
@@ -148,7 +148,7 @@ mod tests {
         (0..workers).map(learner).collect()
     }
 
-    /// One step of those who are in.
+    /// One step of the members.
     fn step(learners: &mut [ElasticLearner], members: &[u16]) -> u64 {
         let mut summed = vec![0.0; PARAMETERS];
         let mut gradient = vec![0.0; PARAMETERS];

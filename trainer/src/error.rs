@@ -20,9 +20,9 @@ pub enum TrainerError {
     Fields {
         /// The line in the decompressed text, counted from 1.
         line: u64,
-        /// How many fields an image has.
+        /// Number of fields that an image and its label have.
         expected: usize,
-        /// How many are there.
+        /// Number of fields in the line.
         got: usize,
     },
     /// A field is not an integer in its range.
@@ -59,16 +59,16 @@ pub enum TrainerError {
         /// How many workers.
         workers: u16,
     },
-    /// Members that cannot be.
+    /// An impossible group of members.
     #[error("this is no group to train with: {problem}")]
     BadGroup {
-        /// What is wrong with it.
+        /// What is wrong with the group.
         problem: String,
     },
-    /// What another member has sent is no state of this training.
+    /// The state from another member does not fit this training.
     #[error("what is to be taken over is no member's state: do all run the same training?")]
     BadState,
-    /// A gradient that is not of this model's size.
+    /// A gradient has the wrong size for this model.
     #[error("a gradient of {got} values for a model of {expected} parameters")]
     WrongLength {
         /// How many parameters the model has.
@@ -76,7 +76,7 @@ pub enum TrainerError {
         /// How many values were given.
         got: usize,
     },
-    /// A step cannot be divided by no samples.
+    /// A step cannot be divided by zero samples.
     #[error("the summed gradient of 0 samples is no step to take: a worker contributed nothing")]
     NoSamples,
 }

@@ -11,9 +11,9 @@ pub const CLASSES: usize = 10;
 /// Images and the digit that each shows.
 #[derive(Debug, Clone)]
 pub struct Images {
-    /// One row an image; 0 is paper, 1 is ink.
+    /// One image per row; 0 is paper, 1 is ink.
     pixels: Array2<f32>,
-    /// One label an image, each below [`CLASSES`].
+    /// One label per image, each below [`CLASSES`].
     labels: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! One worker's side of the training, or one machine's that trains alone.
+//! One worker's side of the training, or that of a machine that trains alone.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::images::Images;
 use crate::model::{Model, PARAMETERS};
 use crate::training::Training;
 
-/// A model in training. Each round: [`gradient`](Self::gradient), the sum over all workers' gradients
-/// by whatever means, [`apply`](Self::apply).
+/// A model in training. Each round: [`gradient`](Self::gradient), the sum over all workers' gradients by any means,
+/// [`apply`](Self::apply).
 #[derive(Debug, Clone)]
 pub struct Learner {
     model: Model,
@@ -46,7 +46,7 @@ impl Learner {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::apply`]; the round is not over then.
+    /// Those of [`Model::apply`]; then the round is not over.
     pub fn apply(&mut self, summed: &[f32], total_samples: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, total_samples, self.training.learning_rate(self.round))?;
         self.round += 1;
@@ -59,8 +59,7 @@ impl Learner {
     }
 }
 
-/// Trains on whole mini-batches, without any network: what a distributed training of the same
-/// `training` is compared with.
+/// Trains on whole mini-batches, without a network: the reference for a distributed training of the same `training`.
 ///
 /// # Errors
 ///

@@ -8,11 +8,10 @@
 //! parameters -= learning_rate / total_samples · summed_gradient
 //! ```
 //!
-//! The workers' mini-batches of a round together are exactly the mini-batch that one machine alone
-//! takes, so [`train_on_one_machine`] is the same training up to rounding, and what the fabric aggregates
-//! can be judged against it.
+//! The workers' mini-batches of a round together are exactly the mini-batch of a single machine, so that
+//! [`train_on_one_machine`] is the same training up to rounding, and a reference for what the fabric aggregates.
 //!
-//! Where workers come and go, [`Sampler`] chooses each one's samples so that none is lost and none comes twice, and
+//! Where workers come and go, [`Sampler`] chooses each one's samples so that none is lost or repeated, and
 //! [`ElasticLearner`] trains with it.
 //!
 //! Everything is a function of [`Training`] and the data: no clock, no I/O, no threads. Runs on one

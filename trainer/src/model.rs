@@ -17,11 +17,10 @@ type Layer1<'a> = Dense<'a, PIXELS, HIDDEN_1>;
 type Layer2<'a> = Dense<'a, HIDDEN_1, HIDDEN_2>;
 type Layer3<'a> = Dense<'a, HIDDEN_2, CLASSES>;
 
-/// How many parameters the network has, and values its gradient.
+/// The number of the network's parameters, and of values in its gradient.
 pub const PARAMETERS: usize = Layer1::PARAMETERS + Layer2::PARAMETERS + Layer3::PARAMETERS;
 
-/// The random stream of a seed that the initial weights are drawn from. Epoch e shuffles with stream
-/// e + 1.
+/// The random stream of a seed from which the initial weights are drawn. Epoch e is shuffled with stream e + 1.
 const WEIGHTS_STREAM: u64 = 0;
 
 /// The network's parameters: per layer, a row of weights for each input, then the biases.
@@ -30,7 +29,7 @@ pub struct Model {
     parameters: Vec<f32>,
 }
 
-/// What each layer puts out for some images.
+/// Each layer's output for some images.
 struct Activations {
     hidden_1: Array2<f32>,
     hidden_2: Array2<f32>,
@@ -63,12 +62,12 @@ impl Model {
         Ok(Self { parameters })
     }
 
-    /// The parameters, [`PARAMETERS`] of them.
+    /// The parameters; there are [`PARAMETERS`].
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
     }
 
-    /// Where in the parameters, and in a gradient, each layer is.
+    /// The range of each layer in the parameters, and in a gradient.
     pub fn layers() -> [Range<usize>; 3] {
         let second = Layer1::PARAMETERS + Layer2::PARAMETERS;
         [0..Layer1::PARAMETERS, Layer1::PARAMETERS..second, second..PARAMETERS]
@@ -128,7 +127,7 @@ impl Model {
         Ok(())
     }
 
-    /// The share of `images` that are read correctly, from 0 to 1; 0 if there are none.
+    /// The share of `images` that are classified correctly, from 0 to 1; 0 if there are none.
     pub fn accuracy(&self, images: &Images) -> f64 {
         let logits = self.forward(images).logits;
         let correct = logits.rows().into_iter().zip(images.labels()).filter(|(row, label)| {
@@ -158,14 +157,14 @@ fn check_length(gradient: &[f32]) -> Result<(), TrainerError> {
     Err(TrainerError::WrongLength { expected: PARAMETERS, got: gradient.len() })
 }
 
-/// Turns each row of logits into the loss's derivative by them, softmax − one-hot, and returns the
-/// losses' sum.
+/// Replaces each row of logits by the loss's derivative with respect to them, softmax − one-hot, and returns the sum of
+/// the losses.
 fn softmax_cross_entropy(logits: &mut Array2<f32>, labels: impl Iterator<Item = usize>) -> f64 {
     logits.rows_mut().into_iter().zip(labels).map(|(row, label)| softmax_row(row, label)).sum()
 }
 
 fn softmax_row(mut row: ArrayViewMut1<'_, f32>, label: usize) -> f64 {
-    // Softmax does not change when all logits are shifted, and exp of what is left cannot overflow.
+    // Shifting all logits does not change softmax, and keeps exp from overflowing.
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let target = row[label] - max;
     row.mapv_inplace(|logit| (logit - max).exp());
@@ -205,10 +204,10 @@ mod tests {
         moved.gradient(batch, &mut vec![0.0; PARAMETERS]).unwrap()
     }
 
-    /// How far the loss's slope along `direction`, by central differences, is from the gradient's
-    /// projection on it, relative to the larger of that and a random direction's typical projection.
+    /// The error of the gradient along `direction`: the difference between the loss's slope, by central differences,
+    /// and the gradient's projection, relative to the larger of that and a random direction's typical projection.
     fn slope_error(model: &Model, batch: &Images, range: Range<usize>, direction: &[f32]) -> f64 {
-        // A larger step crosses more of the rectifiers' kinks, a smaller one drowns in rounding.
+        // A larger step crosses more of the rectifiers' kinks; a smaller one drowns in rounding errors.
         let step = 1e-3 / dot(direction, direction).sqrt() as f32;
         let up = loss_beside(model, batch, range.clone(), direction, step);
         let down = loss_beside(model, batch, range.clone(), direction, -step);
@@ -229,7 +228,7 @@ mod tests {
         let gradient = gradient(&model, &batch);
         let mut random = ChaCha8Rng::seed_from_u64(9);
         for (layer, biases) in [(LAYER_1, HIDDEN_1), (LAYER_2, HIDDEN_2), (LAYER_3, CLASSES)] {
-            // A layer's last parameters are its biases, whose part in the whole layer's slope is small.
+            // A layer's last parameters are its biases, which contribute little to the whole layer's slope.
             let (weights, biases) = (layer.start..layer.end - biases, layer.end - biases..layer.end);
             for range in [weights, biases] {
                 let steepest = slope_error(&model, &batch, range.clone(), &gradient[range.clone()]);

@@ -1,16 +1,16 @@
-//! What is the same for every worker of a training: its size, its seed and its hyper-parameters.
+//! The properties that all workers of a training share: its size, seed and hyper-parameters.
 
 use crate::error::TrainerError;
 
-/// Images in a round's mini-batch, over all workers, rounded up to a multiple of their number. Fixed
-/// for the whole job and not for a worker, so that training goes alike whatever the number of workers.
+/// Images in a round's mini-batch, over all workers, rounded up to a multiple of their number. It is fixed for the
+/// whole job and not per worker, so that training proceeds alike with any number of workers.
 const GLOBAL_BATCH: usize = 128;
 
-/// The learning rate of the first round. Over 40 seeds of 40 to 100 rounds, 0.4 ends up about a point
-/// less accurate, and 0.8 is no better but for its worst seeds (`examples/accuracy.rs`).
+/// The learning rate of the first round. Over 40 seeds of 40 to 100 rounds, 0.4 is about a point less accurate, and 0.8
+/// is better only for its worst seeds (`examples/accuracy.rs`).
 const PEAK_LEARNING_RATE: f32 = 0.6;
 
-/// One training: every worker and the one-machine run are given the same.
+/// One training, the same for every worker and for the run on one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Training {
     workers: u16,
@@ -19,7 +19,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Rounds that suffice: the least accurate of 200 seeds reads 95 % of the held-out images.
+    /// Enough rounds: the least accurate of 200 seeds classifies 95 % of the held-out images correctly.
     pub const DEFAULT_ROUNDS: u32 = 60;
 
     /// A training of `rounds` rounds by `workers` workers. The seed chooses the initial weights and the
@@ -40,12 +40,12 @@ impl Training {
         self.workers
     }
 
-    /// How many steps are taken.
+    /// The number of rounds, each with one step.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// What the initial weights and the order of the images follow from.
+    /// The seed, which determines the initial weights and the order of the images.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -60,9 +60,9 @@ impl Training {
         self.batch_per_worker() * usize::from(self.workers)
     }
 
-    /// The learning rate of a round (from 0): from its peak linearly down to 0 after the last one. The
-    /// last steps are small and average out the mini-batches' noise, so that the accuracy in the end
-    /// depends little on where the training happens to stop.
+    /// The learning rate of a round (from 0): from its peak linearly down to 0 after the last one. The last steps are
+    /// small and average out the mini-batches' noise, so that the final accuracy depends little on where exactly the
+    /// training stops.
     pub fn learning_rate(&self, round: u32) -> f32 {
         let left = self.rounds.saturating_sub(round) as f32 / self.rounds.max(1) as f32;
         PEAK_LEARNING_RATE * left

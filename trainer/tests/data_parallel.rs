@@ -14,7 +14,7 @@ fn gradient(learner: &Learner) -> Result<(Vec<f32>, f64), TrainerError> {
     Ok((gradient, loss))
 }
 
-/// The sum of one round's gradients and losses of all workers.
+/// The sum of all workers' gradients and losses in one round.
 fn summed(learners: &[Learner]) -> Result<(Vec<f32>, f64), TrainerError> {
     let mut sum = (vec![0.0; PARAMETERS], 0.0);
     for learner in learners {

@@ -1,19 +1,19 @@
-//! Who processes which samples in which step, while workers come and go.
+//! Which worker processes which samples in each step, while workers come and go.
 //!
-//! Each worker has a shard of the data ([`Shards`]). Picture a shard's epochs, each a permutation of its samples, laid
-//! end to end: a step takes the next `batch` samples from the row of each shard *in use*, puts them one behind the other
-//! in the shards' order, and splits them among the members in as equal pieces as can be. So
+//! Each worker has a shard of the data ([`Shards`]). Imagine a shard's epochs, each a permutation of its samples, laid
+//! end to end: a step takes the next `batch` samples from each shard *in use*, concatenates them in the order of the
+//! shards, and splits them among the members as equally as possible. So
 //!
 //! - with everyone in, or with some workers *detached* (their shards are not in use), each member has its own shard's
 //!   samples;
-//! - where workers are left out whose data are shared (*shrink*: their shards are in use), each of the m members has
-//!   batch · N / m samples;
+//! - where workers are left out and their data are shared (*shrink*: their shards are in use), each of the m members
+//!   has batch · N / m samples;
 //! - whatever the members are, each sample of a shard that is in use is taken once an epoch, and none of one that is not.
 //!   A shard that comes back into use goes on where it stopped.
 //!
-//! All of it follows from which steps were made with which members. Members agree on that without messages: they are told
-//! of a change at the same place in the order of their all-reduces (`Regroup` of `tributary-client`). One that comes in
-//! takes over the others' [`state`](Sampler::state).
+//! All of this follows from which steps were done with which members. Members agree on that without messages: they
+//! learn of a change at the same position in the order of their all-reduces (`Regroup` of `tributary-client`). One that
+//! joins takes over the others' [`state`](Sampler::state).
 //!
 //! ```
 //! use tributary_trainer::{Sampler, Shards};
@@ -41,23 +41,23 @@ use shards::piece;
 const DIGITS: usize = 4;
 const DIGIT: u64 = 1 << 16;
 
-/// Chooses samples. All members of a training have the same one.
+/// Chooses samples. All members of a training have equal samplers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampler {
     shards: Shards,
     seed: u64,
     batch: usize,
-    /// Ascending.
+    /// In ascending order.
     members: Vec<u16>,
-    /// Shards in use, ascending: those of all members among them.
+    /// Shards in use, in ascending order; they include those of all members.
     used: Vec<u16>,
-    /// Samples that were taken of each shard's row.
+    /// Number of samples taken from each shard's sequence.
     taken: Vec<u64>,
 }
 
 impl Sampler {
-    /// A sampler before the first step, with all workers in. Each shard gives `batch` samples to a step. The seed chooses
-    /// their order.
+    /// A sampler before the first step, with all workers in. Each shard gives `batch` samples to a step. The seed
+    /// determines their order.
     ///
     /// # Errors
     ///
@@ -71,13 +71,13 @@ impl Sampler {
         Ok(Self { shards, seed, batch, members: all.clone(), used: all, taken })
     }
 
-    /// The samples of this step that a worker processes. One that is not a member gets the next ones of its own shard: what
-    /// it takes for them tells how fast it is.
+    /// The samples of this step that a worker processes. A worker that is not a member gets the next ones of its own
+    /// shard: the time that it takes for them tells how fast it is.
     pub fn samples(&self, worker: u16) -> Vec<usize> {
         let Ok(place) = self.members.binary_search(&worker) else { return self.next_of(worker) };
         let all = self.batch * self.used.len();
         let mine = piece(all, place, self.members.len());
-        // Only the shards that it has samples of.
+        // Only the shards of which it has samples.
         let first = mine.start / self.batch;
         let last = mine.end.div_ceil(self.batch);
         let from_first = self.used[first..last].iter().flat_map(|shard| self.next_of(*shard));
@@ -89,19 +89,19 @@ impl Sampler {
         self.batch * self.used.len()
     }
 
-    /// The step is made.
+    /// Ends the step.
     pub fn advance(&mut self) {
         for shard in &self.used {
             self.taken[usize::from(*shard)] += self.batch as u64;
         }
     }
 
-    /// From this step on these are the members, and they process the data of `shards`: as a `Regroup` says. Both ascend.
+    /// Sets the members, and the shards whose data they process, from this step on, as a `Regroup` says. Both are
+    /// ascending.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadGroup`]: there is no such worker, or the shard of a member is not in use. Everything is as it was
-    /// then.
+    /// [`TrainerError::BadGroup`]: there is no such worker, or a member's shard is not in use. Nothing is changed then.
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         let bad = |problem: String| Err(TrainerError::BadGroup { problem });
         for ranks in [members, shards] {
@@ -122,22 +122,22 @@ impl Sampler {
         Ok(())
     }
 
-    /// What one that comes in has to know besides the members: to be given to [`restore`](Self::restore). Whole numbers
-    /// below 65536, so that an all-reduce keeps them as they are.
+    /// The state that a newcomer needs besides the members, for [`restore`](Self::restore). It consists of whole
+    /// numbers below 65536, which an all-reduce keeps exactly.
     pub fn state(&self) -> Vec<f32> {
         self.taken.iter().flat_map(|taken| digits(*taken)).collect()
     }
 
-    /// How many values a state has.
+    /// Number of values in a state.
     pub fn state_len(&self) -> usize {
         self.taken.len() * DIGITS
     }
 
-    /// Goes on where another sampler of the same shards is.
+    /// Takes over the state of another sampler of the same shards.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadState`]; everything is as it was then.
+    /// [`TrainerError::BadState`]; nothing is changed then.
     pub fn restore(&mut self, state: &[f32]) -> Result<(), TrainerError> {
         let (numbers, rest) = state.as_chunks::<DIGITS>();
         if numbers.len() != self.taken.len() || !rest.is_empty() {
@@ -147,7 +147,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// The samples that a shard gives to this step.
+    /// The samples of a shard in this step.
     fn next_of(&self, shard: u16) -> Vec<usize> {
         let samples = self.shards.of(shard);
         if samples.is_empty() {
@@ -168,7 +168,7 @@ impl Sampler {
     /// The order of a shard's samples in one of its epochs.
     fn permutation(&self, shard: u16, epoch: u64) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        // Stream 0 is the initial weights'.
+        // Stream 0 is for the initial weights.
         let stream = epoch.wrapping_mul(self.shards.len() as u64).wrapping_add(u64::from(shard));
         random.set_stream(stream.wrapping_add(1));
         let mut order = self.shards.of(shard).to_vec();
@@ -177,7 +177,7 @@ impl Sampler {
     }
 }
 
-/// A number in values that an all-reduce keeps as they are.
+/// Encodes a number as values that an all-reduce keeps exactly.
 pub(crate) fn digits(number: u64) -> [f32; DIGITS] {
     let mut left = number;
     std::array::from_fn(|_| {
@@ -187,7 +187,7 @@ pub(crate) fn digits(number: u64) -> [f32; DIGITS] {
     })
 }
 
-/// The number that these stand for, if they do.
+/// Decodes a number; `None` if the values do not encode one.
 pub(crate) fn number(digits: &[f32; DIGITS]) -> Option<u64> {
     let is_digit = |digit: &f32| digit.fract() == 0.0 && (0.0..DIGIT as f32).contains(digit);
     let all = digits.iter().all(is_digit);
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Who is in and whose shards are used for how many steps.
+    /// A number of steps with the same members and shards.
     #[derive(Debug, Clone)]
     struct Stretch {
         members: Vec<u16>,
@@ -228,8 +228,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the changes: no sample is lost, none comes twice within its shard's epoch, and none of a shard that is
-        /// not in use is taken.
+        /// Whatever changes, no sample is lost, none is repeated within its shard's epoch, and none is taken from a
+        /// shard that is not in use.
         #[test]
         fn every_sample_of_the_shards_in_use_is_taken_once_an_epoch(
             (workers, samples, batch, seed, stretches) in course(),
@@ -260,7 +260,7 @@ mod tests {
             }
         }
 
-        /// One that comes in later goes on as those that were there.
+        /// A newcomer goes on exactly as those that were there before.
         #[test]
         fn a_state_is_all_that_a_newcomer_needs((workers, samples, batch, seed, stretches) in course()) {
             let shards = Shards::alike(samples, workers, seed).unwrap();
@@ -295,7 +295,7 @@ mod tests {
         let others = [0, 1, 2, 4, 5, 6, 7];
         sampler.regroup(&others, &others).unwrap();
         assert!((0..8).all(|worker| own(&sampler, worker) && sampler.samples(worker).len() == 4));
-        // One that is not in sees the same samples until it is.
+        // A worker that is not in sees the same samples until it is.
         let waiting = sampler.samples(3);
         sampler.advance();
         assert_eq!(sampler.samples(3), waiting);

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::error::TrainerError;
 
-/// The samples of a training in parts of equal size, give or take one: one for each worker, as where each has data of its
+/// The samples of a training in parts of equal size, give or take one: one for each worker, as if each had data of its
 /// own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shards {
@@ -13,7 +13,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Shards that are alike: each has its samples by chance.
+    /// Shards that are alike: samples are assigned at random.
     ///
     /// # Errors
     ///
@@ -24,8 +24,8 @@ impl Shards {
         Self::split(&order, workers)
     }
 
-    /// Shards that are skewed by class: each has the samples of as few classes as there can be. `labels` has the class of
-    /// each sample.
+    /// Shards that are skewed by class: each has samples of as few classes as possible. `labels` has the class of each
+    /// sample.
     ///
     /// # Errors
     ///
@@ -47,12 +47,12 @@ impl Shards {
         Ok(Self { shards: (0..workers).map(shard).collect() })
     }
 
-    /// How many there are.
+    /// The number of shards.
     pub fn len(&self) -> usize {
         self.shards.len()
     }
 
-    /// Whether there are none: never.
+    /// Whether there are no shards, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }
@@ -63,7 +63,7 @@ impl Shards {
     }
 }
 
-/// Piece `index` of `count` pieces of `len` things, as equal as can be.
+/// Piece `index` of `count` pieces of `len` items, as equal as possible.
 pub(super) fn piece(len: usize, index: usize, count: usize) -> std::ops::Range<usize> {
     len * index / count..len * (index + 1) / count
 }
