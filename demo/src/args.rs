@@ -38,7 +38,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Slices under way at once, a power of two: the slots that the job owns on each switch
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch
     #[arg(long, value_name = "SLOTS", default_value_t = DEFAULT_WINDOW, value_parser = window)]
     pub(crate) window: u32,
 

@@ -11,10 +11,10 @@ use tributary_topology::{End, LinkKey, NodeKey, Topology};
 
 use crate::report::Bytes;
 
-/// Frames that a link holds in each direction: more than all windows that can meet on it, so that only
-/// `--loss` loses any.
+/// Frames that a link holds in each direction: more than all windows that can meet on it, so that frames are lost only
+/// by `--loss`.
 const QUEUE_FRAMES: usize = 8192;
-/// Where a switch's P4Runtime server listens unless the topology says otherwise.
+/// The address of a switch's P4Runtime server, unless the topology has one.
 const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";
 
 /// A running network.
@@ -62,7 +62,7 @@ impl Fabric {
         Ok(Self { switches, host_ports, meters })
     }
 
-    /// Where a controller finds each switch.
+    /// The P4Runtime address of each switch, for a controller.
     pub fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
         let address = |(key, switch): &(NodeKey, RunningSwitch)| {
             let node = &topology[*key];
@@ -72,12 +72,12 @@ impl Fabric {
         self.switches.iter().map(address).collect()
     }
 
-    /// The port of a host, for its agent; once.
+    /// Takes the port of a host, for its agent; `None` the second time.
     pub fn take_host_port(&mut self, host: NodeKey) -> Option<InProcessPort> {
         self.host_ports.remove(&host)
     }
 
-    /// What the links have carried so far.
+    /// The bytes that the links have carried so far.
     pub(crate) fn bytes(&self, topology: &Topology, server: NodeKey) -> Bytes {
         let mut bytes = Bytes { into_server: 0, out_of_server: 0, all_links: 0, busiest_link: 0 };
         for (key, meter) in &self.meters {

@@ -1,11 +1,11 @@
-//! Whether what the fabric returned is right, against sums made here in double precision.
+//! Checks the fabric's results against sums computed here in double precision.
 
 use tributary_wire::SliceWidth;
 
-/// What has been found over all rounds so far.
+/// The findings over all rounds so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Verdict {
-    /// Every worker got the same bits in every round.
+    /// Whether every worker got the same bits in every round.
     pub(crate) identical: bool,
     /// The largest |result − f64 sum| over all values, relative to the largest input magnitude in the
     /// value's slice.
@@ -18,7 +18,7 @@ impl Default for Verdict {
     }
 }
 
-/// What one worker put into a round and what it got out.
+/// One worker's contribution to a round, and the result it received.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
     pub(crate) gradient: Vec<f32>,
@@ -26,7 +26,7 @@ pub(crate) struct Exchange {
 }
 
 impl Verdict {
-    /// Takes one round of all workers into account.
+    /// Adds one round of all workers.
     pub(crate) fn add_round(&mut self, width: SliceWidth, round: &[Exchange]) {
         let Some(first) = round.first() else { return };
         self.identical &= round.iter().all(|exchange| same_bits(&exchange.sum, &first.sum));

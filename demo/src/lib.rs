@@ -1,4 +1,4 @@
-//! `tributary demo`: the whole way in one process, over the same interfaces as on a real network.
+//! `tributary demo`: the whole system in one process, over the same interfaces as on a real network.
 //!
 //! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the server and the workers
 //! join through the controller's API, and trainers all-reduce their gradients through the workers' agents.
@@ -77,7 +77,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     Ok(())
 }
 
-/// Goes to standard error, and only where that is a terminal.
+/// A progress bar on standard error, shown only on a terminal.
 fn progress_bar(rounds: u32) -> ProgressBar {
     let style = ProgressStyle::with_template("training {bar:40} round {pos}/{len}  {per_sec}  {eta} left");
     let bar = ProgressBar::new(rounds.into());

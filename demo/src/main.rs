@@ -1,4 +1,4 @@
-//! `tributary demo` by itself, which builds in a third of the time of the whole command line.
+//! `tributary demo` on its own, which builds in a third of the time of the whole command line.
 
 use std::process::ExitCode;
 

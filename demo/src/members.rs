@@ -1,4 +1,4 @@
-//! The job's members: each joins through the controller's API, as on hosts of their own.
+//! The job's members: each joins through the controller's API, as if on a host of its own.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tributary_transport::Remote;
 
 use crate::report::AtServer;
 
-/// A worker's agent and its voice at the controller.
+/// A worker's agent, and its connection to the controller.
 #[derive(Clone)]
 pub(crate) struct Worker {
     pub(crate) host: String,
@@ -25,24 +25,24 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Tells the controller that this worker's all-reduce failed, so that nobody waits for it. To be called
-    /// from a thread that is not the runtime's.
+    /// Tells the controller that this worker's all-reduce failed, so that nobody waits for it. Must be called from a
+    /// thread outside the runtime.
     pub(crate) fn report_fault(&self, description: &str) {
         let mut speaker = self.speaker.clone();
-        // Where the controller has ended the job already, everyone knows.
+        // If the controller has ended the job already, everyone knows.
         let _ = self.runtime.block_on(async move { speaker.report_fault(description).await });
     }
 }
 
 /// All members of a running job.
 pub(crate) struct Members {
-    /// In rank order.
+    /// In the order of ranks.
     pub(crate) workers: Vec<Worker>,
     server: Arc<ServerAgent>,
     watchers: Vec<JoinHandle<()>>,
 }
 
-/// One host that has joined and was started.
+/// A host that has joined, with its started agent.
 struct Started {
     host: String,
     rank: Option<u16>,
@@ -52,7 +52,7 @@ struct Started {
 }
 
 impl Members {
-    /// Lets every host join the job and starts its agent once the controller says so.
+    /// Joins every host to the job, and starts its agent once the controller says so.
     ///
     /// # Errors
     /// The controller refuses a host or fails the job, or an agent cannot start.
@@ -88,18 +88,18 @@ impl Members {
         Ok(Self { workers, server, watchers })
     }
 
-    /// Slices that the workers have sent again so far.
+    /// Slices that the workers have retransmitted so far.
     pub(crate) fn retransmissions(&self) -> Result<u64> {
         self.workers.iter().map(|worker| Ok(worker.agent.stats()?.protocol.retransmitted)).sum()
     }
 
-    /// Slices that each worker has sent so far, not counting those that it sent again.
+    /// Slices that each worker has sent so far, without retransmissions.
     pub(crate) fn slices(&self) -> Result<u64> {
         let worker = self.workers.first().context("the job has no workers")?;
         Ok(worker.agent.stats()?.protocol.sent)
     }
 
-    /// What the server has done so far.
+    /// The server's counters so far.
     pub(crate) fn at_server(&self) -> Result<AtServer> {
         let stats = self.server.stats()?.protocol;
         Ok(AtServer { contributions: stats.contributions, results: stats.results })
@@ -115,7 +115,7 @@ impl Members {
     }
 }
 
-/// Joins and waits for the start.
+/// Joins a host, and waits for the job's start.
 async fn start(controller: Remote, member: JobMember, port: InProcessPort) -> Result<Started> {
     let host = member.host.clone();
     let mut membership = Membership::join(&controller, member).await?;

@@ -21,7 +21,7 @@ use crate::report::{AtServer, Bound, Bytes, Slots};
 use tributary_cli::{controller as remote, switches};
 
 const JOB: &str = "demo";
-/// A switch that takes longer for one order has a defect.
+/// The longest time for one request to a switch; a switch that takes longer has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
@@ -36,30 +36,30 @@ pub(crate) struct Session {
     plan: Plan,
 }
 
-/// What a session has measured, of all rounds together.
+/// The measurements of a session, over all rounds.
 pub(crate) struct Measured {
     pub(crate) bytes: Bytes,
     pub(crate) retransmissions: u64,
     pub(crate) slots: Slots,
     pub(crate) server: AtServer,
     pub(crate) counters: Vec<v1::SwitchCounters>,
-    /// What was expected of one round.
+    /// The expectation for one round.
     pub(crate) expected: Expectation,
 }
 
-/// What the planner says of one all-reduce.
+/// The planner's expectation for one all-reduce.
 pub(crate) struct Expectation {
     /// The least that links have to carry.
     pub(crate) bound: Bound,
-    /// What they carry without aggregation in the network, with results that come back in the same way.
+    /// What they carry without aggregation in the network, with the same downlink.
     pub(crate) plain: Traffic,
 }
 
 impl Session {
-    /// Starts the switches and the controller, creates the job and lets every member join it.
+    /// Starts the switches and the controller, creates the job, and joins every member to it.
     ///
     /// # Errors
-    /// Whatever cannot start, in the words of the part that refused.
+    /// Anything that cannot start, with the error of the part that refused.
     pub(crate) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
         let mut fabric = Fabric::start(&topology, args.loss, args.seed).await?;
         let controller = Controller::start(ControllerConfig {
@@ -103,7 +103,7 @@ impl Session {
         Ok(Self { topology, fabric, controller, client, token, members, plan })
     }
 
-    /// The job's plan, as the controller has it.
+    /// The job's plan, equal to the controller's.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -154,17 +154,18 @@ fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Do
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
 }
 
-/// Everything runs on this machine, so a switch that is not there has a defect. `remarks`: what is said of any.
+/// Fails if a switch is missing: everything runs on this machine, so that is a defect. `remarks`: one for each switch
+/// with a problem.
 fn all_there(remarks: &[String]) -> Result<()> {
     match remarks {
         [] => Ok(()),
         [one] => bail!("{one}"),
-        // All run the same program, and mostly have the same to say.
+        // All run the same program, and usually have the same remark.
         [first, others @ ..] => bail!("{first} (and {} more like it)", others.len()),
     }
 }
 
-/// Slots that results have emptied.
+/// Number of slots that results have released.
 fn released(counters: &[v1::SwitchCounters]) -> u64 {
     let jobs = counters.iter().flat_map(|switch| &switch.jobs);
     jobs.filter(|counter| counter.reason == "released").map(|counter| counter.packets).sum()

@@ -1,4 +1,4 @@
-//! What the demo found, for people.
+//! The results of the demo, for people.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tributary_planner::Traffic;
 use crate::report::Report;
 use tributary_cli::output::number_table;
 
-/// The job's counters worth a column, in the order of a packet's way through a switch.
+/// The job's counters that get a column, in the order of a packet's way through a switch.
 const REASONS: [&str; 9] = [
     "received",
     "contributed",
@@ -23,7 +23,7 @@ const REASONS: [&str; 9] = [
     "rejected",
 ];
 
-/// Prints the whole result. `plain` is what one round costs without aggregation in the network.
+/// Prints all results. `plain`: the traffic of one round without aggregation in the network.
 pub(crate) fn print(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) {
     println!("{}\n", training(report));
     println!("{}\n", bytes(report, plain));

@@ -1,4 +1,4 @@
-//! The training itself: one thread a worker, a gradient and an all-reduce a round.
+//! The training: a thread for each worker, and one gradient and one all-reduce a round.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,12 +13,12 @@ use tributary_wire::SliceWidth;
 use crate::judge::{Exchange, Verdict};
 use crate::members::Worker;
 
-/// Rounds that workers may be ahead of the judge.
+/// How many rounds workers may be ahead of the judge.
 const ROUNDS_AHEAD: usize = 2;
 
-/// What came out of a training.
+/// The result of a training.
 pub(crate) struct Outcome {
-    /// The model that all workers have in the end; the first worker's, should they differ.
+    /// The final model of all workers; the first worker's if they differ.
     pub(crate) model: Model,
     pub(crate) verdict: Verdict,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
 /// Trains on all workers at once, in rank order, in slices of this width, and calls `after_round` after each round.
 ///
 /// # Errors
-/// The one that stopped the training: an all-reduce that failed.
+/// The error that stopped the training: that of an all-reduce.
 pub(crate) fn train(
     training: &Training,
     digits: &Digits,
@@ -46,7 +46,7 @@ pub(crate) fn train(
         exchanges.push(receiver);
     }
     let verdict = judge((training.rounds(), width), &exchanges, &mut after_round);
-    // A worker that still hands over a round would wait for ever.
+    // Otherwise a worker that still hands over a round would wait for ever.
     drop(exchanges);
     let ends =
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a trainer thread panicked"))?);
@@ -57,7 +57,7 @@ pub(crate) fn train(
     Ok(Outcome { model, verdict })
 }
 
-/// All models, or the error that the others' errors follow from: a failed worker ends the job for everyone.
+/// All models, or the error that caused the others: a failed worker ends the job for all.
 fn first_cause(ends: impl Iterator<Item = Result<Model>>) -> Result<Vec<Model>> {
     let mut models = Vec::new();
     let mut errors = Vec::new();
@@ -73,7 +73,7 @@ fn first_cause(ends: impl Iterator<Item = Result<Model>>) -> Result<Vec<Model>> 
     errors.into_iter().next().map_or(Ok(models), Err)
 }
 
-/// Judges round after round; `None` when a worker has ended before.
+/// Judges round after round; `None` if a worker has ended early.
 fn judge(
     (rounds, width): (u32, SliceWidth),
     workers: &[Receiver<Exchange>],
@@ -117,7 +117,7 @@ impl Trainer {
                 self.worker.agent.all_reduce(operation).with_context(|| self.worker.host.clone())?;
             let Sums::F32(sum) = reduced.sums else { bail!("an all-reduce of f32 returned another type") };
             learner.apply(&sum, self.training.global_batch() as u64)?;
-            // The judge has gone when another worker failed; that one's error counts.
+            // The judge is gone if another worker failed; then that worker's error counts.
             let _ = self.exchanges.send(Exchange { gradient, sum });
         }
         Ok(learner.model().clone())
