@@ -1,4 +1,4 @@
-//! The search: breadth first through every state, so that what it finds is found by the shortest way.
+//! The search: breadth first through all states, so that it finds each violation by the shortest schedule.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -16,75 +16,75 @@ use crate::slot::Bug;
 use crate::story;
 use crate::world::{Parts, World};
 
-/// What must not happen.
+/// Violations of the protocol's promises.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "property")]
 pub enum Violation {
-    /// The server has finished a slice with another sum than that of each member's contribution, each once.
+    /// The server has finished a slice with a sum other than that of each member's contribution, counted once.
     WrongSum {
-        /// Counted from 0.
+        /// The number of the slice, from 0.
         slice: u8,
-        /// What the sum says of itself.
+        /// The number of contributors that the sum claims.
         contributors: u32,
     },
     /// A worker's operation has failed.
     Failed {
-        /// Which.
+        /// The worker's rank.
         worker: u8,
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// A packet has changed what a slot held of another slice or job, and had no right to.
+    /// A packet has changed what a slot held for another slice or job, without a right to.
     Touched {
-        /// Counted from 0.
+        /// The number of the switch, from 0.
         switch: u8,
     },
-    /// The job does not complete although faults have stopped.
+    /// The job does not complete even though faults have stopped.
     Stuck,
 }
 
-/// What came of a check.
+/// The results of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// States of all parts and the network.
+    /// Number of states of all parts and the network.
     pub states: usize,
-    /// Steps between them.
+    /// Number of steps between them.
     pub steps: usize,
-    /// Steps of the longest of all shortest ways to a state.
+    /// Length of the longest of the shortest schedules to each state, in steps.
     pub depth: usize,
-    /// States of all parts that the job was shown to complete from.
+    /// Number of states of all parts from which the job was shown to complete.
     pub completing: usize,
-    /// How long it took.
+    /// Duration of the check.
     pub seconds: f64,
-    /// What was found, and the shortest schedule that leads there.
+    /// The violation, if any, and the shortest schedule that leads to it.
     pub found: Option<(Violation, Vec<String>)>,
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// States found.
+    /// Number of states found.
     pub states: usize,
-    /// States that wait to be looked at.
+    /// Number of states that are still to be explored.
     pub waiting: usize,
-    /// States of all parts that have yet to be shown to complete.
+    /// Number of states of all parts that are still to be shown to complete.
     pub to_complete: usize,
 }
 
-/// One thing that happens.
+/// An event: one step of the network or of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A packet arrives.
     Arrives(u16),
     /// A switch loses its memory.
     Reboots(u8),
-    /// The server changes over to the next generation.
+    /// The server switches to the next generation.
     ServerChanges,
-    /// A worker does.
+    /// A worker switches to it.
     WorkerChanges(u8),
 }
 
-/// A state, and how it was reached first.
+/// A state during the search.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) parts: Parts,
@@ -95,16 +95,16 @@ struct Search<'p> {
     world: World,
     packets: Packets,
     seen: FxHashSet<u128>,
-    /// Of each state: the one before, and what happened.
+    /// For each state: the state before it, and the event in between.
     ways: Vec<(u32, Event)>,
     steps: usize,
-    /// States of all parts, and the first state with them, in the order of their distance.
+    /// States of all parts, each with the first state that has them, in the order of distance from the start.
     parts: Vec<(Parts, u32)>,
     parts_seen: FxHashSet<Parts>,
     progress: &'p mut dyn FnMut(Progress),
 }
 
-/// How a search ends early.
+/// Why a search ends early.
 enum Stop {
     Found(Violation),
     Error(Error),
@@ -116,7 +116,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Checks everything that can happen in `setup`.
+/// Checks all possible schedules of `setup`.
 ///
 /// # Errors
 /// [`Error`]: the setup makes no sense, or is too large.
@@ -148,7 +148,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 impl<'p> Search<'p> {
-    /// A search, and where it begins.
+    /// A search, and its first state.
     fn new(setup: &Setup, progress: &'p mut dyn FnMut(Progress)) -> Result<(Self, State), Error> {
         let (world, parts, sent) = World::new(setup)?;
         let mut search = Self {
@@ -168,7 +168,7 @@ impl<'p> Search<'p> {
         Ok((search, first))
     }
 
-    /// Goes through all states. What was found: the state before, and the last event.
+    /// Explores all states. A violation is returned with the state before it and the last event.
     #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
     fn explore(
         &mut self,
@@ -212,7 +212,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The number of the state, if it is a new one.
+    /// Adds a state; returns its number if it is new.
     fn add(&mut self, state: &State, before: u32, event: Event) -> Option<u32> {
         let half = |salt: u8| {
             let mut hasher = DefaultHasher::new();
@@ -230,8 +230,8 @@ impl<'p> Search<'p> {
         Some(at)
     }
 
-    /// Whether workers take results as soon as they can: in one generation whoever has a result can do all
-    /// that it could do without, since what it has sent stays on its way.
+    /// Whether workers take results as soon as they can. Within one generation a worker with a result can do everything
+    /// that it could do without, since the packets that it has sent stay deliverable.
     fn is_eager(&self) -> bool {
         self.world.setup.change == Change::None
     }
@@ -248,7 +248,7 @@ impl<'p> Search<'p> {
         events
     }
 
-    /// The state after an event, unless that changes nothing.
+    /// The state after an event; `None` if the event changes nothing.
     fn after(&mut self, before: &State, event: Event) -> Result<Option<State>, Stop> {
         let mut state = before.clone();
         match event {
@@ -278,7 +278,7 @@ impl<'p> Search<'p> {
         Ok(changed.then_some(state))
     }
 
-    /// Lets a packet arrive, and stay. Whether its part has changed.
+    /// Delivers a packet, which stays deliverable. Returns whether its part has changed.
     fn arrives(&mut self, state: &mut State, id: u16) -> Result<bool, Stop> {
         let packet = self.packets.get(id);
         let at = self.world.part(&packet);
@@ -301,7 +301,7 @@ impl<'p> Search<'p> {
         Ok(new)
     }
 
-    /// What happens without changing any part only puts more packets on their way: it is done at once.
+    /// Delivers at once all packets that change no part and only lead to further packets.
     fn settle(&mut self, state: &mut State) -> Result<(), Stop> {
         loop {
             let mut changed = false;
@@ -322,8 +322,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Once the server has changed over it takes nothing of the first generation: that can only go on in slots of
-    /// its own.
+    /// Forgets the first generation. After its change the server accepts nothing of it, so that it can only go on in
+    /// slots of its own.
     fn forget_first_generation(&self, state: &mut State) {
         if self.world.setup.bug == Some(Bug::SharedSlots) {
             return;
@@ -339,7 +339,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The events that lead to a state, and one more.
+    /// The events that lead to a state, followed by `last`.
     fn way(&self, mut at: u32, last: Option<Event>) -> Vec<Event> {
         let mut way: Vec<Event> = last.into_iter().collect();
         while at != 0
@@ -352,7 +352,7 @@ impl<'p> Search<'p> {
         way
     }
 
-    /// Shows that the job completes from everywhere; or what leads to where it does not.
+    /// Shows that the job completes from every state; otherwise returns what leads to one from which it does not.
     fn recover(
         &mut self,
         recovery: &mut Recovery,
@@ -377,7 +377,7 @@ impl<'p> Search<'p> {
         Ok(None)
     }
 
-    /// All states that a worker can be in that gets right results in any order, by worker and what each slot waits for.
+    /// All states of workers that get right results in any order, by worker and the slices that its slots wait for.
     fn earlier_workers(&mut self, start: &State) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
         let mut earlier = FxHashMap::default();
         if !self.is_eager() {
@@ -401,8 +401,8 @@ impl<'p> Search<'p> {
         Ok(earlier)
     }
 
-    /// `parts`, and the same with some workers that have not got the last results, in every combination. Where a worker's
-    /// next slice has gone into some sum, it has had the result before.
+    /// `parts`, and all variants in which some workers have not received the last results. A worker must have received
+    /// a result before if its next slice in that slot has gone into some sum.
     fn without_last_results(&self, parts: &Parts, earlier: &FxHashMap<(u8, Vec<u8>), StateId>) -> Vec<Parts> {
         let mut all = vec![parts.clone()];
         let contributions = self.world.contributions(parts);

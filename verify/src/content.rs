@@ -1,22 +1,22 @@
-//! What packets carry, each different one once.
+//! Contents of packets, each stored once.
 
 use rustc_hash::FxHashMap;
 use tributary_wire::{Operator, Tally, ValuesView, values};
 
-/// The number of something that packets carry.
+/// The number of a content.
 pub(crate) type ContentId = u16;
 
-/// Workers and slices, a bit for each pair.
+/// Pairs of worker and slice, one bit for each.
 pub(crate) type Origins = u64;
 
-/// As many workers, and as many slices, as there are bits for.
+/// The most workers, and the most slices, for which there are bits.
 pub(crate) const MOST: u8 = 8;
 
 pub(crate) fn origin(worker: u8, slice: u8) -> Origins {
     1 << (worker % MOST * MOST + slice % MOST)
 }
 
-/// A slice's values, and what is aggregated beside them.
+/// A slice's values, and its other aggregated fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content {
     pub(crate) operator: Operator,
@@ -29,18 +29,18 @@ impl Content {
         ValuesView::new(&self.bytes)
     }
 
-    /// Whether `other` is the same but for the tag, with which the server vouches. Who gets it verifies that.
+    /// Whether `other` differs at most in the tag, with which the server vouches. The receiver verifies the tag.
     pub(crate) fn is_served_as(&self, other: &Self) -> bool {
         let tally = Tally { tag: other.tally.tag, ..self.tally };
         (self.operator, tally, &self.bytes) == (other.operator, other.tally, &other.bytes)
     }
 }
 
-/// All contents that there were.
+/// All contents so far.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     all: Vec<Content>,
-    /// Of each: whose contributions to what are inside.
+    /// The contributions in each content.
     from: Vec<Origins>,
     ids: FxHashMap<Content, ContentId>,
     sums: FxHashMap<(ContentId, ContentId), ContentId>,
@@ -55,7 +55,7 @@ impl Contents {
         self.from.get(usize::from(id)).copied().unwrap_or_default()
     }
 
-    /// Notes where a content is from.
+    /// Records the contributions in a content.
     pub(crate) fn is_from(&mut self, id: ContentId, origins: Origins) {
         if let Some(from) = self.from.get_mut(usize::from(id)) {
             *from |= origins;
@@ -74,7 +74,7 @@ impl Contents {
         id
     }
 
-    /// What a switch makes of two: the operator is the first one's, as in a slot.
+    /// The sum of two contents, as a switch computes it: the operator is the first one's, as in a slot.
     pub(crate) fn add(&mut self, a: ContentId, b: ContentId) -> ContentId {
         if let Some(&sum) = self.sums.get(&(a, b)) {
             return sum;

@@ -1,8 +1,8 @@
-//! An exhaustive check of the protocol under everything that a network does.
+//! An exhaustive check of the protocol under everything that a network can do.
 //!
-//! What runs is `protocol`'s own [`Worker`](tributary_protocol::Worker) and [`Server`](tributary_protocol::Server); the
-//! switches are the table of DESIGN.md ([`slot`]), which the switch's tests compare with the P4 program. The README says
-//! what is abstracted, and why that leaves nothing out.
+//! The [`Worker`](tributary_protocol::Worker) and the [`Server`](tributary_protocol::Server) are `protocol`'s own.
+//! Switches are the table of DESIGN.md ([`slot`]), which the switch's tests compare with the P4 program. The README
+//! says what is abstracted, and why that leaves nothing out.
 
 mod check;
 mod content;
@@ -27,16 +27,16 @@ use tributary_protocol::{ConfigError, StartError};
 /// Why something cannot be checked.
 #[derive(Debug, Clone, PartialEq, ThisError)]
 pub enum Error {
-    /// The state machines refuse it.
+    /// The state machines refuse the configuration.
     #[error("this cannot be checked: {0}")]
     Config(ConfigError),
     /// A worker refuses its operations.
     #[error("this cannot be checked: {0}")]
     Start(StartError),
-    /// It makes no sense.
+    /// The setup makes no sense.
     #[error("this cannot be checked: it needs workers, a window that is a power of two, and an operation")]
     Setup,
-    /// There is more than there are numbers for.
+    /// There are more items than numbers for them.
     #[error("this is too large to be checked: more than {0} different packets")]
     TooLarge(usize),
 }

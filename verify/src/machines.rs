@@ -1,6 +1,6 @@
-//! The protocol's own state machines, in tables: what each does in each of its states is found out once, by a copy.
+//! The protocol's own state machines as tables: each step from each state is computed once, on a copy.
 //!
-//! States that differ in time only count as one; time stands still within a step, and a second passes between two.
+//! States that differ only in time count as one. Time stands still within a step, and advances by `STEP` between two.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -21,10 +21,10 @@ use crate::slot::Bug;
 /// The number of a machine's state.
 pub(crate) type StateId = u16;
 
-/// Longer than any timer waits.
+/// A time longer than any timer.
 const STEP: Duration = Duration::from_secs(100);
 
-/// What happens to a worker.
+/// An input of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum WorkerInput {
     Result {
@@ -33,12 +33,12 @@ pub(crate) enum WorkerInput {
         content: ContentId,
         to: Option<u8>,
     },
-    /// Time passes until it has asked for everything.
+    /// Time passes until the worker has asked for everything that it waits for.
     Ask,
     Change,
 }
 
-/// What a worker sends.
+/// A packet that a worker sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) slice: u8,
@@ -46,22 +46,22 @@ pub(crate) struct Sent {
     pub(crate) content: ContentId,
 }
 
-/// What a machine does.
+/// The effect of an input on a machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Step<O> {
     pub(crate) next: StateId,
     pub(crate) out: Rc<[O]>,
-    /// An operation has failed.
+    /// The error, if an operation has failed.
     pub(crate) failure: Option<Rc<str>>,
 }
 
-/// What is known of a worker in some state.
+/// Facts about a worker in one state.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerFacts {
     pub(crate) rank: u8,
     pub(crate) generation: u8,
     pub(crate) is_done: bool,
-    /// Which slice each slot waits for.
+    /// The slice that each slot waits for.
     pub(crate) dues: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// A worker at the job's beginning, and what it sends.
+    /// A worker at the job's start, and what it sends.
     pub(crate) fn first(
         &mut self,
         setup: &Setup,
@@ -92,7 +92,7 @@ impl Workers {
             window: setup.window * wider,
             start: START,
             begun: 0,
-            // Whatever gaps would ask for, silence asks for as well.
+            // The silence timers ask for everything that gaps would ask for.
             timers: Timers { gap: u32::MAX, asks: u32::MAX, ..Timers::default() },
         };
         let mut worker = Worker::new(config).map_err(Error::Config)?;
@@ -150,7 +150,7 @@ impl Workers {
         Ok(step)
     }
 
-    /// Takes out all that the worker has to say.
+    /// Takes everything that the worker has to send.
     fn settle(
         &mut self,
         mut worker: Worker,
@@ -183,7 +183,7 @@ impl Workers {
     }
 }
 
-/// A GRADIENT for the server.
+/// A GRADIENT or PROBE for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ForServer {
     pub(crate) generation: u8,
@@ -191,14 +191,14 @@ pub(crate) struct ForServer {
     pub(crate) rank: u8,
     pub(crate) retransmit: bool,
     pub(crate) child: u8,
-    /// `None`: a PROBE.
+    /// `None` for a PROBE.
     pub(crate) content: Option<ContentId>,
 }
 
 /// A result that the server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// `None`: to all.
+    /// The recipient's rank; `None` for all workers.
     pub(crate) to: Option<u8>,
     pub(crate) slice: u8,
     pub(crate) content: ContentId,
@@ -208,11 +208,11 @@ fn secret() -> JobSecret {
     JobSecret::new([3; JobSecret::BYTES])
 }
 
-/// What is known of the server in some state.
+/// Facts about the server in one state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts {
     pub(crate) generation: u8,
-    /// Whose contributions it has ever taken in.
+    /// The contributions that it has ever accepted.
     pub(crate) taken: Origins,
 }
 
@@ -252,7 +252,7 @@ impl Servers {
         self.states.get(usize::from(id)).map(|(.., facts)| *facts)
     }
 
-    /// `None`: it changes over to the next generation.
+    /// Handles an input; `None` switches the server to the next generation.
     pub(crate) fn step(
         &mut self,
         setup: &Setup,

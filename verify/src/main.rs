@@ -1,4 +1,4 @@
-//! `make verify`: checks the protocol exhaustively, then that planted bugs are found.
+//! `make verify`: checks the protocol exhaustively, then checks that it finds planted bugs.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -9,11 +9,11 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use tributary_verify::{Bug, Change, Progress, Row, Setup, check, everything, table};
 
-/// How often to say how far it has come where there is no terminal.
+/// How often to report progress without a terminal.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Checks the protocol's state machines under all that a network can do to them: every state, whatever is lost,
-/// duplicated, overtaken or late, and however often switches reboot.
+/// Checks the protocol's state machines under everything that a network can do: every state, whatever is lost,
+/// duplicated, overtaken or late, and however often switches reboot
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Workers under each leaf switch
@@ -24,7 +24,7 @@ struct Arguments {
     #[arg(long)]
     no_spine: bool,
 
-    /// Slices under way at once: a power of two
+    /// Slices in flight at once: a power of two
     #[arg(long)]
     window: Option<u32>,
 
@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     operations: Vec<usize>,
 
-    /// Whether the generation changes at some moment
+    /// Whether the generation changes at some time
     #[arg(long, value_enum)]
     change: Option<Change>,
 
@@ -91,7 +91,7 @@ fn main() -> Result<ExitCode> {
     Ok(if rows.iter().all(Row::is_as_expected) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found, as soon as it is.
+/// Prints a result as soon as it is there.
 fn tell(row: &Row) {
     match (&row.outcome.found, row.setup.bug) {
         (Some((violation, schedule)), bug) => {

@@ -1,4 +1,4 @@
-//! Packets on their way.
+//! Packets in flight.
 
 use rustc_hash::FxHashMap;
 
@@ -6,10 +6,10 @@ use crate::Error;
 use crate::content::ContentId;
 use crate::setup::Node;
 
-/// A packet that is about to arrive at a node.
+/// A packet on its way to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Packet {
-    /// A GRADIENT; without content, a PROBE.
+    /// A GRADIENT, or without content a PROBE.
     Up {
         to: Node,
         child: u8,
@@ -19,7 +19,7 @@ pub(crate) enum Packet {
         retransmit: bool,
         content: Option<ContentId>,
     },
-    /// A RESULT; without rank, for all.
+    /// A RESULT for one rank, or without rank for all.
     Down { to: Node, generation: u8, slice: u8, rank: Option<u8>, content: ContentId },
 }
 
@@ -30,8 +30,8 @@ impl Packet {
         }
     }
 
-    /// The packet that stands for this one where every packet stays deliverable for ever, if it is needed at all:
-    /// who sent it, and how often, then makes no difference, and neither do questions and answers.
+    /// The packet that represents this one where every packet stays deliverable for ever; `None` if it makes no
+    /// difference. Then the sender and the number of copies do not matter, nor do requests and answers to them.
     pub(crate) fn lasting(self) -> Option<Self> {
         match self {
             Self::Up { content: None, .. } | Self::Down { rank: Some(_), .. } => None,
@@ -43,9 +43,9 @@ impl Packet {
     }
 }
 
-/// Words of a [`Net`].
+/// Number of words in a [`Net`].
 const WORDS: usize = 4;
-/// How many different packets there may be.
+/// The greatest number of different packets.
 const MOST: usize = WORDS * 64;
 
 /// A set of packets.
@@ -53,7 +53,7 @@ const MOST: usize = WORDS * 64;
 pub(crate) struct Net([u64; WORDS]);
 
 impl Net {
-    /// Whether it was not there.
+    /// Inserts a packet; returns whether it was new.
     pub(crate) fn insert(&mut self, at: u16) -> bool {
         let Some(word) = self.0.get_mut(usize::from(at / 64)) else { return false };
         let before = *word;
@@ -78,7 +78,7 @@ impl Net {
     }
 }
 
-/// All lasting packets that there were.
+/// All lasting packets so far.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     all: Vec<Packet>,
@@ -99,12 +99,12 @@ impl Packets {
         Ok(id as u16)
     }
 
-    /// The RESULTs that have reached, or can reach, workers.
+    /// The RESULTs so far whose destination is a worker.
     pub(crate) fn to_workers(&self) -> impl Iterator<Item = Packet> + '_ {
         self.all.iter().copied().filter(|packet| matches!(packet.to(), Node::Worker(_)))
     }
 
-    /// Those that there were are always found.
+    /// The packet with a number that [`id`](Self::id) has returned.
     pub(crate) fn get(&self, id: u16) -> Packet {
         let nothing = Packet::Down { to: Node::Server, generation: 0, slice: 0, rank: None, content: 0 };
         self.all.get(usize::from(id)).copied().unwrap_or(nothing)

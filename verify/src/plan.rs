@@ -1,9 +1,9 @@
-//! What `make verify` checks.
+//! The checks of `make verify`.
 
 use crate::setup::{Change, Setup};
 use crate::slot::Bug;
 
-/// Jobs of different kinds, then each bug.
+/// Jobs of different kinds, then one for each bug.
 pub fn everything() -> Vec<Setup> {
     let flat = Setup { window: 2, operations: vec![3], ..small() };
     let deep = Setup { spine: true, window: 1, operations: vec![2], ..flat.clone() };
@@ -22,13 +22,13 @@ pub fn everything() -> Vec<Setup> {
     setups
 }
 
-/// A small job in which this bug shows.
+/// A small job that reveals this bug.
 pub fn planted(bug: Bug) -> Setup {
     let change = if bug == Bug::SharedSlots { Change::Replan } else { Change::None };
     Setup { change, bug: Some(bug), ..small() }
 }
 
-/// A job that is checked within a second: one worker under a leaf, two under another, three slices and one slot.
+/// A job whose check takes less than a second: one worker under a leaf, two under another, three slices and one slot.
 pub fn small() -> Setup {
     Setup {
         leaves: vec![1, 2],

@@ -1,4 +1,4 @@
-//! Whether a job completes when faults stop: whatever was on its way is lost, then everything arrives in order.
+//! Whether a job completes when faults stop: all packets in flight are lost, then everything arrives in order.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::machines::WorkerInput;
 use crate::network::Packet;
 use crate::world::{Parts, World};
 
-/// Deliveries in one round that are too many: packets go round in circles.
+/// The limit of deliveries in one round: beyond it packets circulate for ever.
 const TOO_MANY: usize = 100_000;
 
 /// States that are known to complete.
@@ -19,13 +19,13 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// How many states were looked at.
+    /// The number of states that were examined.
     pub(crate) fn looked_at(&self) -> usize {
         self.complete.len()
     }
 
-    /// Whether the job completes from here with nothing on its way, when each member asks for everything it waits for
-    /// again and again. It does not if a state comes back.
+    /// Whether the job completes from here with no packets in flight, if each member repeatedly asks for everything it
+    /// waits for. It does not if a state recurs.
     pub(crate) fn completes(&mut self, world: &mut World, parts: &Parts) -> Result<bool, Error> {
         let (mut parts, mut path) = (parts.clone(), FxHashSet::default());
         let done = loop {
@@ -44,7 +44,7 @@ impl Recovery {
     }
 }
 
-/// Everybody asks, and all packets arrive, until nothing is on its way. `false`: that never ends, or goes wrong.
+/// All members ask, and all packets arrive, until none are in flight. `false`: that never ends, or violates something.
 fn round(world: &mut World, parts: &mut Parts) -> Result<bool, Error> {
     let mut packets = VecDeque::new();
     for worker in world.behind(parts) {

@@ -1,4 +1,4 @@
-//! The table.
+//! The table of results.
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -7,25 +7,25 @@ use serde::Serialize;
 use crate::check::{Outcome, Violation};
 use crate::setup::{Change, Setup};
 
-/// One check, and what came of it.
+/// One check, and its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What was checked.
     #[serde(flatten)]
     pub setup: Setup,
-    /// What came of it.
+    /// The results.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Row {
-    /// Whether it is as it should be: nothing is found, unless there is a bug.
+    /// Whether the results are as expected: a violation if a bug was planted, otherwise none.
     pub fn is_as_expected(&self) -> bool {
         self.outcome.found.is_some() == self.setup.bug.is_some()
     }
 }
 
-/// What was checked, in few words.
+/// The setup in a few words.
 fn job(setup: &Setup) -> String {
     let leaves: Vec<String> = setup.leaves.iter().map(u8::to_string).collect();
     let spine = if setup.spine { " + spine" } else { "" };

@@ -1,4 +1,4 @@
-//! What is checked: the tree, the job, and what happens to it.
+//! The setup of a check: the tree, the job, and what happens to the job.
 
 use serde::Serialize;
 use tributary_protocol::{AllReduce, GradientData};
@@ -6,20 +6,20 @@ use tributary_wire::{JobId, Rank, Seq, SliceWidth};
 
 use crate::slot::Bug;
 
-/// How many values a slice has: as few as there can be.
+/// The width of slices: as narrow as possible.
 pub(crate) const WIDTH: SliceWidth = SliceWidth::NARROWEST;
-/// The first slice: sequence numbers wrap soon.
+/// The first slice: its number is close to the wrap-around.
 pub(crate) const START: Seq = Seq(u32::MAX - 1);
-/// The job that has left something in every slot: no generation's.
+/// The job whose leftovers are in every slot; it is no generation's.
 pub(crate) const LEFTOVER: u16 = 999;
 
-/// Whether the job's generation changes, at any moment.
+/// Whether the job's generation changes, at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It does not.
+    /// There is no change.
     None,
-    /// The same members go on with other slots.
+    /// The same members go on with different slots.
     Replan,
     /// The last worker leaves.
     Leave,
@@ -28,21 +28,21 @@ pub enum Change {
 /// One thing to check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setup {
-    /// Workers under each leaf switch.
+    /// Number of workers under each leaf switch.
     pub leaves: Vec<u8>,
     /// Whether there is a switch between the leaves and the server.
     pub spine: bool,
-    /// S.
+    /// The window S, in slices.
     pub window: u32,
     /// SUM slices of each operation; each has one MAX slice in front.
     pub operations: Vec<usize>,
     /// What happens to the job.
     pub change: Change,
-    /// What the model does wrong.
+    /// A bug in the model, if any.
     pub bug: Option<Bug>,
 }
 
-/// A place that packets are on their way to.
+/// A destination of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Node {
     Worker(u8),
@@ -51,12 +51,12 @@ pub(crate) enum Node {
 }
 
 impl Setup {
-    /// How many workers there are.
+    /// The number of workers.
     pub fn workers(&self) -> u8 {
         self.leaves.iter().sum()
     }
 
-    /// How many slices each of them sends.
+    /// The number of slices that each worker sends.
     pub fn slices(&self) -> usize {
         self.operations.iter().map(|sums| sums + 1).sum()
     }
@@ -78,7 +78,7 @@ impl Setup {
         usize::from(worker) < self.members(generation).len()
     }
 
-    /// The slots of one switch.
+    /// The number of slots on one switch.
     pub(crate) fn slots(&self) -> usize {
         self.window as usize * usize::from(self.generations())
     }
@@ -89,7 +89,7 @@ impl Setup {
         base * self.window as usize + (seq(slice).0 & (self.window - 1)) as usize
     }
 
-    /// Where a worker hangs, and as which child.
+    /// The node above a worker, and the worker's child number there.
     pub(crate) fn home(&self, worker: u8) -> (Node, u8) {
         let mut first = 0;
         for (leaf, &workers) in self.leaves.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Setup {
         (Node::Server, 0)
     }
 
-    /// Where a switch hangs, and as which child.
+    /// The node above a switch, and the switch's child number there.
     pub(crate) fn above(&self, switch: u8) -> (Node, u8) {
         let leaves = self.leaves.len() as u8;
         match switch {
@@ -111,7 +111,7 @@ impl Setup {
         }
     }
 
-    /// What hangs below a node.
+    /// The nodes directly below a node.
     pub(crate) fn below(&self, node: Node) -> Vec<Node> {
         let switches = (0..self.switches()).map(|switch| (Node::Switch(switch), self.above(switch).0));
         let workers = (0..self.workers()).map(|worker| (Node::Worker(worker), self.home(worker).0));
@@ -123,7 +123,7 @@ impl Setup {
         self.below(node).iter().filter(stays).count() as u8
     }
 
-    /// What a worker gives: another number to each slice, and no two subsets of workers give the same sum.
+    /// A worker's operations: every slice has different numbers, and no two subsets of workers have the same sum.
     pub(crate) fn operations_of(&self, worker: u8) -> Vec<AllReduce> {
         let numbers = |at: usize, sums: usize| {
             let number = |slice: usize| (1 + 10 * at + slice) as i32 * 16_i32.pow(worker.into());
@@ -138,12 +138,12 @@ impl Setup {
     }
 }
 
-/// A slice's number on the wire.
+/// The sequence number of a slice on the wire.
 pub(crate) fn seq(slice: u8) -> Seq {
     START.plus(slice.into())
 }
 
-/// The slice that has this number.
+/// The slice with this sequence number.
 pub(crate) fn slice(seq: Seq) -> u8 {
     seq.distance(START) as u8
 }

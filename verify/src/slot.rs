@@ -1,27 +1,27 @@
-//! A switch's slot: the table of DESIGN.md section 3, whatever it is that is added up.
+//! A switch's slot: the table of DESIGN.md section 3, for any type of content.
 
-/// What the model does wrong on purpose, to show that the check would notice.
+/// A deliberate bug in the model, to show that the check notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bug {
-    /// A retransmission that a switch consumes does not go on as a PROBE.
+    /// A retransmission that a switch consumes does not continue as a PROBE.
     NoProbe,
     /// Workers send slice k without the result of slice k − S.
     LooseWindow,
-    /// Slots know only one bit of the sequence number: which half.
+    /// Slots store a single bit of the sequence number: whether seq / S is even or odd.
     OneBit,
-    /// A child's second copy is added, too.
+    /// A child's second copy is also added.
     AddsDuplicates,
-    /// A RESULT empties whatever the slot holds.
+    /// A RESULT empties the slot whatever it holds.
     BlindRelease,
-    /// Slots do not know whose they are.
+    /// Slots do not store their job.
     NoJob,
-    /// A new generation gets the old one's slots while that is still at work.
+    /// A new generation gets the old one's slots while the old one is still at work.
     SharedSlots,
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 7] = [
         Self::NoProbe,
         Self::LooseWindow,
@@ -33,18 +33,18 @@ impl Bug {
     ];
 }
 
-/// One slot. `C` is what is added up: values and what is aggregated beside them.
+/// One slot. `C` is the content that is summed: values and the other aggregated fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot<C> {
-    /// Whose slice it holds; 0 is no job.
+    /// The job whose slice it holds; 0 means no job.
     pub job: u16,
-    /// Which slice.
+    /// The sequence number of that slice.
     pub cur: u32,
-    /// Children seen.
+    /// The children whose contributions are in the sum, one bit each.
     pub bitmap: u64,
-    /// How many.
+    /// The number of these children.
     pub count: u8,
-    /// Their sum, while there are any.
+    /// Their sum; `None` without contributions.
     pub sum: Option<C>,
 }
 
@@ -54,36 +54,36 @@ impl<C> Default for Slot<C> {
     }
 }
 
-/// What a slot is asked to add.
+/// A contribution that arrives at a slot.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<C> {
     /// The packet's job.
     pub job: u16,
-    /// Its slice.
+    /// Its sequence number.
     pub seq: u32,
-    /// Which child it is from.
+    /// The number of the child that it comes from.
     pub child: u8,
-    /// How many children the slice comes from.
+    /// The number of children that contribute to the slice.
     pub fan_in: u8,
-    /// Its flag.
+    /// Whether its retransmit flag is set.
     pub retransmit: bool,
-    /// What it carries.
+    /// Its content.
     pub content: C,
 }
 
-/// What becomes of the packet.
+/// What happens to the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Onwards<C> {
-    /// It goes on with the slice's sum.
+    /// It continues with the slice's sum.
     Sum(C),
-    /// It goes on without values.
+    /// It continues without values.
     Probe,
     /// It is consumed.
     Nothing,
 }
 
 impl<C: Clone> Slot<C> {
-    /// A GRADIENT whose hop entry says aggregate; `window` matters to one [`Bug`] only.
+    /// Handles a GRADIENT whose hop entry says aggregate; `window` matters for one [`Bug`] only.
     pub fn gradient(
         &mut self,
         packet: Arrival<C>,
@@ -119,7 +119,7 @@ impl<C: Clone> Slot<C> {
         }
     }
 
-    /// A RESULT whose hop entry, or table, says release.
+    /// Handles a RESULT whose hop entry, or table, says release.
     pub fn result(&mut self, job: u16, seq: u32, window: u32, bug: Option<Bug>) {
         if (self.job == job && self.cur == seq) || bug == Some(Bug::BlindRelease) {
             *self = Self { job, cur: seq.wrapping_add(window), ..Self::default() };

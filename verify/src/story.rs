@@ -7,7 +7,7 @@ use crate::network::{Packet, Packets};
 use crate::setup::Node;
 use crate::world::{Parts, World};
 
-/// What happens, event by event. Results that workers take at once are left out.
+/// Describes a schedule, event by event. Results that workers take at once are left out.
 pub(crate) fn tell(
     world: &mut World,
     packets: &Packets,
@@ -73,7 +73,7 @@ fn describe(world: &World, packet: &Packet) -> String {
     format!("at {}: {what}, slice {}{generation}, of {contributors}", place(world, to), slice + 1)
 }
 
-/// What remains when the job is stuck.
+/// Describes the final state of a job that is stuck.
 pub(crate) fn stuck(world: &World, parts: &Parts) -> String {
     let waits = |worker: u8| {
         let facts = parts.get(usize::from(worker)).and_then(|&id| world.workers.facts(id))?;

@@ -1,4 +1,4 @@
-//! Workers, switches and server, and what a packet does where it arrives.
+//! Workers, switches and server, and the effects of packets on them.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use crate::slot::{Arrival, Onwards, Slot};
 /// The states of all parts: workers, the server, then each switch's slots.
 pub(crate) type Parts = Box<[StateId]>;
 
-/// A worker that is no member any more.
+/// The state of a worker that is no longer a member.
 pub(crate) const GONE: StateId = StateId::MAX;
 
-/// What a packet does.
+/// The effect of a packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect {
     pub(crate) next: StateId,
@@ -28,7 +28,7 @@ pub(crate) struct Effect {
     pub(crate) violation: Option<Violation>,
 }
 
-/// All that there is to know about the parts.
+/// Everything known about the parts.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) setup: Setup,
@@ -38,13 +38,13 @@ pub(crate) struct World {
     slots: Vec<Slot<ContentId>>,
     slot_ids: FxHashMap<Slot<ContentId>, StateId>,
     effects: FxHashMap<(u16, StateId, Packet), Rc<Effect>>,
-    /// What each member has given to each slice of each generation: more than one thing only where different runs
-    /// have agreed on different bounds.
+    /// The contributions of each member to each slice of each generation: more than one only if different runs have
+    /// agreed on different bounds.
     given: FxHashMap<(u8, u8, u8), BTreeSet<ContentId>>,
 }
 
 impl World {
-    /// The job's beginning: its parts, and what is on its way.
+    /// The start of the job: its parts, and the packets in flight.
     pub(crate) fn new(setup: &Setup) -> Result<(Self, Parts, Vec<Packet>), Error> {
         let mut world = Self {
             setup: setup.clone(),
@@ -75,7 +75,7 @@ impl World {
         let rest = world.contents.intern(Operator::Sum, tally, &vec![999; WIDTH.values()]);
         for _ in 0..setup.switches() {
             for slot in 0..setup.slots() {
-                // The next slice but one of this slot, and half full, or full where nobody shares it.
+                // A later slice of the same slot, half full, or full if only one child uses the slot.
                 let cur = START.plus(setup.window + slot as u32 % setup.window).0;
                 let slot = Slot { job: LEFTOVER, cur, bitmap: 1, count: 1, sum: Some(rest) };
                 parts.push(world.slot_id(slot));
@@ -97,13 +97,13 @@ impl World {
         usize::from(self.setup.workers())
     }
 
-    /// The slots of a switch.
+    /// The indices of a switch's slots.
     pub(crate) fn slots_of(&self, switch: u8) -> std::ops::Range<usize> {
         let first = self.server_part() + 1 + usize::from(switch) * self.setup.slots();
         first..first + self.setup.slots()
     }
 
-    /// Which part a packet is for.
+    /// The index of the part that a packet is for.
     pub(crate) fn part(&self, packet: &Packet) -> usize {
         let (Packet::Up { generation, slice, .. } | Packet::Down { generation, slice, .. }) = *packet;
         match packet.to() {
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// What `packet` does to its part in state `at`.
+    /// The effect of `packet` on its part in state `at`.
     pub(crate) fn effect(&mut self, at: StateId, packet: Packet) -> Result<Rc<Effect>, Error> {
         let key = (self.part(&packet) as u16, at, packet);
         if let Some(effect) = self.effects.get(&key) {
@@ -138,7 +138,7 @@ impl World {
         self.worker_step(worker, at, input)
     }
 
-    /// What a worker does, and sends.
+    /// A worker's step, and the packets that it sends.
     pub(crate) fn worker_step(
         &mut self,
         worker: u8,
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// `foreign`: the packet has no right to change what the slot holds.
+    /// `foreign`: the packet has no right to change the contents of the slot.
     fn changed(
         &mut self,
         switch: u8,
@@ -215,7 +215,7 @@ impl World {
         Effect { next: self.slot_id(slot), out, violation }
     }
 
-    /// The copies of a RESULT that a node sends on.
+    /// The copies of a RESULT that a node forwards.
     fn down(
         &self,
         from: Node,
@@ -262,7 +262,7 @@ impl World {
         Ok(Effect { next: step.next, out, violation })
     }
 
-    /// Whether this is the sum of what each member has given to the slice, each once.
+    /// Whether this is the sum of each member's contribution to the slice, counted once.
     fn is_right(&mut self, generation: u8, slice: u8, content: ContentId) -> bool {
         let mut sums: Vec<Option<ContentId>> = vec![None];
         for rank in self.setup.members(generation) {
@@ -278,8 +278,8 @@ impl World {
         sums.into_iter().flatten().any(|sum| self.contents.get(sum).is_some_and(|sum| sum.is_served_as(got)))
     }
 
-    /// The server changes over to the next generation; whoever leaves is gone. Returns what the server would answer to
-    /// members that ask for slices that were finished before: to all, as if several asked.
+    /// Switches the server to the next generation and removes members that leave. Returns the server's answers to
+    /// members that ask for slices finished before: to all, as if several had asked.
     pub(crate) fn change_server(&mut self, parts: &mut Parts) -> Result<Vec<Packet>, Error> {
         let server = self.server_part();
         let mut answers = Vec::new();
@@ -318,7 +318,7 @@ impl World {
         (0..self.setup.workers()).filter(is_behind).collect()
     }
 
-    /// Whose contributions to what are in switches, or have come to the server.
+    /// The contributions that are held in switches or have reached the server.
     pub(crate) fn contributions(&self, parts: &Parts) -> Origins {
         let server = parts.get(self.server_part()).and_then(|&id| self.servers.facts(id));
         let slots = parts.iter().skip(self.server_part() + 1);

@@ -24,7 +24,7 @@ fn nothing_that_a_network_does_makes_a_wrong_sum_or_stops_a_job() {
 
 #[test]
 fn planted_bugs_are_found_by_the_shortest_schedule() {
-    // The length of the shortest one, the last line of which says what is wrong where the job is stuck.
+    // The length of the shortest schedule; its last line says what is wrong where the job is stuck.
     let found = |bug: Bug| {
         let (violation, schedule) = checked(&planted(bug)).found.unwrap_or_else(|| panic!("{bug:?}"));
         let what = match violation {

@@ -1,5 +1,6 @@
-//! The search leaves out nothing that a network can do: random schedules with real packets, each of them lost, duplicated and
-//! overtaken, with retransmissions, PROBEs and answers, come to no state of switches and server that it has not seen.
+//! The search leaves out nothing that a network can do: random schedules with real packets, each of which can be lost,
+//! duplicated or overtaken, with retransmissions, PROBEs and answers, reach no state of switches and server that the
+//! search has not seen.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 use rand::{RngExt, SeedableRng};
@@ -9,8 +10,8 @@ use super::*;
 use crate::plan::small;
 use crate::world::GONE;
 
-/// What is compared: where the generation does not change, workers take results at once in the search, so they are left out.
-/// Where it does, the search forgets the old one's slots.
+/// The parts to compare. Without a change of generation, workers take results at once in the search, so workers are
+/// left out. With one, the search forgets the old generation's slots.
 fn comparable(world: &World, parts: &Parts) -> Parts {
     let mut parts = parts.clone();
     if world.generation(&parts) > 0 {
@@ -21,7 +22,7 @@ fn comparable(world: &World, parts: &Parts) -> Parts {
     if world.setup.change == Change::None { parts[world.server_part()..].into() } else { parts }
 }
 
-/// One schedule: all that it has come to.
+/// Runs one random schedule; returns all states that it reaches.
 fn walk(world: &mut World, seed: u64, (mut parts, mut packets): (Parts, Vec<Packet>)) -> FxHashSet<Parts> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let workers = world.setup.workers();
@@ -82,7 +83,7 @@ fn no_schedule_leads_where_the_search_has_not_been() {
         }
         let unseen = reached.difference(&seen).count();
         assert_eq!(unseen, 0, "of {} in {setup:?}", reached.len());
-        // Nor is the search far too generous.
+        // Nor does the search allow far too much.
         assert!(reached.len() * 4 > seen.len(), "{} of {} in {setup:?}", reached.len(), seen.len());
     }
 }
