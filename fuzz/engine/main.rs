@@ -1,4 +1,4 @@
-//! One target under libFuzzer, which makes inputs from what they cover. `make fuzz` builds and runs it: it needs
+//! One target under libFuzzer, which derives inputs from their coverage. `make fuzz` builds and runs it, with the
 //! compiler flags that count coverage. The target's name is in the environment, since libFuzzer takes the arguments.
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! How much memory reading takes. Who sends bytes must not be able to make us take many times as much.
+//! Memory limits for reading. The sender of bytes must not be able to make us use many times as much memory.
 
 use allocation_counter::measure;
 
-/// Runs `read`, which may have `most` bytes of memory at once.
+/// Runs `read` with at most `most` bytes of memory at once.
 pub(crate) fn within<T>(most: usize, what: &str, read: impl FnOnce() -> T) -> T {
     let mut outcome = None;
     let taken = measure(|| outcome = Some(read())).bytes_max;

@@ -1,4 +1,4 @@
-//! Targets in the engine, one after the other, and a table of how it went.
+//! Runs targets in the engine, one after the other, and prints a table of the results.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,9 +11,9 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use tributary_fuzz::{Target, corpus_folder};
 
-/// What makes the compiler count which branches an input takes, and what it compares with what. They are LLVM's
-/// options, which the stable compiler hands on; cargo-fuzz uses the same ones. Only the workspace's own crates are built with
-/// them: to look for new branches in tokio and serde_json, too, makes each input several times slower.
+/// Compiler flags that count the branches taken and trace comparisons. They are LLVM's options, which the stable
+/// compiler passes on; cargo-fuzz uses the same ones. Only the workspace's own crates are built with them: to look for
+/// new branches in tokio and serde_json, too, would make each input several times slower.
 const COVERAGE: [&str; 5] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -22,24 +22,25 @@ const COVERAGE: [&str; 5] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Memory of a whole run, MiB, and seconds that one input may take.
+/// Memory of a whole run in MiB, and time for one input in seconds.
 const MOST_MEMORY: u32 = 1024;
 const MOST_SECONDS: u32 = 10;
-/// How often libFuzzer tells how far it has come is its own matter; what does not cover more is not worth a line.
+/// The lines of libFuzzer's output that are shown: it decides how often it prints its progress, and inputs without new
+/// coverage are not worth a line.
 const WORTH_A_LINE: [&str; 3] = ["pulse", "INITED", "DONE"];
 
-/// How one target went.
+/// The results of one target.
 struct Row {
     name: &'static str,
     executions: u64,
     seconds: f64,
-    /// Branches that were taken.
+    /// Number of branches that were taken.
     coverage: String,
-    /// Files with inputs that the target panicked on.
+    /// Files with inputs on which the target panicked.
     findings: Vec<PathBuf>,
 }
 
-/// Runs the targets for so many seconds each, or fewer where so many executions are enough.
+/// Runs each target for `seconds`, or until it has had `executions` inputs.
 pub(crate) fn run(targets: &[&'static Target], seconds: u64, executions: u64) -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let engine = build(&root)?;
@@ -52,18 +53,18 @@ pub(crate) fn run(targets: &[&'static Target], seconds: u64, executions: u64) ->
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where everything is that is made by building: beside this program.
+/// The folder of build artefacts: this program's own.
 fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.parent().and_then(Path::parent).context("a program without a folder")?;
     Ok(folder.to_owned())
 }
 
-/// Is set where cargo has called this program in place of the compiler.
+/// The variable that is set when cargo calls this program in place of the compiler.
 const COMPILES: &str = "TRIBUTARY_FUZZ_COMPILES";
 
-/// The compiler with what it takes to count coverage, for the crate that cargo wants to be compiled: `None` where this program
-/// was called for something else.
+/// The compiler with flags that count coverage, for the crate that cargo wants compiled; `None` if this program was
+/// called for something else.
 pub(crate) fn compiler() -> Option<Command> {
     std::env::var_os(COMPILES)?;
     let mut called = std::env::args_os().skip(1);
@@ -92,7 +93,7 @@ fn build(root: &Path) -> Result<PathBuf> {
 
 fn fuzz(engine: &Path, target: &Target, seconds: u64, executions: u64) -> Result<Row> {
     let folder = target_folder()?.join("fuzz");
-    // Inputs that cover more are kept for the next run, but not in the repository.
+    // Inputs with new coverage are kept for the next run, but not in the repository.
     let (kept, found) = (folder.join("corpus").join(target.name), folder.join("findings").join(target.name));
     fs::create_dir_all(&kept)?;
     fs::create_dir_all(&found)?;
@@ -136,7 +137,7 @@ fn fuzz(engine: &Path, target: &Target, seconds: u64, executions: u64) -> Result
 }
 
 impl Row {
-    /// Takes figures from what libFuzzer says.
+    /// Takes figures from a line of libFuzzer's output.
     fn listen(&mut self, line: &str) {
         if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
             self.executions = number.trim().parse().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use crate::{Seed, Target};
 
-/// Where the inputs of all targets are.
+/// The folder with the inputs of all targets.
 pub fn corpus_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
@@ -13,7 +13,7 @@ pub fn corpus_folder() -> PathBuf {
 /// A target's inputs, by name.
 ///
 /// # Errors
-/// What the operating system says.
+/// The operating system's error.
 pub fn corpus_of(target: &Target) -> io::Result<Vec<Seed>> {
     let mut corpus = Vec::new();
     for file in fs::read_dir(corpus_folder().join(target.name))? {
@@ -24,7 +24,7 @@ pub fn corpus_of(target: &Target) -> io::Result<Vec<Seed>> {
     Ok(corpus)
 }
 
-/// What our own encoders make for a target, by name.
+/// A target's seeds, made by our own encoders, by name.
 pub fn seeds_of(target: &Target) -> Vec<Seed> {
     (target.seeds)()
 }

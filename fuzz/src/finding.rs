@@ -1,4 +1,4 @@
-//! What an input shows when it breaks something.
+//! Inputs that reveal an error.
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::Target;
 pub struct Finding {
     /// The target's name.
     pub target: &'static str,
-    /// What it said.
+    /// The panic's message.
     pub reason: String,
     /// The input.
     pub input: Vec<u8>,
@@ -24,7 +24,7 @@ pub struct Finding {
 /// Runs a target on one input.
 ///
 /// # Errors
-/// What the target has found.
+/// The error that the input reveals.
 pub fn check(target: &Target, input: &[u8]) -> Result<(), Finding> {
     catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|panic| Finding {
         target: target.name,
@@ -37,7 +37,7 @@ impl Finding {
     /// Writes the input to a file in `folder`, and returns its path.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The operating system's error.
     pub fn save(&self, folder: &Path) -> io::Result<String> {
         fs::create_dir_all(folder)?;
         let file = folder.join(format!("{}-{}", self.target, name_of(&self.input)));
@@ -52,7 +52,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A file's name that follows from what is in it, so that an input found twice is there once.
+/// A file name derived from the contents, so that an input that is found twice is stored once.
 fn name_of(input: &[u8]) -> String {
     Sha256::digest(input).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -62,7 +62,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }
 
-/// What cannot be missing: that it is, is a finding.
+/// The value of an outcome that has to be `Ok`; an error is a finding.
 #[track_caller]
 pub(crate) fn sound<T, E: fmt::Debug>(outcome: Result<T, E>) -> T {
     match outcome {

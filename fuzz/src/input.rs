@@ -1,7 +1,7 @@
-//! An input that is taken apart from its front. What it does not have is 0: every input means something, so that no
-//! mutation is wasted.
+//! An input that is consumed from its front. Missing bytes are 0: every input has a meaning, so that no mutation is
+//! wasted.
 
-/// What is left of an input.
+/// The rest of an input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 

@@ -1,11 +1,10 @@
-//! Fuzzing: every parser of bytes from outside, and what is to be true of it whatever the bytes are.
+//! Fuzzing: every parser of bytes from outside, and properties that hold for any bytes.
 //!
-//! A [`Target`] is a function of bytes that panics when something is wrong; each is a file of its own, with what it
-//! checks, and with the *seeds* that mutations begin with. Seeds are made by our own encoders, and checked in under
-//! `corpus/`.
+//! A [`Target`] is a function of bytes that panics when something is wrong. Each has a file of its own, with its checks
+//! and with the *seeds* from which mutations start. Seeds are made by our own encoders, and checked in under `corpus/`.
 //!
-//! Three run them: `cargo test` a few thousand inputs, the same ones each time; `make fuzz` as many as there is time for,
-//! guided by coverage (`engine/`); and `--replay` one of them.
+//! Targets run in three ways: `cargo test` tries a few thousand inputs, the same ones each time; `make fuzz` tries as
+//! many as there is time for, guided by coverage (`engine/`); and `--replay` runs a single one.
 
 mod bounded;
 mod corpus;
@@ -23,22 +22,22 @@ pub use mutate::Mutator;
 /// One parser, or several that read the same bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name: that of its file, and of its folder in the corpus.
+    /// Its name, which is also that of its file and of its folder in the corpus.
     pub name: &'static str,
-    /// Whose bytes these are, and what is checked.
+    /// The source of its bytes, and the properties that are checked.
     pub about: &'static str,
-    /// Longer inputs show nothing more.
+    /// The greatest useful length of an input.
     pub max_len: usize,
-    /// Inputs that a test tries; a second's worth in a debug build.
+    /// Number of inputs that a test tries: about a second's worth in a debug build.
     pub tries: u32,
-    /// Panics when what was read from the bytes breaks a promise.
+    /// The check; it panics if a property does not hold.
     pub run: fn(&[u8]),
-    /// Inputs by name, from which others are made.
+    /// Makes the seeds, by name.
     pub(crate) seeds: fn() -> Vec<Seed>,
 }
 
 /// An input that our own encoders made.
 pub type Seed = (String, Vec<u8>);
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 13] = targets::ALL;

@@ -1,4 +1,4 @@
-//! `make fuzz`: builds the engine, runs targets in it, and says what was found.
+//! `make fuzz`: builds the engine, runs targets in it, and reports the findings.
 
 mod campaign;
 
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use tributary_fuzz::{TARGETS, Target, check, corpus_folder, seeds_of};
 
-/// Fuzzes the parsers of whatever comes from outside, guided by what the inputs cover.
+/// Fuzzes the parsers of all input from outside, guided by coverage
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Targets: all unless some are named
@@ -22,7 +22,7 @@ struct Arguments {
     #[arg(long, default_value_t = 60)]
     seconds: u64,
 
-    /// Inputs of each target after which it is enough; 0: none are
+    /// Stop after this number of inputs for each target; 0 runs none
     #[arg(long, default_value_t = 0)]
     executions: u64,
 

@@ -1,9 +1,9 @@
-//! Changes of inputs, for runs without an engine: the same seed makes the same inputs on every machine.
+//! Mutations of inputs, for runs without an engine: the same seed makes the same inputs on every machine.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What parsers are most often wrong about: ends of ranges, and signs.
+/// Values that parsers most often get wrong: ends of ranges, and signs.
 const INTERESTING: [u64; 12] = [
     0,
     1,
@@ -28,12 +28,12 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// All that it makes follows from `seed` and the corpus.
+    /// `seed` and the corpus determine all inputs.
     pub fn new(corpus: Vec<Vec<u8>>, max_len: usize, seed: u64) -> Self {
         Self { random: ChaCha8Rng::seed_from_u64(seed), corpus, max_len }
     }
 
-    /// One more input: one of the corpus with some changes, mostly few.
+    /// Makes another input: one of the corpus with some changes, usually few.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.one();
         for _ in 0..1 << self.random.random_range(0..4) {
@@ -50,7 +50,7 @@ impl Mutator {
         }
     }
 
-    /// A place in the input, its end included. Headers are in front, so half of all places are there.
+    /// A random position in the input, including its end. Headers are in front, so half of the positions are there.
     fn place(&mut self, input: &[u8]) -> usize {
         let most = if self.random.random() { input.len() } else { input.len().min(80) };
         self.random.random_range(0..=most)

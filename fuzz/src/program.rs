@@ -11,12 +11,12 @@ use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, 
 
 use crate::finding::sound;
 
-/// What p4c made of it.
+/// p4c's output.
 pub(crate) const JSON: &str = include_str!("../../p4/build/256/tributary.json");
 pub(crate) const P4INFO: &str = include_str!("../../p4/build/256/tributary.p4info.txtpb");
 
-/// Slots of a switch here, where a program has more. The real one has 4,096, and to make 4 MiB of them for each input would take
-/// longer than what is looked for.
+/// The number of slots of a switch here, in place of more. The real program has 4,096, and allocating 4 MiB for each
+/// input would take longer than the check itself.
 const SLOTS: i32 = 64;
 
 /// A program that is quick to load.
@@ -26,7 +26,7 @@ pub(crate) struct Small {
 }
 
 impl Small {
-    /// The same program with few slots, and without the places in its source.
+    /// The same program with few slots, and without source locations.
     pub(crate) fn new(json: &str, p4info: &str) -> Self {
         let mut json: Value = sound(serde_json::from_str(json));
         without_source(&mut json);

@@ -1,4 +1,4 @@
-//! A short run of every target, the same one each time: the inputs that are checked in, then changes of them.
+//! A short run of every target, the same one each time: the inputs that are checked in, then mutations of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tributary_fuzz::{Finding, Mutator, TARGETS, Target, check, corpus_folder, corpus_of, seeds_of};
 
-/// The corpus is read by people, too, and by everyone who clones the repository.
+/// The largest size of the corpus: people read it, and everyone who clones the repository fetches it.
 const MOST_BYTES: u64 = 300_000;
-/// What makes the changes. Another one tries other inputs: `TRIBUTARY_FUZZ_SEED`.
+/// The seed of the mutations. `TRIBUTARY_FUZZ_SEED` sets another, which tries other inputs.
 const SEED: u64 = 1;
 
 fn fail(finding: &Finding) -> ! {
@@ -38,7 +38,7 @@ fn try_corpus(target: &Target) {
 
 #[test]
 fn every_target_keeps_its_promises() {
-    // Panics are caught, and told with the input; the backtrace of each is not worth a page.
+    // Panics are caught, and reported with the input; their backtraces are not worth a page each.
     TARGETS.iter().for_each(try_corpus);
 }
 

@@ -1,7 +1,7 @@
-//! Gradient codes, as a parameter server takes them from workers.
+//! Gradient codes, as a parameter server receives them from workers.
 //!
-//! Checked: a code has the values that it should, all finite, or is an error; neither takes memory that the values or the
-//! code's own bytes do not account for; what an encoder has written is read.
+//! Checked: decoding gives the right number of values, all finite, or an error; both use memory only in proportion to
+//! the values or to the code's own bytes; everything that an encoder writes can be read.
 
 use tributary_codec::{Codec, EncodeError, Kind, Uncompressed, decode, decode_into};
 
@@ -10,7 +10,7 @@ use crate::finding::sound;
 use crate::input::Input;
 use crate::{Seed, Target};
 
-/// Besides values and the code's own fields: tables of a code, and an error's words.
+/// Memory in addition to the values and the code's own fields: tables of a code, and an error's text.
 const LITTLE: usize = 16 << 10;
 
 /// Every codec, once.
@@ -47,7 +47,7 @@ fn run(bytes: &[u8]) {
     let expected = input.number();
     let code = input.0;
     read(code, expected);
-    // As often as not the code is right about its length.
+    // Also read the code with the length that it claims.
     if let Some(said) = code.get(4..8) {
         let said = said.iter().rev().fold(0, |said: usize, byte| said << 8 | usize::from(*byte));
         read(code, said.min(1 << 16));

@@ -1,7 +1,7 @@
-//! Frames, as hosts take them in: anyone on the wire can send any bytes.
+//! Frames, as hosts receive them: anyone on the wire can send any bytes.
 //!
-//! Checked: reading takes no memory; what was accepted says nothing in two ways (written again it is the same bytes, or the
-//! same frame where others may have changed the headers around it).
+//! Checked: reading allocates no memory; accepted messages have only one encoding (writing them again gives the same
+//! bytes, or the same frame where others may have changed the headers around it).
 
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
@@ -39,12 +39,12 @@ fn message(bytes: &[u8]) {
     }
 }
 
-/// The values of what was read.
+/// The values of a message.
 fn carried(view: &MessageView<'_>) -> Option<Vec<i32>> {
     view.values().map(|values| values.iter().collect())
 }
 
-/// The bytes of what was read.
+/// The bytes of a message.
 fn written(view: &MessageView<'_>) -> Vec<u8> {
     let hops: Vec<Hop> = view.hops().collect();
     assert_eq!(view.first_hop(), hops.first().copied());
@@ -67,7 +67,7 @@ fn probe(bytes: &[u8]) {
         let source = MacAddr::new(bytes[6], bytes[7], bytes[8], bytes[9], bytes[10], bytes[11]);
         let frame = probe.to_frame(source);
         assert_eq!(Probe::parse(&frame), Ok(probe));
-        // The byte behind the version is not looked at, nor what fills up the frame.
+        // The byte after the version is ignored, and so is padding of the frame.
         assert_eq!((&frame[..19], &frame[20..24]), (&bytes[..19], &bytes[20..24]));
     }
 }

@@ -1,7 +1,8 @@
-//! What a job's member is told by the controller, and tells it: the messages that become sums' structure.
+//! Messages between the controller and a job's member, from which the structure of sums is made.
 //!
-//! Checked: a configuration that was taken is the same after a way over the wire and back; a worker or a server can be made of
-//! it or says why not, with memory that the message accounts for; a name of shared memory stays in its folder.
+//! Checked: an accepted configuration is unchanged after a round trip over the wire; a worker or a server can be made
+//! from it or refuses with a reason, with memory in proportion to the message; a name of shared memory stays in its
+//! folder.
 
 use std::path::Path;
 
@@ -16,10 +17,10 @@ use crate::finding::sound;
 use crate::packets::{ADDRESSES, header, hop, values};
 use crate::{Seed, Target};
 
-/// What a slot of the window takes, and what a job takes besides.
+/// Memory for a slot of the window, and memory for a job in addition.
 const SLOT: usize = 4 << 10;
 const LITTLE: usize = 64 << 10;
-/// Windows beyond this are made like smaller ones, and take longer.
+/// The largest window that is tried: larger ones add nothing but time.
 const WIDE: u32 = 1 << 12;
 
 pub(super) const TARGET: Target = Target {
@@ -62,7 +63,7 @@ fn taken(config: JobConfig) {
     }
 }
 
-/// As an agent makes a member of what it was told.
+/// Makes a member from its configuration, as an agent does.
 fn member(config: JobConfig) {
     let JobConfig { job, width, window, start_seq: start, begun, ranks: members, .. } = config;
     match config.role {

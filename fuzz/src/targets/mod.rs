@@ -1,4 +1,4 @@
-//! The targets, one a file.
+//! The targets, one per file.
 
 mod codes;
 mod frames;
@@ -16,7 +16,7 @@ mod training;
 
 use crate::Target;
 
-/// All of them, those first whose bytes come from the furthest away.
+/// All targets, those with the most remote sources of bytes first.
 pub(crate) const ALL: [Target; 13] = [
     frames::TARGET,
     protocol::TARGET,

@@ -1,7 +1,7 @@
-//! P4Info: what a compiled program exposes, as text from a file, and as a message from a controller.
+//! P4Info: a compiled program's objects, as text from a file, and as a message from a controller.
 //!
-//! Checked: what was taken is the same after a way over the wire and back; all objects are found by their ids and names,
-//! and what refers to another one finds it; reading takes memory that the bytes account for.
+//! Checked: accepted P4Info is unchanged after a round trip over the wire; all objects are found by their ids and
+//! names, and their references to others resolve; reading uses memory only in proportion to the bytes.
 
 use prost::Message;
 use tributary_p4runtime::P4Info;
@@ -12,9 +12,9 @@ use crate::finding::sound;
 use crate::program::P4INFO;
 use crate::{Seed, Target};
 
-/// Besides the bytes' own: the description of P4Info, which reading text takes.
+/// Memory in addition to the bytes' own: P4Info's descriptor, which is needed to read text.
 const DESCRIPTION: usize = 8 << 20;
-/// What a byte can become: an empty message in a list takes two bytes, and some hundred of memory.
+/// The most memory for a byte: an empty message in a list is two bytes, and some hundreds in memory.
 const EACH: usize = 1024;
 
 pub(super) const TARGET: Target = Target {

@@ -1,8 +1,8 @@
 //! P4Runtime: what a controller sends to a switch, and what a switch answers.
 //!
-//! An input is the kind of a message and its protobuf. Checked: an entity that a controller reads by name is the same when
-//! it is sent again; a switch carries out a write or says why not, and can be read afterwards; what was written is found, and
-//! gone when it is deleted; a packet-out becomes a frame of its own length.
+//! An input is the kind of a message and its protobuf. Checked: an entity that a controller reads by name is the same
+//! when it is sent again; a switch carries out a write or refuses with a reason, and can be read afterwards; an entry
+//! that was written is found, and is gone when it has been deleted; a packet-out becomes a frame of its own length.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn write(request: WriteRequest) {
         let found =
             sound(requests::read(&switch, ReadRequest { entities: vec![pattern], ..ReadRequest::default() }));
         for entity in found {
-            // What a switch says is what a controller understands, and can take back.
+            // A controller understands what a switch reports, and can send it back.
             let entity = sound(Entity::from_proto(info, &entity));
             let is_default = matches!(query, Query::AllDefaults);
             if !is_default {

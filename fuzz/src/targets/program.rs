@@ -1,8 +1,8 @@
 //! Compiled P4 programs, which a controller loads into a switch.
 //!
-//! An input is a program's JSON; or, after a first byte that says so, places of a real program and what to put there, since
-//! mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or frames go through it;
-//! none of both panics.
+//! An input is a program's JSON; or, after a first byte that says so, positions in a real program and replacements for
+//! them, since mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or processes
+//! frames, without a panic in either case.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,14 +18,14 @@ use crate::packets::{self, hop, values};
 use crate::program::{JSON, P4INFO, Small};
 use crate::{Seed, Target};
 
-/// It uses more of P4 than ours.
+/// A program that uses more of P4 than ours.
 const CONSTRUCTS: &str = include_str!("../../../softswitch/tests/programs/constructs.json");
 const CONSTRUCTS_P4INFO: &str = include_str!("../../../softswitch/tests/programs/constructs.p4info.txtpb");
-/// The bytes that say that a program is to be damaged; JSON never begins with them.
+/// First bytes of inputs that damage a program; JSON never begins with them.
 const DAMAGED: [u8; 2] = [1, 2];
-/// Changes of one input.
+/// The most changes in one input.
 const CHANGES: usize = 6;
-/// A larger part in another one's place would only be slow.
+/// The longest part that replaces another: a longer one would only be slow.
 const PART: usize = 5000;
 
 pub(super) const TARGET: Target = Target {
@@ -42,7 +42,7 @@ struct Original {
     p4info: message::P4Info,
     /// The document, without white space.
     text: String,
-    /// Where its parts are in it: each value, those that contain others before those.
+    /// The ranges of its parts: one for each value, containers before their contents.
     parts: Vec<Range<usize>>,
 }
 
@@ -61,8 +61,8 @@ impl Original {
         Pipeline::load(json, self.p4info.clone())
     }
 
-    /// The text with other parts in some places. Text, and no tree of values: to copy one and write it out takes longer than
-    /// all that is looked at.
+    /// The text with other parts at some positions. It works on text and not on a tree of values: copying a tree and
+    /// writing it out would take longer than the check itself.
     fn damaged(&self, mut input: Input<'_>) -> String {
         let mut changes = Vec::<(Range<usize>, _)>::new();
         for _ in 0..CHANGES {
@@ -95,7 +95,7 @@ impl Original {
     }
 }
 
-/// Something that some part of a program could be by mistake.
+/// Replacements that could be in a program by mistake.
 const REPLACEMENTS: [&str; 20] = [
     "null",
     r#""""#,
@@ -119,7 +119,7 @@ const REPLACEMENTS: [&str; 20] = [
     r#""later_hops""#,
 ];
 
-/// Writes a document, and where its parts are.
+/// Writes a document, and the ranges of its parts.
 fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
     let (from, place) = (text.len(), parts.len());
     parts.push(from..from);

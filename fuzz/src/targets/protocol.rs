@@ -1,9 +1,10 @@
-//! A whole job, two workers and a server that reads the sums, with somebody on the wire who has not got the secret.
+//! A whole job, two workers and a server that reads the sums, with an attacker on the wire who does not have the
+//! secret.
 //!
-//! An input says what becomes of packets: they are delivered in any order and any number of times, with bytes changed, or
-//! others come in their place; time passes. Checked: an operation ends with exactly the sum that an undisturbed job has,
-//! or with an error; no single slice is believed whose values or sums are others; without changes there are no
-//! errors. (A forger's chance for one try is 2^-61, so that no run of this will see it.)
+//! An input determines what happens to packets: they are delivered in any order and any number of times, with bytes
+//! changed or with other packets in their place; time passes. Checked: an operation ends with exactly the sum of an
+//! undisturbed job, or with an error; no slice with other values or sums is believed; without changes there are no
+//! errors. (The chance of a forgery is 2^-61 per try, so that no run will see one.)
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -23,9 +24,9 @@ use crate::{Seed, Target};
 const JOB: u16 = 5;
 const WORKERS: [Rank; 2] = [Rank::new(0), Rank::new(1)];
 const WINDOW: u32 = 4;
-/// Packets that are remembered: an attacker can send old ones again.
+/// Number of packets that are remembered: an attacker can send old ones again.
 const REMEMBERED: usize = 48;
-/// Steps of one input.
+/// The most steps of one input.
 const STEPS: usize = 48;
 
 pub(super) const TARGET: Target = Target {
@@ -37,27 +38,27 @@ pub(super) const TARGET: Target = Target {
     seeds,
 };
 
-/// Whom a packet is for.
+/// The recipient of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Worker(usize),
     Server,
 }
 
-/// A job and what is on its wire.
+/// A job, and the packets on its wire.
 #[derive(Clone)]
 struct World {
     now: Time,
     workers: Vec<Worker>,
     server: Server,
-    /// INA messages.
+    /// INA messages and their recipients.
     wire: VecDeque<(End, Vec<u8>)>,
     outcomes: Vec<(End, OperationEvent)>,
-    /// By end, with the server's last: some operation has failed there, so that it does not look at sums any more.
+    /// By end, the server last: whether an operation has failed there, so that it no longer looks at sums.
     has_failed: [bool; 3],
 }
 
-/// What was agreed on for one slice.
+/// The agreed result of one slice.
 #[derive(Debug, Clone, PartialEq)]
 struct Slice {
     operator: Operator,
@@ -65,7 +66,7 @@ struct Slice {
     values: Box<[u8]>,
 }
 
-/// How a job goes that nobody disturbs.
+/// An undisturbed run of the job.
 struct Truth {
     begin: World,
     operations: BTreeMap<OperationId, Reduced>,
@@ -96,7 +97,7 @@ static TRUTH: LazyLock<Truth> = LazyLock::new(|| {
     Truth { begin, operations, slices }
 });
 
-/// A RESULT's slice and what it says.
+/// A RESULT's sequence number and contents.
 fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     let view = MessageView::parse(bytes).ok()?;
     let header = view.header();
@@ -105,7 +106,7 @@ fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     (header.kind == Kind::Result).then_some((header.seq, slice))
 }
 
-/// What a worker gives.
+/// A worker's operations.
 fn operations_of(worker: usize) -> Vec<AllReduce> {
     let sign = if worker == 0 { 1 } else { -3 };
     let integers = (0..300).map(|i: i32| sign * i).collect();
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// Workers send what they may.
+    /// Puts all packets that workers may send on the wire.
     fn send(&mut self) {
         for (at, worker) in self.workers.iter_mut().enumerate() {
             while let Some(out) = worker.poll_transmit(self.now) {
@@ -179,7 +180,7 @@ impl World {
         self.wire.drain(..oldest);
     }
 
-    /// A packet comes to an end, which may answer.
+    /// Delivers a packet, and puts any answers on the wire.
     fn deliver(&mut self, end: End, bytes: &[u8]) {
         let Ok(view) = MessageView::parse(bytes) else { return };
         match end {
@@ -257,18 +258,18 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// One step; says whether it was an attack.
+/// Makes one step; returns whether it was an attack.
 fn step(world: &mut World, input: &mut Input<'_>) -> bool {
     let what = input.byte();
     match what % 6 {
-        // What is on the wire arrives, perhaps to come once more.
+        // The next packet arrives, and may come a second time.
         0 => {
             if let Some((end, bytes)) = picked(world, what >> 3, input.byte()) {
                 believe(world, end, &bytes);
             }
             false
         }
-        // All of it arrives.
+        // All packets arrive.
         1 => {
             for (end, bytes) in std::mem::take(&mut world.wire) {
                 believe(world, end, &bytes);
@@ -285,7 +286,7 @@ fn step(world: &mut World, input: &mut Input<'_>) -> bool {
             believe(world, end, &bytes);
             true
         }
-        // Another packet arrives.
+        // Another packet arrives in place of the next one.
         4 => {
             let len = input.number();
             believe(world, End::of(what >> 3), input.take(len));
@@ -303,8 +304,8 @@ fn picked(world: &mut World, stays: u8, number: u8) -> Option<(End, Vec<u8>)> {
     if stays & 1 == 0 { world.wire.get(at).cloned() } else { world.wire.remove(at) }
 }
 
-/// Delivers a packet, and looks whether what a worker believed is true. Lanes behind a tensor's last bound say nothing, so
-/// that slices of bounds are checked by the sums that follow from them.
+/// Delivers a packet, and checks what a worker believed. Lanes after a tensor's last bound have no meaning, so slices
+/// of bounds are checked through the sums that follow from them.
 fn believe(world: &mut World, end: End, bytes: &[u8]) {
     let accepted = |world: &World| match end {
         End::Worker(at) => world.workers[at].stats().results,

@@ -1,6 +1,6 @@
 //! The settings of a parameter server's job, as the operator writes them.
 //!
-//! Checked: what passes the check is what the server can live with, and comes back from what it keeps them as.
+//! Checked: settings that pass the check work in the server, and survive being stored and read back.
 
 use tributary_ps::server::JobSpec;
 

@@ -1,8 +1,8 @@
-//! Frames, as a switch takes them in: the embedded switch with the real program and the tables of two jobs.
+//! Frames, as a switch receives them: the embedded switch with the real program and the tables of two jobs.
 //!
-//! An input is some frames, each with the port that it comes in at. The attackers' ports are those of the first job, and one
-//! where nobody is. Checked: nothing leaves where no job's packets may, nor more of it than the groups say; and the
-//! second job's sum, which begins before the input and ends after it, is right: nobody enters slots of another job.
+//! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and one that
+//! nobody uses. Checked: frames leave only at ports of the job, and in no more copies than the groups say; and the
+//! second job's sum, which begins before the input and ends after it, is right: nobody can enter slots of another job.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::{Seed, Target};
 
 const NODE: u16 = 7;
 const JOB: u16 = 0x1234;
-/// Its members' ports, and its parent's.
+/// Ports of the job's members and parent.
 const CHILDREN: [u16; 2] = [1, 2];
 const UP: u16 = 9;
-/// The other job's.
+/// The other job.
 const OTHER: u16 = 0x0777;
 const OTHERS_CHILDREN: [u16; 2] = [4, 5];
 const OTHERS_UP: u16 = 10;
-/// Where the attackers are; nobody may send to the last one.
+/// The attackers' ports; nobody may send to the last one.
 const PORTS: [u16; 4] = [CHILDREN[0], CHILDREN[1], UP, NOBODY];
 const NOBODY: u16 = 3;
-/// `kinds` of the table `admission`.
+/// Values of `kinds` in the table `admission`.
 const GRADIENT: u64 = 1;
 const RESULT: u64 = 2;
 const WINDOW: u64 = 16;
-/// Frames of one input.
+/// The most frames of one input.
 const FRAMES: usize = 8;
-/// What a flag of a frame says: its IPv4 checksum is put right.
+/// A frame's flag: its IPv4 checksum is corrected.
 const REPAIRED: u8 = 1;
 
 pub(super) const TARGET: Target = Target {
@@ -77,7 +77,7 @@ fn run(bytes: &[u8]) {
     assert_eq!(view.message().header().tally.contributors, 2);
 }
 
-/// What leaves because of one frame.
+/// Checks what leaves because of one frame.
 fn check(frame: &[u8], outputs: &Outputs) {
     assert!(outputs.len() <= CHILDREN.len(), "{} copies of one frame", outputs.len());
     for (port, out) in outputs.iter() {
@@ -86,14 +86,14 @@ fn check(frame: &[u8], outputs: &Outputs) {
     }
 }
 
-/// A gradient of the job beside.
+/// A gradient of the other job.
 fn others_gradient(child: u8) -> Vec<u8> {
     let header = packets::header(Kind::Gradient, OTHER, child.into(), 1);
     let hops = [hop(NODE, OTHERS_UP, child, 2), hop(1000, 0, 0, 1)];
     packets::frame(header, &hops, Some(&values(child.into())))
 }
 
-/// A switch as the controller leaves it; a new one for each input, so that none changes what the next one does.
+/// A switch with its tables as the controller writes them; each input gets a new one, so that inputs are independent.
 fn switch() -> Switch {
     let mut switch = Switch::new(Arc::clone(&PIPELINE));
     TABLES.with_borrow(|tables| {

@@ -1,7 +1,7 @@
-//! Topology files, as the operator writes them, and sends them again while jobs run.
+//! Topology files, as the operator writes them, and reloads them while jobs run.
 //!
-//! Checked: an error names a line that is there; a topology that was taken has a way between all its workers and servers, finds each of
-//! its nodes by name and id, and has nothing to take over from itself. Rates are read as they are written.
+//! Checked: an error names an existing line; an accepted topology has a path between all its workers and servers, finds
+//! each of its nodes by name and id, and has no differences to itself. Rates are read back as they are written.
 
 use tributary_topology::{Topology, format_rate, parse_rate};
 
@@ -20,7 +20,7 @@ pub(super) const TARGET: Target = Target {
 fn run(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Some(rate) = parse_rate(text) {
-        // Written for people, to a hundredth of the unit.
+        // Rates are printed for people, rounded to a hundredth of the unit.
         let again = sound(parse_rate(&format_rate(rate)).ok_or("a rate that is not read again"));
         assert!(again.abs_diff(rate) <= rate / 200, "{again} in place of {rate}");
     }
@@ -28,7 +28,7 @@ fn run(bytes: &[u8]) {
         Ok(topology) => sane(&topology),
         Err(error) => {
             let line = sound(error.line().ok_or("an error without a line"));
-            // The end of a file that ends early is behind its last line.
+            // The end of a file that ends early is after its last line.
             assert!((1..=text.lines().count() + 1).contains(&line), "line {line}: {error}");
         }
     }
@@ -69,7 +69,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// Every key that a topology may have.
+/// A topology with every possible key.
 const EVERYTHING: &str = r#"name = "n"
 description = "d"
 [defaults]

@@ -1,9 +1,9 @@
-//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in codes, and what else it may
-//! say, in any order.
+//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in codes, and everything
+//! else that it may send, in any order.
 //!
-//! Each input has a job of its own; a server has many, since to start one takes ten times as long as an input. Checked: the
-//! stream ends with an answer or a reason; the job's thread lives, and has as many parameters as a worker has brought, or
-//! none.
+//! Each input has a job of its own; a server has many jobs, since starting one takes ten times as long as an input.
+//! Checked: the stream ends with an answer or a reason; the job's thread survives, and has as many parameters as a
+//! worker has brought, or none.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -29,13 +29,13 @@ use crate::finding::sound;
 use crate::input::Input;
 use crate::{Seed, Target};
 
-/// Jobs of a server. When all have had their inputs there is another server.
+/// Number of jobs of a server. When all have had their inputs, another server is started.
 const JOBS: usize = 250;
 /// The most parameters that a worker may bring.
 const MOST: u64 = 100;
-/// Messages of one input.
+/// The most messages of one input.
 const MESSAGES: usize = 12;
-/// Nothing takes this long.
+/// A time longer than any input takes.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 pub(super) const TARGET: Target = Target {
@@ -64,10 +64,10 @@ fn run(bytes: &[u8]) {
     *SERVING.lock().unwrap_or_else(PoisonError::into_inner) = serving;
 }
 
-/// The server whose jobs are next.
+/// The server for the next input.
 static SERVING: Mutex<Option<Serving>> = Mutex::new(None);
 
-/// A server, and those of its jobs that have had no input.
+/// A server, and its jobs that have not had an input yet.
 struct Serving {
     client: ParameterServerClient<Channel>,
     view: View,
@@ -90,7 +90,7 @@ impl Serving {
         Self { client: ParameterServerClient::new(channel), view, unused, stop, over }
     }
 
-    /// A worker's stream, in a job of its own; returns the server for the next one.
+    /// Sends a worker's stream in a job of its own; returns the server for the next one.
     async fn talk(serving: Option<Self>, messages: Vec<WorkerMessage>) -> Option<Self> {
         let mut serving = match serving {
             Some(serving) => serving,
@@ -119,7 +119,7 @@ impl Serving {
     }
 }
 
-/// Sends a stream and hears all that is answered.
+/// Sends a stream, and reads all answers.
 async fn answered(
     client: &mut ParameterServerClient<Channel>,
     request: Request<impl Stream<Item = WorkerMessage> + Send + 'static>,
