@@ -1,22 +1,22 @@
-//! Gradients that are ready close together.
+//! Clusters of gradients that are ready close together.
 
 use std::time::Duration;
 
 use crate::profile::Profile;
 
-/// Gradients between whom never longer passes than it takes to start an all-reduce.
+/// Gradients with gaps no longer than the start-up of an all-reduce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// Their places in the model, in the order in which they are ready.
+    /// Their indices in the model, in the order in which they are ready.
     pub gradients: Vec<usize>,
-    /// When the first one is ready.
+    /// When its first gradient is ready.
     pub start: Duration,
-    /// When the last one is.
+    /// When its last gradient is ready.
     pub end: Duration,
 }
 
-/// The clusters of a backward pass, in their order. A gap that is longer than the start-up cost parts two of them: so much
-/// later would the first one leave if it waited for the second one, and no more than that it saves to send both together.
+/// The clusters of a backward pass, in order. Two clusters are separated by a gap longer than the start-up cost: the
+/// first one would wait that long for the second, while sending both together saves only the start-up.
 pub fn clusters(profile: &Profile) -> Vec<Cluster> {
     let mut order: Vec<_> =
         profile.gradients.iter().enumerate().map(|(place, gradient)| (gradient.ready, place)).collect();

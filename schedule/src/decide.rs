@@ -6,40 +6,40 @@ use crate::cluster::{Cluster, clusters};
 use crate::profile::Profile;
 use crate::stall::Stall;
 
-/// Profiles that are thrown out one after another at most: a gap that is still there then is the model's.
+/// The most profiles that are thrown out in a row: a gap that remains after that is the model's own.
 pub const MAX_RETRIES: usize = 3;
 
-/// What leaves when.
+/// Which gradients leave together, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// In the order in which they leave; each gradient of the model is in one of them.
+    /// The sets, in the order in which they leave; each gradient of the model is in one of them.
     pub sets: Vec<Set>,
 }
 
 /// Gradients that leave together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// Their places in the model, in the order in which they are ready.
+    /// Their indices in the model, in the order in which they are ready.
     pub gradients: Vec<usize>,
-    /// Bytes of all of them.
+    /// Size of all of them together, in bytes.
     pub bytes: u64,
-    /// The time point: when they were all ready in the profile, from the first gradient of the pass on.
+    /// The time point: when all of them were ready in the profile, counted from the first gradient of the pass.
     pub at: Duration,
-    /// When it is late: the next set was about to come then in the profile. The last one has as much time as the shortest gap
-    /// leaves the others, and a set alone is never late.
+    /// The time from which the set is late: in the profile the next set was about to follow. The last set gets as much
+    /// time as the shortest gap leaves the others, and a single set is never late.
     pub late: Duration,
 }
 
-/// What follows from a profile.
+/// The consequence of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Gradients leave by this.
+    /// Gradients leave by this schedule.
     Schedule(Schedule),
-    /// Something has held the workers up: they profile again, on other data.
+    /// Something has stalled the workers: they profile again, on other data.
     ThrownOut(Stall),
 }
 
-/// Decides what follows from the profile of all workers, after those that were thrown out for these stalls.
+/// Decides on the profile of all workers, after earlier ones were thrown out for the stalls `thrown_out`.
 pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
     let clusters = clusters(profile);
     let stall = Stall::find(&clusters).filter(|stall| {
@@ -53,7 +53,7 @@ pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
 }
 
 impl Schedule {
-    /// What follows from a profile that nothing has spoilt.
+    /// The schedule for a profile without a stall.
     pub fn of(profile: &Profile) -> Self {
         Self::of_clusters(profile, clusters(profile))
     }

@@ -7,22 +7,22 @@ use thiserror::Error;
 /// When the gradients of a model are ready in a backward pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// In the order of the model's parameters.
+    /// The gradients, in the order of the model's parameters.
     pub gradients: Vec<Gradient>,
-    /// What a small all-reduce takes.
+    /// The time of a small all-reduce.
     pub start_up: Duration,
 }
 
 /// One gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gradient {
-    /// Its size.
+    /// Size of the gradient, in bytes.
     pub bytes: u64,
-    /// When it is ready, from the first one of the pass on.
+    /// When it is ready, counted from the first gradient of the pass.
     pub ready: Duration,
 }
 
-/// Why there is no profile of all workers.
+/// Why profiles cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProfileError {
     /// There are no workers.
@@ -36,13 +36,13 @@ pub enum ProfileError {
         "rank {rank} has {gradients} gradients, and rank {other} has {others}: start the same model on all ranks"
     )]
     Count {
-        /// A worker.
+        /// The rank of a worker.
         rank: u32,
-        /// Its gradients.
+        /// The number of its gradients.
         gradients: usize,
-        /// The one that it is compared with.
+        /// The rank of the worker that it is compared with.
         other: u32,
-        /// That one's gradients.
+        /// The number of that worker's gradients.
         others: usize,
     },
     /// A parameter has different sizes.
@@ -51,22 +51,22 @@ pub enum ProfileError {
          all ranks"
     )]
     Size {
-        /// The parameter's place in the model.
+        /// The parameter's index in the model.
         place: usize,
-        /// A worker.
+        /// The rank of a worker.
         rank: u32,
-        /// The size there.
+        /// Bytes of the gradient there.
         bytes: u64,
-        /// The one that it is compared with.
+        /// The rank of the worker that it is compared with.
         other: u32,
-        /// The size there.
+        /// Bytes of the gradient there.
         others: u64,
     },
 }
 
 impl Profile {
-    /// The profile of all workers together, given by their ranks: each gradient is ready where the last one has it, and an
-    /// all-reduce takes what it takes the slowest.
+    /// Combines the profiles of all workers, given by their ranks: each gradient is ready when the last worker has it,
+    /// and an all-reduce takes as long as on the slowest worker.
     ///
     /// # Errors
     /// The workers do not have the same gradients, or there are none.
@@ -87,7 +87,7 @@ impl Profile {
         Ok(slowest)
     }
 
-    /// Bytes of these gradients, by their places in the model.
+    /// Size of the gradients at these indices in the model, in bytes.
     pub(crate) fn bytes_of(&self, places: &[usize]) -> u64 {
         let gradients = places.iter().filter_map(|place| self.gradients.get(*place));
         gradients.fold(0, |bytes, gradient| bytes.saturating_add(gradient.bytes))

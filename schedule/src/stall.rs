@@ -1,27 +1,28 @@
-//! What has held up a profile.
+//! Stalls during a profile.
 
 use std::time::Duration;
 
 use crate::cluster::Cluster;
 
-/// A gap that is so many times as long as the median one is taken for a stall, at first.
+/// A gap longer than this many median gaps is at first taken for a stall.
 pub const MAX_GAP: u32 = 3;
 
 /// A gap in a profile that is much longer than the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// The last gradient before it, by its place in the model.
+    /// The last gradient before the gap, by its index in the model.
     pub after: usize,
-    /// The first one behind it.
+    /// The first gradient after it.
     pub before: usize,
     /// Its length.
     pub gap: Duration,
-    /// The median length of all gaps; of an even number of them the lower one in the middle, so that one of two can be long.
+    /// The median length of all gaps; of an even number of gaps the lower of the middle two, so that one of two gaps
+    /// can be long.
     pub median: Duration,
 }
 
 impl Stall {
-    /// The longest gap between the clusters of a pass, if it is longer than [`MAX_GAP`] median ones.
+    /// The longest gap between the clusters of a pass, if it is longer than [`MAX_GAP`] median gaps.
     pub(crate) fn find(clusters: &[Cluster]) -> Option<Self> {
         let gap = |pair: &[Cluster]| {
             let [one, next] = pair else { return None };
@@ -34,7 +35,7 @@ impl Stall {
         (gap > median * MAX_GAP).then_some(Self { after, before, gap, median })
     }
 
-    /// Whether that is the same gap, measured once more: the model computes there, and nothing held it up.
+    /// Whether this is the same gap, measured again: then the model computes there, and nothing stalled.
     pub(crate) fn is_again(&self, earlier: &Self) -> bool {
         let (short, long) = (self.gap.min(earlier.gap), self.gap.max(earlier.gap));
         (self.after, self.before) == (earlier.after, earlier.before) && long < short * 2

@@ -1,4 +1,4 @@
-//! From the profile of a backward pass to what leaves when.
+//! From the profile of a backward pass to a schedule.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn gradients_that_come_evenly_leave_together() {
 
 #[test]
 fn a_stall_is_thrown_out() {
-    // 200 ms in the middle of the third burst.
+    // A stall of 200 ms in the middle of the third burst.
     let spoilt = bursts().into_iter().map(|ready| if ready > 62 { ready + 200 } else { ready });
     let stall = stall(&profile(spoilt), &[]).unwrap();
     assert_eq!([stall.after, stall.before], [25, 24]);
