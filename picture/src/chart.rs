@@ -1,4 +1,4 @@
-//! Lines, or bars where nothing is between one place and the next, over two axes.
+//! Charts with two axes: lines, or bars for separate cases.
 
 use svg::node::element::{Circle, Group, Line as Rule, Polyline};
 use svg::{Document, Node};
@@ -8,62 +8,62 @@ use crate::{FAINT, INK, RULE, page, rectangle, text};
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 70.0;
-/// The names of the lines are right of it.
+/// The right edge of the plot; the lines' names are to the right of it.
 const RIGHT: f64 = 620.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = 370.0;
 const LABEL_STEP: f64 = 15.0;
-/// The most lines of an even axis.
+/// The most ticks of a linear axis.
 const TICKS: f64 = 7.0;
 const BAR: f64 = 13.0;
 const BAR_STEP: f64 = 17.0;
-/// Lines of more points than this are drawn without a dot at each.
+/// The most points of a line that has a dot at each point.
 const MOST_DOTS: usize = 16;
 
-/// A chart: a line, or a bar at each place, for each of the things that are compared.
+/// A chart that compares things: each has a line, or a bar at each place.
 #[derive(Debug, Clone)]
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// Under which circumstances.
+    /// The circumstances, below the title.
     pub subtitle: String,
-    /// What is across.
+    /// The horizontal axis.
     pub across: Axis,
-    /// What is up.
+    /// The vertical axis.
     pub up: Axis,
     /// The lines, in any order.
     pub lines: Vec<Line>,
-    /// The bars, in the order in which they stand at a place.
+    /// The bars, in their order at each place.
     pub bars: Vec<Bars>,
 }
 
-/// One of the things that are compared.
+/// A line for one of the things that are compared.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// What it is called, behind its end.
+    /// Its name, shown at its end.
     pub name: String,
     /// Its colour.
     pub color: &'static str,
-    /// Its dashes, as SVG has them; "none" for a line without.
+    /// Its dash pattern in SVG's notation; "none" for a solid line.
     pub dashes: &'static str,
     /// Its points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// One of the things that are compared, where it has a bar at each place.
+/// Bars for one of the things that are compared: one at each place.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// What it is called, right of the chart.
+    /// Its name, to the right of the chart.
     pub name: String,
     /// Its colour.
     pub color: &'static str,
-    /// From 0, invisible, to 1.
+    /// Its opacity, from 0, invisible, to 1.
     pub opacity: f64,
-    /// Places, and how high the bars are there.
+    /// Places, and the heights of the bars there.
     pub points: Vec<(f64, f64)>,
 }
 
-/// An axis: what it is called, where on it a value is, and which values are written on it.
+/// An axis: its name, its scale, and the values written on it.
 #[derive(Debug, Clone)]
 pub struct Axis {
     name: String,
@@ -77,7 +77,7 @@ enum Scale {
         least: f64,
         most: f64,
     },
-    /// By powers of ten, in exponents.
+    /// Powers of ten, by their exponents.
     Decades {
         least: f64,
         most: f64,
@@ -85,9 +85,9 @@ enum Scale {
 }
 
 impl Axis {
-    /// From one value to another in even steps, each a round number.
+    /// A linear axis from one value to another, with ticks at round numbers.
     pub fn even(name: impl Into<String>, least: f64, most: f64, spoken: impl Fn(f64) -> String) -> Self {
-        // Of one value alone any step will do.
+        // A single value needs a span, too; any will do.
         let span = if most > least { most - least } else { 1.0 };
         let power = 10f64.powf((span / TICKS).log10().floor());
         let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(|step| span <= TICKS * step);
@@ -101,7 +101,7 @@ impl Axis {
         }
     }
 
-    /// By powers of ten, for values above 0; smaller ones than the least are drawn there.
+    /// A logarithmic axis for values above 0; values below the least are drawn at the least.
     pub fn decades(name: impl Into<String>, least: f64, most: f64, spoken: impl Fn(f64) -> String) -> Self {
         let least = least.max(f64::MIN_POSITIVE).log10().floor();
         let most = most.max(f64::MIN_POSITIVE).log10().ceil().max(least + 1.0);
@@ -113,11 +113,11 @@ impl Axis {
         }
     }
 
-    /// Places with names, one beside the other: their values are 0, 1, 2 …
+    /// Places with names, side by side: their values are 0, 1, 2 …
     pub fn places(name: impl Into<String>, places: impl IntoIterator<Item = String>) -> Self {
         let ticks = numbered(places);
         let most = ticks.len().saturating_sub(1).max(1) as f64;
-        // Half a step of nothing at either side, as far as there is room.
+        // A margin of 4 % on either side.
         let margin = 0.04 * most;
         Self { name: name.into(), scale: Scale::Even { least: -margin, most: most + margin }, ticks }
     }
@@ -129,7 +129,7 @@ impl Axis {
         Self { name: name.into(), scale: Scale::Even { least: -0.5, most }, ticks }
     }
 
-    /// From 0 at the one end to 1 at the other.
+    /// The position on the axis, from 0 at one end to 1 at the other.
     fn share(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Even { least, most } => (value - least) / (most - least),
@@ -147,7 +147,7 @@ impl Axis {
     }
 }
 
-/// Names at 0, 1, 2 …
+/// Names for the values 0, 1, 2 …
 fn numbered(places: impl IntoIterator<Item = String>) -> Vec<(f64, String)> {
     (0_u32..).map(f64::from).zip(places).collect()
 }
@@ -157,7 +157,7 @@ fn tenths(value: f64) -> f64 {
 }
 
 impl Chart {
-    /// The picture.
+    /// Draws the chart.
     pub fn draw(&self) -> Document {
         page(WIDTH, HEIGHT, 12)
             .add(text(24.0, 32.0, self.title.clone(), INK).set("font-size", 16).set("font-weight", 600))
@@ -214,7 +214,7 @@ impl Chart {
             }
             labels.push((end, line));
         }
-        // Where lines end close to one another, their names go on downwards, and at the bottom upwards.
+        // Where lines end close to one another, their names are moved down, and up again at the bottom.
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut places: Vec<f64> = labels.iter().map(|(end, _)| end + 4.0).collect();
         let mut free = TOP - LABEL_STEP;

@@ -1,4 +1,4 @@
-//! Where a picture goes, and as what.
+//! Files of pictures, and their formats.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub enum PictureError {
     NoFolder {
         /// The picture's file.
         file: PathBuf,
-        /// The folder that it was to be in.
+        /// The missing folder.
         folder: PathBuf,
     },
     /// No PNG can be drawn on this machine.
@@ -25,7 +25,7 @@ pub enum PictureError {
     Png {
         /// The picture's file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: PngError,
     },
     /// The file cannot be written.
@@ -33,12 +33,12 @@ pub enum PictureError {
     Write {
         /// The picture's file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: io::Error,
     },
 }
 
-/// A file for a picture, whose ending says what is written to it.
+/// A file for a picture, whose extension determines the format.
 #[derive(Debug, Clone)]
 pub struct PictureFile {
     path: PathBuf,
@@ -67,7 +67,7 @@ impl FromStr for PictureFile {
 }
 
 impl PictureFile {
-    /// Whether it could be written: to be asked before long work.
+    /// Checks that the picture could be written, before long work.
     ///
     /// # Errors
     /// There is no such folder, or no PNG can be drawn on this machine.
@@ -121,7 +121,7 @@ mod tests {
         assert!(svg.starts_with("<svg") && svg.contains("a &lt; b"), "{svg}");
         match written("a.png") {
             Ok(png) => assert!(png.starts_with(b"\x89PNG")),
-            // It needs fonts, which a machine without a desktop may not have.
+            // PNG needs fonts, which a machine without a desktop may not have.
             Err(error) => assert!(error.to_string().contains("fonts-dejavu-core"), "{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Pictures of results: what all of them look like, and how they become files.
+//! Pictures of results: their common look, and how they become files.
 
 mod chart;
 mod file;
@@ -12,21 +12,21 @@ pub use file::{PictureError, PictureFile};
 pub use png::{PngError, png};
 
 const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-/// What everything is drawn on.
+/// Background.
 pub const PAPER: &str = "#ffffff";
-/// Text that is read first.
+/// Main text.
 pub const INK: &str = "#1f2937";
-/// Text that explains.
+/// Explanatory text.
 pub const FAINT: &str = "#6b7280";
-/// Lines that guide the eye.
+/// Guide lines.
 pub const RULE: &str = "#d1d5db";
-/// What the picture is about.
+/// The subject of the picture.
 pub const OURS: &str = "#0f766e";
-/// Another kind of it.
+/// A variant of the subject.
 pub const OURS_LIGHT: &str = "#5eada6";
-/// What it is compared with.
+/// What the subject is compared with.
 pub const OTHERS: &str = "#9aa3b2";
-/// Another kind of that.
+/// A variant of that.
 pub const OTHERS_LIGHT: &str = "#c9ced8";
 
 /// An empty page, in pixels.
@@ -40,7 +40,7 @@ pub fn page(width: f64, height: f64, font_size: u32) -> Document {
         .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", PAPER))
 }
 
-/// Text that begins at a point, which is on its base line.
+/// Text that begins at a point on its baseline.
 pub fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
     Text::new(content).set("x", x).set("y", y).set("fill", color)
 }
@@ -62,7 +62,7 @@ pub fn vertical(x: f64, from: f64, to: f64, color: &str) -> element::Line {
         .set("stroke", color)
 }
 
-/// Hundredths of a pixel are more than can be seen, and keep the file small.
+/// Rounds to hundredths of a pixel, which is finer than can be seen and keeps the file small.
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -1,4 +1,4 @@
-//! From SVG to PNG.
+//! Conversion of SVG to PNG.
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
@@ -6,21 +6,21 @@ use thiserror::Error;
 
 /// Pixels of the PNG for each unit of the picture: sharp on dense screens.
 const SCALE: f32 = 2.0;
-/// The last resort of all pictures' text.
+/// The fallback font of all pictures' text.
 const FAMILY: &str = "DejaVu Sans";
 
 /// Why there is no PNG.
 #[derive(Debug, Error)]
 pub enum PngError {
-    /// This machine has no fonts: there would be no text in the picture.
+    /// This machine has no fonts, so the picture would have no text.
     #[error(
         "this machine has no fonts to draw text with: install some with `apt-get install fonts-dejavu-core`"
     )]
     NoFonts,
-    /// The picture is none.
+    /// The SVG is invalid.
     #[error("cannot draw the picture: {0}")]
     Svg(resvg::usvg::Error),
-    /// There is no memory for so large a picture.
+    /// There is no memory for a picture of this size.
     #[error("a picture of {0} by {1} pixels cannot be drawn")]
     Size(u32, u32),
     /// The picture cannot be written as PNG.
@@ -37,7 +37,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     options.fontdb_mut().load_system_fonts();
     let any = options.fontdb.faces().next().map(|face| face.families.first().map(|(name, _)| name.clone()));
     let any = any.flatten().ok_or(PngError::NoFonts)?;
-    // What the generic name stands for is a setting of desktops, which a server need not have.
+    // The font behind the generic name is a setting of desktops, which a server may lack.
     let known = options.fontdb.faces().any(|face| face.families.iter().any(|(name, _)| name == FAMILY));
     options.fontdb_mut().set_sans_serif_family(if known { FAMILY.to_owned() } else { any });
     let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
