@@ -1,4 +1,4 @@
-//! The controller, as commands talk to it.
+//! Connections to the controller.
 
 use anyhow::{Result, anyhow, bail};
 use tonic::transport::Channel;
@@ -7,13 +7,13 @@ use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_transport::Remote;
 
-/// A connection to a controller.
+/// Connects to a controller.
 ///
 /// # Errors
-/// Nobody answers there, it is no controller, or one of the two does not trust the other.
+/// No answer, something other than a controller, or one of the two does not trust the other.
 pub async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
     let mut client = ControllerClient::new(controller.connect().await?);
-    // Anything may listen at an address, a switch for one, and would answer calls that it does not know without a word.
+    // Anything may listen at an address, such as a switch, which would answer unknown calls without an explanation.
     match client.get_controller(v1::GetControllerRequest {}).await {
         Err(status) if is_another(status.code()) => bail!(
             "what listens at {} is no controller: is --controller right? A switch's P4Runtime server and a parameter \
@@ -21,18 +21,17 @@ pub async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
             controller.address(),
             reason(&status)
         ),
-        // What else can be wrong the call itself says that this is for.
+        // The actual call will report any other problem.
         Ok(_) | Err(_) => Ok(client),
     }
 }
 
-/// Whether this is how something that is no controller answers a call of the controller's: it does not know it, or does
-/// not speak gRPC.
+/// Whether something other than a controller has answered: it does not know the call, or does not speak gRPC.
 fn is_another(code: Code) -> bool {
     matches!(code, Code::Unimplemented | Code::Unknown | Code::Internal)
 }
 
-/// The controller's words, without what gRPC puts around them.
+/// The controller's message, without gRPC's additions.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub fn refused(status: Status) -> anyhow::Error {
     anyhow!("{}", reason(&status))

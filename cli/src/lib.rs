@@ -1,4 +1,4 @@
-//! What commands have in common: options, tables and drawings for people, and how they ask the controller.
+//! What commands share: options, tables and drawings for people, and calls to the controller.
 
 pub mod controller;
 pub mod drawing;

@@ -14,10 +14,10 @@ use tributary_topology::{Topology, TopologyError};
 const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml");
 const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 
-/// Where the agent of this host listens for training processes.
+/// The default socket of this host's agent, on which it listens for training processes.
 pub const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
 
-/// The text of the topology in `file`, or of the built-in one, and what errors call it.
+/// The text of the topology in `file`, or of the built-in one, and its name in errors.
 pub fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
     match file {
         Some(file) => Ok((fs::read_to_string(file)?, file.display().to_string())),
@@ -36,7 +36,7 @@ pub fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
 /// Parses the probability that a link loses a frame.
 pub fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // With every frame lost nothing would ever finish.
+        // If every frame were lost, nothing would ever finish.
         Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
         _ => Err("a probability from 0 to 0.5 is needed".to_owned()),
     }
@@ -58,7 +58,7 @@ pub fn size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// Sizes in settings files: a number of bytes, or a text as an option has it.
+/// Sizes in settings files: a number of bytes, or a text as on the command line.
 pub mod byte_size {
     use bytesize::ByteSize;
     use serde::de::Error;
@@ -71,12 +71,12 @@ pub mod byte_size {
         Text(String),
     }
 
-    /// As a number of bytes.
+    /// Writes a number of bytes.
     pub fn serialize<S: Serializer>(size: &Option<ByteSize>, to: S) -> Result<S::Ok, S::Error> {
         size.map(|size| size.as_u64()).serialize(to)
     }
 
-    /// What [`size`](super::size) takes.
+    /// Reads anything that [`size`](super::size) accepts.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
         let text = match Written::deserialize(from)? {
             Written::Bytes(bytes) => bytes.to_string(),

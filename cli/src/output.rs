@@ -1,4 +1,4 @@
-//! How results look to people.
+//! Output for people.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
-/// Prints a text that is long enough for its reader to stop half-way, as `head` does: that is no error.
+/// Prints a long text. It is no error if the reader stops half-way, as `head` does.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -17,14 +17,14 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A table with a header, and everything to the left.
+/// A table with a header and left-aligned columns.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY).set_header(header);
     table
 }
 
-/// A table whose columns are numbers, all but the first.
+/// A table whose columns, except the first, are right-aligned numbers.
 pub fn number_table(header: &[&str]) -> Table {
     let mut table = table(header);
     for column in table.column_iter_mut().skip(1) {

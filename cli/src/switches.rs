@@ -1,4 +1,4 @@
-//! The state of the controller's switches, for the commands that show what is known of them.
+//! The state of the controller's switches, for commands that show counters or jobs.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ pub async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Swit
     Ok(listed.into_inner().switches)
 }
 
-/// One line for each switch that is not there, and for each fault of a cable; nothing when all is well.
+/// One line for each switch that is away, and for each faulty cable; none if all is well.
 pub fn remarks(switches: &[v1::Switch]) -> Vec<String> {
     let cables = switches.iter().flat_map(|switch| &switch.cable_faults);
     let cables = cables.map(|fault| fault.description.clone());
     let mut remarks: Vec<_> = switches.iter().filter_map(remark).chain(cables).collect();
-    // A cable between two switches is told of by both.
+    // Both switches report a cable between them.
     remarks.dedup();
     remarks
 }
 
-/// A line for a switch that is not there.
+/// A line for a switch that is away; `None` if it is up.
 pub fn remark(switch: &v1::Switch) -> Option<String> {
     let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
     match switch.state() {
@@ -41,7 +41,7 @@ pub fn remark(switch: &v1::Switch) -> Option<String> {
     }
 }
 
-/// The state in a word.
+/// The state in one word.
 fn state(switch: &v1::Switch) -> &'static str {
     match switch.state() {
         v1::SwitchState::Unspecified => "unknown",
@@ -51,7 +51,7 @@ fn state(switch: &v1::Switch) -> &'static str {
     }
 }
 
-/// A switch, for programs.
+/// A switch as JSON.
 pub fn switch_json(switch: &v1::Switch) -> Value {
     json!({
         "name": switch.name,
@@ -68,7 +68,7 @@ pub fn switch_json(switch: &v1::Switch) -> Value {
     })
 }
 
-/// Milliseconds, for people.
+/// Formats milliseconds for people.
 fn seconds(milliseconds: u64) -> String {
     format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
 }
