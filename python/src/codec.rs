@@ -1,4 +1,4 @@
-//! Codecs, by their names. Values come as buffers of f32, and bytes go back.
+//! Codecs, by their names. Values are passed as buffers of f32, and codes as bytes.
 #![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Codec {
 
 impl Codec {
     fn lock(&self) -> MutexGuard<'_, Box<dyn tributary_codec::Codec>> {
-        // One that has panicked while it encoded is no worse than before: it owes what it owed.
+        // An encoder that panicked while encoding is still sound: its error feedback is unchanged.
         self.codec.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -33,20 +33,20 @@ impl Codec {
         Ok(Self { kind, codec: Mutex::new(kind.codec(seed)) })
     }
 
-    /// Which codec this is.
+    /// The name of the codec.
     #[getter]
     fn name(&self) -> String {
         self.kind.to_string()
     }
 
-    /// What error feedback owes, as f32; `None`: nothing, or there is no error feedback.
+    /// The values that error feedback still has to add, as f32; `None` if there are none, or no error feedback.
     #[getter]
     fn owed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let owed = py.detach(|| self.lock().residual().map(|residual| residual.owed().to_vec()))?;
         (!owed.is_empty()).then(|| bytes(py, owed.iter().map(|value| value.to_ne_bytes())))
     }
 
-    /// Error feedback owes this from now on.
+    /// Sets the values that error feedback still has to add.
     fn owe(&self, py: Python<'_>, values: PyBuffer<f32>) -> PyResult<()> {
         let values = values.to_vec(py)?;
         let is_taken = py.detach(|| match self.lock().residual() {
@@ -62,14 +62,14 @@ impl Codec {
         }
     }
 
-    /// The code of a gradient.
+    /// Encodes a gradient.
     fn encode<'py>(&self, py: Python<'py>, gradient: PyBuffer<f32>) -> PyResult<Bound<'py, PyBytes>> {
         let gradient = gradient.to_vec(py)?;
         let code = py.detach(|| self.lock().encode(&gradient));
         Ok(PyBytes::new(py, &code.map_err(|error| codec_error(py, &error))?))
     }
 
-    /// What workers have to add up before they can encode, as i32; `None`: nothing.
+    /// The values that workers have to sum before they can encode, as i32; `None` if there are none.
     fn propose<'py>(
         &self,
         py: Python<'py>,
@@ -80,7 +80,7 @@ impl Codec {
         Ok(sketch.map(|sketch| bytes(py, sketch.lanes().iter().map(|lane| lane.to_ne_bytes()))))
     }
 
-    /// Takes the sum of what all workers have proposed.
+    /// Takes the sum of all workers' proposals.
     fn agree(&self, py: Python<'_>, total: PyBuffer<i32>) -> PyResult<()> {
         let lanes = total.to_vec(py)?;
         let agreed = py.detach(|| Sketch::from_lanes(lanes).and_then(|sum| self.lock().agree(&sum)));
@@ -88,7 +88,7 @@ impl Codec {
     }
 }
 
-/// Writes the values of a code that holds as many of them as there is room for.
+/// Writes the values of a code to `out`; the code must hold exactly as many.
 #[pyfunction]
 pub(crate) fn decode(py: Python<'_>, code: &[u8], out: PyBuffer<f32>) -> PyResult<()> {
     let mut values = vec![0.0; out.item_count()];

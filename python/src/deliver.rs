@@ -1,5 +1,5 @@
-//! Hands what has come of all-reduces, steps and parts to Python, from a thread of its own: the interpreter's lock may be
-//! long in coming, and the client's own thread has to go on.
+//! Hands results of all-reduces, steps and parts to Python from a separate thread: it may have to wait long for the
+//! interpreter's lock, and the client's own thread has to go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,34 +14,34 @@ use tributary_client::{ClientError, Reduced, Step};
 use crate::error::exception;
 use crate::runtime::check_not_forked;
 
-/// What has come of one all-reduce, step or part of a gradient, and who is to know.
+/// The result of one all-reduce, step or part of a gradient, with its callback.
 pub(crate) struct Delivery {
     /// Called with the outcome and `None`, or with `None` and an exception.
     pub(crate) done: Py<PyAny>,
     pub(crate) outcome: Result<Outcome, ClientError>,
 }
 
-/// What has come of something.
+/// The kind of result.
 pub(crate) enum Outcome {
-    /// Runs, for Python tuples `(elements, weight, contributors)`.
+    /// Runs; for Python, tuples `(elements, weight, contributors)`.
     Reduced(Reduced),
-    /// A step, for Python a tuple of its fields.
+    /// A step; for Python, a tuple of its fields.
     Step(Step),
-    /// That it is done, for Python `None`.
+    /// Nothing but its completion; for Python, `None`.
     Done,
 }
 
 /// Whether deliveries have ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// Held while one is made.
+/// Held during a delivery.
 static DELIVERING: Mutex<()> = Mutex::new(());
-/// How long the interpreter's end waits for a delivery that is being made.
+/// How long the interpreter's end waits for a delivery in progress.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at whether it has been.
+/// Time between two looks at whether it has finished.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Ends all deliveries: to be called before the interpreter ends, which would end a thread that runs Python's code in the
-/// middle of it, and with it the process (SIGABRT).
+/// Ends all deliveries. It must be called before the interpreter ends, which would otherwise end a thread in the middle
+/// of Python code, and with it the process (SIGABRT).
 #[pyfunction]
 pub(crate) fn end_deliveries(py: Python<'_>) {
     if check_not_forked(py).is_err() {
@@ -50,17 +50,17 @@ pub(crate) fn end_deliveries(py: Python<'_>) {
     ENDED.store(true, Ordering::SeqCst);
     py.detach(|| {
         let began = Instant::now();
-        // What is called there may itself wait for ever: then there is nothing to be done.
+        // The callback may itself wait for ever: then nothing can be done.
         while matches!(DELIVERING.try_lock(), Err(TryLockError::WouldBlock)) && began.elapsed() < PATIENCE {
             thread::sleep(LOOK);
         }
     });
 }
 
-/// Where deliveries are handed in.
+/// The sender to which deliveries are handed in.
 ///
 /// # Errors
-/// No thread can be started, or the interpreter is on its way out.
+/// The thread cannot be started, or the interpreter is shutting down.
 pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
     static DELIVERIES: OnceLock<Sender<Delivery>> = OnceLock::new();
     if ENDED.load(Ordering::SeqCst) {
@@ -72,14 +72,14 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
     let (sender, receiver) = channel();
     let started = thread::Builder::new().name("tributary-done".to_owned()).spawn(move || run(&receiver));
     started.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
-    // Another thread may have been quicker; then the one that was just started ends at once.
+    // If another thread was quicker, the thread that was just started ends at once.
     Ok(DELIVERIES.get_or_init(|| sender).clone())
 }
 
 fn run(deliveries: &Receiver<Delivery>) {
     for Delivery { done, outcome } in deliveries {
         let _delivering = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
-        // Once it has ended, the interpreter is on its way out, and nobody waits any more.
+        // Once deliveries have ended, the interpreter is shutting down, and nobody waits any more.
         if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, &done, outcome)).is_none() {
             return;
         }

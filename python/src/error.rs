@@ -9,7 +9,7 @@ use tributary_client::{ClientError, Detached, Regroup};
 /// The module of the exceptions.
 const MODULE: &str = "tributary.errors";
 
-/// The exception that says what the error says.
+/// The exception for a client's error, with its message.
 pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
     match details(py, error) {
         Ok(details) => raise(py, class(error), &error.to_string(), &details),
@@ -17,12 +17,12 @@ pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
     }
 }
 
-/// What encoding or decoding says.
+/// The exception for an error of encoding or decoding.
 pub(crate) fn codec_error(py: Python<'_>, error: &impl ToString) -> PyErr {
     raise(py, "CodecError", &error.to_string(), &PyDict::new(py))
 }
 
-/// This process was forked.
+/// The exception for the use in a forked process.
 pub(crate) fn forked_error(py: Python<'_>) -> PyErr {
     let error = "this process was forked from one that takes part in a job, and has no part in it itself, since threads do \
                  not survive a fork: let the parent reduce, or start processes by \"spawn\"";
@@ -35,7 +35,7 @@ fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) 
         PyModule::import(py, MODULE).and_then(|module| module.getattr(class)?.call((error,), Some(details)));
     match made {
         Ok(made) => PyErr::from_value(made),
-        // A package whose parts do not fit one another: the error itself matters more.
+        // The package's parts do not fit one another: the error itself matters more.
         Err(problem) => PyRuntimeError::new_err(format!("{error} (and cannot raise it properly: {problem})")),
     }
 }
@@ -56,7 +56,7 @@ fn class(error: &ClientError) -> &'static str {
     }
 }
 
-/// What an exception has beside its message.
+/// The attributes that an exception has besides its message.
 fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyDict>> {
     let details = PyDict::new(py);
     match error {
@@ -77,7 +77,7 @@ fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyD
     Ok(details)
 }
 
-/// What there is to say of a part that was closed.
+/// The error for a part that was closed.
 pub(crate) fn left() -> ClientError {
     ClientError::JobEnded("this process has left the job".to_owned())
 }

@@ -20,10 +20,10 @@ use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
 
-/// How long the agent may take to count collectives.
+/// How long the agent may take to acknowledge counts of collectives.
 const COUNTING: Duration = Duration::from_secs(1);
 
-/// What a process that joins a job, or is in, was waiting for the last time that nothing moved for a while.
+/// What a process that joins a job, or is in it, was last waiting for.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug, Default)]
 pub(crate) struct Waits(Arc<Mutex<String>>);
@@ -35,14 +35,14 @@ impl Waits {
         Self::default()
     }
 
-    /// In words; empty: it has not waited for long.
+    /// The reason in words; empty if it has not waited for long.
     #[getter]
     fn what(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A process's part in a job. When the last reference to it goes without `close`, the host leaves the job.
+/// A process's part in a job. When the last reference is dropped without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
 pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
@@ -57,7 +57,7 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Takes part in a job through the agent behind `socket`, and waits until all of its members do.
+    /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
     #[staticmethod]
     fn join(
         py: Python<'_>,
@@ -92,32 +92,32 @@ impl Job {
         Ok(self.get(py)?.rank())
     }
 
-    /// Ranks of all members, ascending: as of the last all-reduce that has ended.
+    /// Ranks of all members, ascending, as of the last all-reduce that has ended.
     #[getter]
     fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.ranks())
     }
 
-    /// Ranks that were in while this process was and are not any more, and why: as of the last all-reduce that has ended.
+    /// Ranks that have left since this process joined, each with the reason, as of the last all-reduce that has ended.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<BTreeMap<u32, String>> {
         Ok(self.get(py)?.lost())
     }
 
-    /// Ranks whose data the members process, ascending: as of the start, or of the last regrouping.
+    /// Ranks whose data the members process, ascending, as of the start or the last regrouping.
     #[getter]
     fn shards(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.shards())
     }
 
-    /// What the members have to synchronise for before they reduce again.
+    /// The regrouping for which the members have to synchronise before they reduce again; `None` if there is none.
     #[getter]
     fn regroup(&self, py: Python<'_>) -> PyResult<Option<Grouping>> {
         Ok(self.get(py)?.regroup().map(grouping))
     }
 
     /// # Errors
-    /// This process was forked from the one that has joined.
+    /// This process was forked from the one that joined.
     #[allow(clippy::unused_self, reason = "one asks the job")]
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)
@@ -129,7 +129,7 @@ impl Job {
         Ok(self.get(py)?.generation())
     }
 
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     #[getter]
     fn host(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.get(py)?.host().to_owned())
@@ -142,8 +142,8 @@ impl Job {
         made.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Starts to reduce `count` elements of a segment, from the element `first` on, behind all that were started before.
-    /// `done` is called with `(runs, None)` or `(None, exception)` once it has ended, by a thread of this module.
+    /// Starts to reduce `count` elements of a segment, beginning with the element `first`, after all that were started
+    /// before. Once it has ended, a thread of this module calls `done` with `(runs, None)` or `(None, exception)`.
     #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn start(
@@ -170,14 +170,14 @@ impl Job {
         let reduction = started.map_err(|error| exception(py, &error))?;
         runtime.spawn(async move {
             let outcome = reduction.await.map(Outcome::Reduced);
-            // Without its thread the interpreter is on its way out.
+            // Without the delivery thread the interpreter is shutting down.
             let _ = deliveries.send(Delivery { done, outcome });
         });
         Ok(())
     }
 
-    /// Replaces elements by the leader's, on all members alike, if there is something to synchronise for: gives back for
-    /// what it was, and the elements.
+    /// Replaces elements on all members by the leader's, if there is a regrouping to synchronise for. Returns the
+    /// regrouping and the elements.
     fn synchronise<'py>(
         &self,
         py: Python<'py>,
@@ -203,7 +203,7 @@ impl Job {
     }
 
     /// Tells the agent what collectives `(over the fabric, collective, reason, calls, bytes)` have moved since the last
-    /// call. Whether that is done nobody hears, unless this `waits`: for a second at most.
+    /// call. The result is ignored unless `waits` is set; then this waits for at most a second.
     fn count_collectives(
         &self,
         py: Python<'_>,
@@ -227,8 +227,8 @@ impl Job {
         }
     }
 
-    /// Hands in when this process's gradients were ready, and waits for all members: times are nanoseconds.
-    /// `(version, sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` where it was thrown out.
+    /// Hands in when this process's gradients were ready, in nanoseconds, and waits for all members. Returns `(version,
+    /// sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` if the profile was thrown out.
     #[pyo3(signature = (run, number, *, sizes, ready, start_up, deadline))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn hand_in_profile(
@@ -257,7 +257,7 @@ impl Job {
         }
     }
 
-    /// Ends this process's part, and the job goes on without its host.
+    /// Ends this process's part; the job goes on without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -272,7 +272,7 @@ impl Job {
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
 
-    /// Ends this process's part at the end of its training, and the job once all have done so.
+    /// Ends this process's part at the end of its training; the job ends once all have done so.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -281,7 +281,7 @@ impl Job {
     }
 }
 
-/// Of a regrouping: generation, ranks, joined, leader, shards.
+/// The fields of a regrouping: generation, ranks, joined, leader, shards.
 type Grouping = (u32, Vec<u32>, Vec<u32>, u32, Vec<u32>);
 
 fn grouping(Regroup { generation, ranks, joined, leader, shards }: Regroup) -> Grouping {

@@ -1,8 +1,8 @@
-//! What the Python package `tributary` is built on: a process's part in a job or a parameter server's training, memory that
-//! it shares with its host's agent, and codecs.
+//! The native part of the Python package `tributary`: a process's part in a job or in a parameter server's training,
+//! memory that it shares with its host's agent, and codecs.
 //!
-//! Values stay on the Python side, which maps the shared memory itself; here they are offsets and counts. Nothing here waits
-//! with the interpreter's lock held.
+//! Values stay on the Python side, which maps the shared memory itself; here they are offsets and counts. Nothing here
+//! blocks while it holds the interpreter's lock.
 
 mod codec;
 mod deliver;

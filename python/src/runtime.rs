@@ -1,4 +1,4 @@
-//! The threads in which the client works, and how a Python thread waits for them.
+//! The client's threads, and how a Python thread waits for them.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -13,25 +13,25 @@ use tokio::time::timeout;
 
 use crate::error::forked_error;
 
-/// Between two looks at whether somebody has pressed Ctrl-C.
+/// Time between two looks at whether Ctrl-C was pressed.
 const SIGNALS: Duration = Duration::from_millis(100);
 
-/// The process whose threads these are.
+/// The id of the process that owns the threads.
 static OWNER: OnceLock<u32> = OnceLock::new();
 
-/// Whether this process was forked from the one whose threads these are: it has none of them.
+/// Whether this process was forked from the owner of the threads: it has none of them.
 fn is_forked() -> bool {
     OWNER.get().is_some_and(|owner| *owner != process::id())
 }
 
 /// # Errors
-/// This process was forked, and whatever it asked for would never come.
+/// This process was forked; whatever it waits for would never come.
 pub(crate) fn check_not_forked(py: Python<'_>) -> PyResult<()> {
     if is_forked() { Err(forked_error(py)) } else { Ok(()) }
 }
 
-/// What ends with its last reference, but not in a process that was forked: it is the parent's, and its end would wait for
-/// threads and locks that are not there.
+/// A value that is dropped with its last reference, except in a forked process: it belongs to the parent, and dropping
+/// it would wait for threads and locks that do not exist in the child.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(Arc<T>);
 
@@ -52,23 +52,23 @@ impl<T> Deref for Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         if is_forked() {
-            // A reference that never goes.
+            // Keep an extra reference for ever.
             let _ = ManuallyDrop::new(Arc::clone(&self.0));
         }
     }
 }
 
-/// The process's own, started by its first use.
+/// The process's runtime, started at its first use.
 ///
 /// # Errors
-/// No thread can be started, or this process was forked from one that has started them.
+/// A thread cannot be started, or this process was forked from one that has started the runtime.
 pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     check_not_forked(py)?;
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    // All that is done there is talking to the agent.
+    // One thread is enough: it only talks to the agent.
     let started = Builder::new_multi_thread().worker_threads(1).thread_name("tributary").enable_all().build();
     let started =
         started.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
@@ -76,10 +76,10 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| started))
 }
 
-/// Waits for something without the interpreter's lock, until it is there or a signal's handler raises.
+/// Waits for `work` without the interpreter's lock, until it is done or a signal handler raises.
 ///
 /// # Errors
-/// What the handler raises, such as `KeyboardInterrupt`: the work is dropped then.
+/// The handler's exception, such as `KeyboardInterrupt`: then `work` is dropped.
 pub(crate) fn wait<T: Send>(py: Python<'_>, work: impl Future<Output = T> + Send) -> PyResult<T> {
     let runtime = runtime(py)?;
     let mut work = std::pin::pin!(work);

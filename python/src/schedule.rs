@@ -1,4 +1,4 @@
-//! When gradients leave, without a controller: for predictions, and for a worker of a parameter server.
+//! Schedules of gradients without a controller: for predictions, and for a worker of a parameter server.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use tributary_schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
 
-/// Places in the model, and when they leave and are late, in nanoseconds.
+/// Indices in the model, time point, and time from which the set is late; both in nanoseconds.
 pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);
 
-/// The sets in which gradients of these bytes leave that are ready after so many nanoseconds, where a small all-reduce takes
-/// `start_up` of them.
+/// The sets in which gradients leave. `sizes` are in bytes; `ready`, and the time `start_up` of a small all-reduce, are
+/// in nanoseconds.
 #[pyfunction]
 pub(crate) fn time_points(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Vec<SetOfGradients> {
     sets_of(Schedule::of(&profile(sizes, ready, start_up)))
 }
 
-/// Makes the schedules of one worker, as the controller does those of a job.
+/// Makes the schedules of one worker, as the controller does for a job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// What has spoilt the last profiles, one after another.
+    /// The stalls for which the last profiles in a row were thrown out.
     thrown_out: Mutex<Vec<Stall>>,
 }
 
@@ -31,7 +31,8 @@ impl Scheduler {
         Self::default()
     }
 
-    /// The sets that follow from a profile, as of `time_points`, and `""`; or none, and why it is thrown out.
+    /// The sets that follow from a profile, as from `time_points`, and `""`; or none, and the reason why it is thrown
+    /// out.
     fn decide(&self, sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> (Vec<SetOfGradients>, String) {
         let mut thrown_out = self.thrown_out.lock().unwrap_or_else(PoisonError::into_inner);
         match decide(&profile(sizes, ready, start_up), &thrown_out) {
@@ -58,7 +59,7 @@ fn sets_of(schedule: Schedule) -> Vec<SetOfGradients> {
     sets.map(|set| (set.gradients, nanoseconds(set.at), nanoseconds(set.late))).collect()
 }
 
-/// The longest time stands for one that does not come.
+/// Converts to nanoseconds; too long a time becomes the maximum, which stands for never.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,14 +18,14 @@ impl Segment {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, tributary_client::Segment> {
-        // Each change is one call that leaves it sound.
+        // Every change is a single call that leaves the segment sound.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[pymethods]
 impl Segment {
-    /// The file's descriptor, which is closed with this object.
+    /// The file descriptor, which is closed with this object.
     fn fileno(&self) -> RawFd {
         self.lock().as_fd().as_raw_fd()
     }
@@ -35,7 +35,7 @@ impl Segment {
         self.lock().len()
     }
 
-    /// Whether an operation with it has not ended: the agent may be writing.
+    /// Whether an operation on it has not ended: the agent may be writing.
     #[getter]
     fn in_use(&self) -> bool {
         self.lock().is_in_use()

@@ -14,10 +14,10 @@ use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
 
-/// f32 values: their segment, the first one, and how many.
+/// f32 values: their segment, the index of the first one, and their number.
 type Place<'py> = (Bound<'py, Segment>, usize, usize);
 
-/// A process's part in a parameter server's job. When the last reference to it goes, the worker has left.
+/// A process's part in a parameter server's job. When the last reference is dropped, the worker leaves.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
 pub(crate) struct Training(Owned<Mutex<Option<tributary_client::Training>>>);
@@ -37,7 +37,7 @@ impl Training {
 
 #[pymethods]
 impl Training {
-    /// Opens a training through the agent behind `socket`; it joins the job when it begins.
+    /// Opens a training through the agent behind `socket`; `begin` joins the job.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn open(
@@ -57,7 +57,7 @@ impl Training {
         Ok(Self(Owned::new(Mutex::new(Some(opened)))))
     }
 
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     #[getter]
     fn host(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |training| Ok(training.host().to_owned()))
@@ -69,8 +69,8 @@ impl Training {
         wait(py, making)?.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Joins the job with these parameters. `done` is called with `(step, None)` or `(None, exception)` once the first
-    /// step is there, by a thread of this module.
+    /// Joins the job with these parameters. Once the first step is there, a thread of this module calls `done` with
+    /// `(step, None)` or `(None, exception)`.
     fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
@@ -78,8 +78,8 @@ impl Training {
         deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`; the next step's parameters
-    /// go where they are to. The two are in different segments. `done` is called as of `begin`.
+    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`. The next step's
+    /// parameters are written to `parameters`, which is in another segment. `done` is called as for `begin`.
     fn push(
         &self,
         py: Python<'_>,
@@ -110,7 +110,7 @@ impl Training {
         deliver(py, pushed, |()| Outcome::Done, done)
     }
 
-    /// Lets go of the parts that were handed in.
+    /// Drops the parts that were handed in.
     fn drop_parts(&self, py: Python<'_>) -> PyResult<()> {
         let dropping = self.with(py, |training| Ok(training.start_drop_parts()))?;
         wait(py, dropping)?.map_err(|error| exception(py, &error))
@@ -128,7 +128,7 @@ fn end(first: usize, count: usize) -> PyResult<usize> {
     first.checked_add(count).ok_or_else(|| PyValueError::new_err("values beyond all memory"))
 }
 
-/// Says what comes of something.
+/// Delivers the result of `coming` to `done`.
 fn deliver<T: 'static>(
     py: Python<'_>,
     coming: impl Future<Output = Result<T, ClientError>> + Send + 'static,
@@ -138,7 +138,7 @@ fn deliver<T: 'static>(
     let (runtime, deliveries) = (runtime(py)?, deliveries()?);
     runtime.spawn(async move {
         let outcome = coming.await.map(outcome);
-        // Without its thread the interpreter is on its way out.
+        // Without the delivery thread the interpreter is shutting down.
         let _ = deliveries.send(Delivery { done, outcome });
     });
     Ok(())

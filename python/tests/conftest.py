@@ -1,4 +1,4 @@
-"""What the tests have in common: the binary, and labs in which programs run as ranks."""
+"""What the tests share: the binary, and labs in which programs run as ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 300
-"""Seconds that a lab may take, on a machine that does other things, too."""
+"""Seconds that a lab may take, even on a busy machine."""
 
 Run = Callable[..., list[str]]
 
@@ -57,7 +57,7 @@ def in_job(
 
 @pytest.fixture(scope="session")
 def run(binary: Path) -> Run:
-    """Runs one of the programs on all workers of a lab: the lines that they have said, with their hosts' names."""
+    """Runs a program on all workers of a lab; returns the lines it printed, each with its host's name."""
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
         pytest.skip("a lab needs root, iproute2 and ethtool")
 

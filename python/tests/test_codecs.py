@@ -53,7 +53,7 @@ def test_error_feedback_goes_on_from_a_checkpoint() -> None:
     owed = codec.owed
     assert owed is not None
     assert np.allclose(owed, gradients[0] - first.decode())
-    # What is owed is added to what follows: nothing is lost for good.
+    # The residual is added to what follows: nothing is lost for good.
     sent = first.decode().astype(np.float64)
     for values in gradients[1:]:
         sent += codec.encode(values).decode()

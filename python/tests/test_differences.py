@@ -1,4 +1,4 @@
-"""Ranks that do not do what the others do: each learns who that is, and what."""
+"""Ranks that differ from the others: each learns which rank differs, and how."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, o
     said = run("differs.py", what)
     for host in ("w0", "w1"):
         (message,) = told(said, host)
-        # A future's own exception is PyTorch's, around ours, whose class is in its text only.
+        # A future's own exception is PyTorch's, which wraps ours; our class is only in its text.
         through = "RuntimeError Got the following error when running the callback: SumError: "
         is_future = what == "type" or (what, host) == ("ddp", "w0")
         assert message.startswith(through if is_future else "SumError "), said
@@ -88,7 +88,7 @@ def test_who_is_cut_off_is_named_to_the_others_with_the_dead_link(run: Run) -> N
 @pytest.mark.parametrize("argument", ["", "handled"])
 def test_who_ends_its_group_before_its_collectives_have_is_told_which(run: Run, argument: str) -> None:
     said = run("ends.py", argument)
-    # An exception that is handled already is not hidden by another one.
+    # A new exception does not hide one that is already being handled.
     message = told(said, "w0", "WARNING: rank 0" if argument else "told")[-1]
     words = ("before 1 of its collectives", "all-reduce 3 of (2000,), SUM", "5 s", "Wait for each collective")
     assert all(word in message for word in words), said

@@ -36,13 +36,13 @@ def test_whoever_is_in_each_step_has_the_same_samples_and_each_sample_comes_once
     assert max(len(step) for step in steps[1]) <= batch_size
     assert sorted(sample for step in steps[1] for sample in step) == list(range(samples))
     assert (plan.order(2) == plan.order(3)) != shuffle
-    # After a change the rest of the epoch is what was not made.
+    # After a change the rest of the epoch is the samples that were not processed.
     sampler.set_place(epoch=2, step=len(steps[1]) - 1, place=0, members=1)
     assert list(sampler) == steps[1][-1:]
 
 
 def trained(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
-    """What the ranks have at the end: all the same, and each sample has counted once an epoch."""
+    """Runs a training; returns the ranks' results, which agree: each sample has counted once an epoch."""
     said = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
     results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"rank"' in line]
     assert results, said

@@ -1,4 +1,4 @@
-"""Process groups that are made anew, and processes that are forked."""
+"""Process groups that are made again, and processes that are forked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs no fabric."""
+"""Tests that need no fabric."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run)
     for result in results:
         assert result["points"] == pytest.approx(result["ddp"], rel=1e-4)
         assert result["sets"] >= 3, "the layers' gradients come one after another"
-        # Twice on rank 0, once on rank 1, where the pass without it has only what was kept before.
+        # Twice on rank 0, once on rank 1, where the pass without it has only the gradient accumulated before.
         assert result["seldom"] == pytest.approx(1.5)
         assert len(result["versions"]) > 1, "late sets lead to another schedule"
         assert result["gap"] > 0.15, "which is that of the slowest rank"

@@ -1,4 +1,4 @@
-"""Whether it would pay, as `python -m tributary.profile` says."""
+"""Predictions of `python -m tributary.profile`: whether the fabric would pay off."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_waits_for_the_network_pays(binary: Path, script: Path) -> None:
     assert sum(said["watched"]["sizes"]) == size
     assert said["network"]["workers"] == 8
     seconds = said["seconds"]
-    # 4 MiB over links of 50 Mbit/s: computing is little beside it, on a machine that does other things, too.
+    # 4 MiB over links of 50 Mbit/s: computing is little beside it, even on a busy machine.
     assert seconds["gloo"] == pytest.approx(said["network"]["ring"] * size, rel=0.3)
     assert seconds["gain"] > 1.4
     assert seconds["pays"]

@@ -1,4 +1,4 @@
-"""Scripts for PyTorch, unchanged, over the fabric and over gloo: whatever one trains with learns the same."""
+"""Scripts for PyTorch, unchanged, over the fabric and over gloo: trainings over either learn the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HAS_COMPILER = shutil.which("g++") is not None
 class Trained:
     losses: dict[str, list[float]]
     same: set[str]
-    """Trainings at whose end all ranks have the same parameters, bit for bit."""
+    """Trainings after which all ranks have bit-for-bit the same parameters."""
     said: list[str]
 
 

@@ -1,4 +1,4 @@
-"""Time points on trial: whether a step with them is slower than one in which all gradients leave together."""
+"""The trial of time points: whether a step with them is slower than one in which all gradients leave together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 20
 
 
 class Clock:
-    """Nanoseconds that go on by themselves only."""
+    """Nanoseconds that only advance when told to."""
 
     now = 0
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 def tried(points: float, together: float, others: random.Random, noise: float, outliers: int = 0) -> Steps:
-    """A trial of steps that take so long, up to this share more, and some of them ten times as long."""
+    """A trial of steps that take these times, plus up to a share `noise`; some outliers take ten times as long."""
     clock = Clock()
     trial = Trial(STEPS, clock)
     slow = set(others.sample(range(trial.left), outliers))

@@ -1,4 +1,4 @@
-"""Gradients in fewer bytes: the codecs of the parameter server, for arrays and tensors."""
+"""Compressed gradients: the codecs of the parameter server, for arrays and tensors."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Code:
     """A gradient's code."""
 
     data: bytes
-    """As it is sent; `codec/src/wire.rs` says what stands in it."""
+    """The bytes that are sent; `codec/src/wire.rs` describes their format."""
     count: int
-    """How many values it holds."""
+    """The number of values that it holds."""
 
     @property
     def ratio(self) -> float:
-        """How many times fewer bytes than as float32."""
+        """How many times smaller it is than float32."""
         return 4 * self.count / len(self.data)
 
     def decode(self) -> Floats:
-        """The values, as whoever gets the code sees them."""
+        """The values as the recipient of the code decodes them."""
         return decode(self.data, self.count)
 
     def error(self, gradient: Values) -> float:
-        """How much of a gradient the code has lost: |gradient - code|² / |gradient|²; 0 where that is nothing."""
+        """The code's relative error: |gradient - code|² / |gradient|²; 0 if there is no error."""
         values = floats_of(gradient).astype(np.float64)
         lost, whole = float(np.sum((values - self.decode()) ** 2)), float(np.sum(values**2))
         return lost / whole if whole > 0 else lost
@@ -53,7 +53,7 @@ class Codec:
     """
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
-        """Makes one by its name; `seed`, another one on each worker, is what its choices by chance follow from.
+        """Makes a codec by its name; `seed`, different on each worker, determines its random choices.
 
         Raises:
             ValueError: no codec has that name.

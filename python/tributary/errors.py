@@ -1,4 +1,4 @@
-"""What can go wrong. Each message says what was wrong, where, and what to do."""
+"""The package's exceptions. Each message says what was wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class TributaryError(RuntimeError):
-    """Something could not be done; all other exceptions of this package are of this kind."""
+    """Something could not be done; the base of all exceptions of this package."""
 
 
 class AgentUnreachableError(TributaryError, ConnectionError):
@@ -33,29 +33,29 @@ class JobOverError(TributaryError):
 
 
 class JobEndedError(JobOverError):
-    """The job has come to its end, or was ended: nothing has gone wrong with it."""
+    """The job has finished, or was ended: nothing has gone wrong with it."""
 
 
 class CodecError(TributaryError, ValueError):
-    """A gradient cannot be encoded, or a code not be decoded."""
+    """A gradient cannot be encoded, or a code cannot be decoded."""
 
 
 class SumError(TributaryError):
-    """The members' values have no sum (NaN, overflow, members that give different things), or it is a wrong one.
+    """The members' values have no sum (NaN, overflow, members that give different things), or the sum is wrong.
 
-    A wrong sum ends the job: all-reduces that are under way then fail with this error on every rank.
+    A wrong sum ends the job: all-reduces in flight then fail with this error on every rank.
     """
 
 
 class DeadlineError(TributaryError, TimeoutError):
-    """It took too long; the message names what was waited for."""
+    """A deadline has passed; the message names what was waited for."""
 
 
 class RegroupError(TributaryError):
     """Nothing was reduced: others have joined, and all members have to synchronise first (`Job.synchronise`).
 
-    All members are told so at the same place in the order of their all-reduces. Only in a job whose processes have all
-    joined it with `elastic=True`.
+    All members get this at the same position in the order of their all-reduces. It occurs only in a job in which all
+    processes have joined with `elastic=True`.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class RegroupError(TributaryError):
     ) -> None:
         super().__init__(message)
         self.generation = generation
-        """The version of the job's structure in which they came."""
+        """The version of the job's structure in which they joined."""
         self.ranks = ranks
-        """Ranks of all members in that version: some may be lost since."""
+        """Ranks of all members in that version: some may have been lost since."""
         self.joined = joined
         """Ranks that are new."""
         self.leader = leader
-        """The rank whose parameters all of them go on with."""
+        """The rank whose parameters all members go on with."""
         self.shards = shards
         """Ranks whose data the members process from now on."""
 
@@ -77,15 +77,15 @@ class RegroupError(TributaryError):
 class DetachedError(TributaryError):
     """Nothing was reduced: the job goes on without this process until it is as fast as the others again.
 
-    It goes on making steps as if nothing were: what they take tells when it is. Then it is told `RegroupError`. Only in
-    a job that was created so that it does something about processes that get slow.
+    The process keeps making steps as usual: their times tell when it has recovered. Then it gets `RegroupError`. This
+    occurs only in a job that was created to handle slow processes.
     """
 
     def __init__(self, message: str, *, generation: int, data_adopted: bool, reason: str) -> None:
         super().__init__(message)
         self.generation = generation
-        """The version of the job's structure in which it is not in any more."""
+        """The version of the job's structure in which it is no longer included."""
         self.data_adopted = data_adopted
-        """The others process its data, too; else nobody does."""
+        """Whether the others process its data, too; otherwise nobody does."""
         self.reason = reason
         """Why, in words."""

@@ -21,7 +21,7 @@ from tributary.values import Elements, Values
 
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
 LONGEST_NAME = 1024
-"""Bytes of the longest name of a tensor."""
+"""The longest name of a tensor, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,42 +30,42 @@ class Run:
 
     elements: int
     weight: int
-    """The sum of the weights inside."""
+    """The sum of the weights of the contributors."""
     contributors: int
-    """Members inside."""
+    """The number of members that contributed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What came of an all-reduce."""
+    """The result of an all-reduce."""
 
     runs: tuple[Run, ...]
-    """What each stretch of elements was summed over, in order, without gaps."""
+    """The contributors to each stretch of elements, in order, without gaps."""
 
     @property
     def contributors(self) -> int:
-        """Members inside, at least in one place; 0 where there was nothing to reduce."""
+        """The least number of contributors to any element; 0 if there was nothing to reduce."""
         return min((run.contributors for run in self.runs), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """Members have joined, or whose data they process has changed: all of them synchronise before they reduce again."""
+    """Members have joined, or shards have moved: all members synchronise before they reduce again."""
 
     generation: int
-    """The version of the job's structure in which they came."""
+    """The version of the job's structure in which they joined."""
     ranks: tuple[int, ...]
-    """Ranks of all members in that version, ascending: some may be lost since."""
+    """Ranks of all members in that version, ascending: some may have been lost since."""
     joined: tuple[int, ...]
-    """Those of them that are new."""
+    """Ranks of the new members."""
     leader: int
-    """The one whose values all of them go on with: the lowest rank that was in before."""
+    """The rank whose values all members go on with: the lowest that was a member before."""
     shards: tuple[int, ...]
     """Ranks whose data the members process from now on, ascending."""
 
 
 class Reduction(Pending[Reduced]):
-    """An all-reduce that is under way. It cannot be cancelled: the other members need its contribution."""
+    """An all-reduce in flight. It cannot be cancelled: the other members need its contribution."""
 
 
 class Job(SharesMemory):
@@ -75,7 +75,7 @@ class Job(SharesMemory):
         self._native = native
         self._pool = MemoryPool(native)
         self._order = Lock()
-        """Held where the place of an all-reduce among all others is fixed."""
+        """Held while the position of an all-reduce among all others is fixed."""
 
     @property
     def rank(self) -> int:
@@ -84,36 +84,36 @@ class Job(SharesMemory):
 
     @property
     def ranks(self) -> list[int]:
-        """Ranks of all members, ascending: as of the last all-reduce that has ended."""
+        """Ranks of all members, ascending, as of the last all-reduce that has ended."""
         return self._native.ranks
 
     @property
     def lost(self) -> dict[int, str]:
-        """Ranks that were in while this process was and are not any more, and why: as of the last all-reduce."""
+        """Ranks that have left since this process joined, each with the reason, as of the last all-reduce."""
         return self._native.lost
 
     @property
     def host(self) -> str:
-        """This host, as the topology names it."""
+        """This host's name in the topology."""
         return self._native.host
 
     @property
     def shards(self) -> list[int]:
-        """Ranks whose data the members process, ascending: as of the start, or of the last `Regroup`."""
+        """Ranks whose data the members process, ascending, as of the start or the last `Regroup`."""
         return self._native.shards
 
     @property
     def regroup(self) -> Regroup | None:
-        """What the members have to synchronise for before they reduce again.
+        """The regrouping for which the members have to synchronise before they reduce again; `None` if there is none.
 
-        For a process that has come into a job that was running, and for one that was told `RegroupError`.
+        It is set for a process that has joined a running job, and for one that got `RegroupError`.
         """
         native = self._native.regroup
         return _regroup(*native) if native is not None else None
 
     @property
     def generation(self) -> int:
-        """The version of the job's structure: another one when a member goes or comes, or the tree changes."""
+        """The version of the job's structure, which changes when a member leaves or joins, or the tree changes."""
         return self._native.generation
 
     def all_reduce(
@@ -128,13 +128,13 @@ class Job(SharesMemory):
 
         Args:
             values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
-            name: the tensor, the same on all members: they have an error where it is not.
-            weight: what this member's values are multiplied by; 0: it has nothing to give.
-            deadline: seconds that it may take, from when those before it have ended; behind one that was given up, and
-                nothing has come since, from when that one's were counted.
+            name: the tensor's name, the same on all members; a different name is an error.
+            weight: the factor of this member's values; 0 if it has nothing to give.
+            deadline: seconds that it may take, from when those before it have ended. If an earlier all-reduce was given
+                up and no result has come since, the time counts from when that one's did.
 
         Raises:
-            TributaryError: it has no result; the exception's class and message say why.
+            TributaryError: there is no result; the exception's class and message say why.
         """
         return self.start(values, name=name, weight=weight, deadline=deadline).result()
 
@@ -148,25 +148,25 @@ class Job(SharesMemory):
         step_goes_on: bool = False,
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
     ) -> Reduction:
-        """Starts to sum values over all members, in place, behind all that were started before.
+        """Starts to sum values over all members, in place, after all that were started before.
 
-        Every member starts the same all-reduces in the same order. The values are not to be touched until
-        it has ended.
+        Every member starts the same all-reduces in the same order. The values must not be touched until it has ended.
 
         Args:
-            values: as of `all_reduce`.
-            name: as of `all_reduce`; or what gives it, which is called in the order in which all-reduces are started.
-            weight: as of `all_reduce`.
-            deadline: as of `all_reduce`.
+            values: as for `all_reduce`.
+            name: as for `all_reduce`; or a callable that returns it, called in the order in which all-reduces are
+            started.
+            weight: as for `all_reduce`.
+            deadline: as for `all_reduce`.
             step_goes_on: another all-reduce of the same step of training follows.
-            take: is given the bytes of the result, and takes what it needs of them before it returns: the values
-                stay as they are.
+            take: called with the bytes of the result, from which it takes what it needs before it returns; the values
+                themselves stay unchanged.
 
         Raises:
             TypeError: a type that cannot be reduced.
             TributaryError: it could not be started.
         """
-        # Before anything that another thread may have held when the process was forked.
+        # Before any lock that another thread may have held when the process was forked.
         self._native.check_process()
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
@@ -212,27 +212,27 @@ class Job(SharesMemory):
         return reduction
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
-        """Waits until all members are here.
+        """Waits until all members have called this.
 
         Raises:
-            TributaryError: as of `all_reduce`.
+            TributaryError: as for `all_reduce`.
         """
         self.all_reduce(np.zeros(1, dtype=np.int32), name="barrier", deadline=deadline)
 
     def synchronise(
         self, values: Values, *, name: str = "unnamed", deadline: float | timedelta | None = None
     ) -> Regroup | None:
-        """Replaces values by the leader's, on all members alike, and waits for it: the same bits everywhere.
+        """Replaces values on all members by the leader's, and waits for the result: the same bits everywhere.
 
         Every member calls it, with values of the same size and type, when its all-reduce has ended with `RegroupError`
-        or it has come into a job that is running. It is one all-reduce, to which only the leader gives something:
-        floats are rounded as in any other, integers (but -2^31) are not. Without a `regroup` it does nothing.
+        or it has joined a running job. It is one all-reduce, to which only the leader contributes: floats are rounded
+        as in any other, integers (except -2^31) are not. Without a `regroup` it does nothing.
 
         Returns:
-            What it has synchronised for, the same on all members.
+            The regrouping that it has synchronised for, the same on all members.
 
         Raises:
-            TributaryError: as of `all_reduce`, but for `RegroupError`.
+            TributaryError: as for `all_reduce`, except for `RegroupError`.
         """
         elements = Elements.of(values)
         done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked(name), duration(deadline))
@@ -247,20 +247,20 @@ class Job(SharesMemory):
     def hand_in_profile(
         self, run: int, number: int, profile: Profile, *, deadline: float | timedelta | None = None
     ) -> Schedule | ThrownOut:
-        """Hands in when this process's gradients were ready, and waits until all members have: all hear the same.
+        """Hands in when this process's gradients were ready, and waits until all members have: all get the same answer.
 
         `tributary.torch.TimePoints` does this by itself.
 
         Args:
-            run: below 2^64, random, and the same on all ranks: what tells these processes' profiles from those of
-                others that have the job before or after them.
-            number: which profile of the run this is: they count up from 1.
+            run: random, below 2^64, and the same on all ranks: it distinguishes these processes' profiles from those of
+                processes that have the job before or after them.
+            number: the number of the profile within the run, counted from 1.
             profile: the same gradients, of the same sizes, on all ranks.
             deadline: seconds that it may take.
 
         Raises:
             TributaryError: the ranks' models are not the same, or the job is over.
-            DeadlineError: the message names the ranks that have handed in none.
+            DeadlineError: the message names the ranks that have not handed in a profile.
         """
         version, sets, thrown_out = self._native.hand_in_profile(
             run,
@@ -273,28 +273,29 @@ class Job(SharesMemory):
         return ThrownOut(thrown_out) if thrown_out else Schedule.of_sets(version, sets)
 
     def leave(self) -> None:
-        """Ends this process's part, and the job goes on without its host, or fails if it is rigid."""
+        """Ends this process's part; the job goes on without its host, or fails if it is rigid."""
         self._native.leave()
 
     def finish(self) -> None:
         """Ends this process's part at the end of its training: its host leaves the job.
 
-        When all have left, the job has ended, and those who were not in then are told that (`JobEndedError`).
+        When all have left, the job ends, and those that were not in it then get `JobEndedError`.
 
         Raises:
-            TributaryError: as of `close`.
+            TributaryError: as for `close`.
         """
         self._native.finish()
 
     def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], *, waits: bool) -> None:
-        """Says what this process's collectives have moved since the last call, for the agent's metrics.
+        """Reports what this process's collectives have moved since the last call, for the agent's metrics.
 
         Args:
-            counts: whether they went over the fabric, what they are called, why not, how many, and how many bytes.
-            waits: until the agent has counted it, for a second at most.
+            counts: for each kind: whether it went over the fabric, its name, the reason if not, how many, how many
+            bytes.
+            waits: whether to wait until the agent has counted it, for at most a second.
 
         Raises:
-            TributaryError: the agent has not counted it, where this waits for that.
+            TributaryError: the agent has not counted it, if this waits for that.
             TimeoutError: it has not answered.
         """
         self._native.count_collectives(counts, waits)
@@ -303,8 +304,8 @@ class Job(SharesMemory):
         """Ends this process's part. The host stays a member, so that the others can finish.
 
         Raises:
-            TributaryError: all-reduces are under way, or one was given up that the others may still finish: the
-                host has left the job.
+            TributaryError: all-reduces are in flight, or one was given up that the others may still finish: the host
+                has left the job.
         """
         self._native.close()
 
@@ -314,7 +315,7 @@ class Job(SharesMemory):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error the others shall know at once: without a word the host leaves the job.
+        # After an error the others should know at once: closing without a message makes the host leave the job.
         if kind is None:
             self.close()
 
@@ -328,21 +329,22 @@ def join(
     deadline: float | timedelta | None = None,
     waits: _native.Waits | None = None,
 ) -> Job:
-    """Takes part in a job, and waits until all of its members do.
+    """Joins a job, and waits until all of its members have joined.
 
-    What is left out comes from the environment, where `tributary lab run` and the launchers of the examples put it.
+    Arguments that are left out come from the environment, where `tributary lab run` and the examples' launchers put
+    them.
 
     Args:
-        job: its name; else TRIBUTARY_JOB.
-        token: its token; else what is in the file TRIBUTARY_TOKEN_FILE.
-        socket: of this host's agent; else TRIBUTARY_SOCKET, or /run/tributary/agent.sock.
-        elastic: others may join while this process is in, and it may join a job that is running: it copes with
+        job: the job's name [default: TRIBUTARY_JOB].
+        token: the job's token [default: the contents of the file TRIBUTARY_TOKEN_FILE].
+        socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
+        elastic: whether others may join while this process is a member, and it may join a running job: it has to handle
             `RegroupError`.
-        deadline: seconds that each all-reduce may take that says nothing else.
-        waits: says what is waited for, once that takes longer than two seconds.
+        deadline: seconds that each all-reduce may take by default.
+        waits: called with what is being waited for, once that takes longer than two seconds.
 
     Raises:
-        ValueError: something is given nowhere.
+        ValueError: an argument is missing, and so is its variable.
         TributaryError: the agent or the controller refuses.
     """
     name = job or os.environ.get("TRIBUTARY_JOB")
@@ -353,7 +355,7 @@ def join(
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:
-    """The socket of this host's agent: this one, or what the environment says."""
+    """The socket of this host's agent: `agent`, or the environment's."""
     return os.fspath(agent or os.environ.get("TRIBUTARY_SOCKET", DEFAULT_SOCKET))
 
 
@@ -365,10 +367,10 @@ def _token() -> bytes:
 
 
 def read_token(file: str | os.PathLike[str]) -> bytes:
-    """The token in a file, as `tributary jobs create` wrote it.
+    """Reads the token from a file that `tributary jobs create` wrote.
 
     Raises:
-        ValueError: there is none in it.
+        ValueError: there is no token in it.
         OSError: it cannot be read.
     """
     text = Path(file).read_text(encoding="ascii").strip()
@@ -383,7 +385,7 @@ def _regroup(generation: int, ranks: list[int], joined: list[int], leader: int, 
 
 
 def store(elements: Elements, borrowed: Memory | None) -> None:
-    """Puts a result in its place."""
+    """Writes a result to its destination."""
     if borrowed is not None:
         np.copyto(elements.data, borrowed.view()[: elements.data.nbytes])
     if elements.store is not None:
@@ -391,10 +393,10 @@ def store(elements: Elements, borrowed: Memory | None) -> None:
 
 
 def _checked(name: str) -> str:
-    """A tensor's name, if it is not too long.
+    """Checks that a tensor's name is not too long.
 
     Raises:
-        ValueError: it is.
+        ValueError: it is too long.
     """
     size = len(name.encode())
     if size > LONGEST_NAME:
@@ -403,10 +405,10 @@ def _checked(name: str) -> str:
 
 
 def duration(seconds: float | timedelta | None) -> timedelta | None:
-    """A time that may be given as seconds.
+    """Converts a time that may be given in seconds.
 
     Raises:
-        ValueError: it is not above 0, or is longer than anybody waits.
+        ValueError: it is not above 0, or too long.
     """
     if seconds is None:
         return None

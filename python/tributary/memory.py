@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from tributary._native import Segment
 
 MOST = 64
-"""Pieces of memory that values are copied to at the same time: an agent has room for some hundreds in all."""
+"""The most pieces of memory for copied values at the same time: an agent has room for some hundreds in total."""
 SMALLEST = 4096
-"""Bytes of the smallest piece of memory that is made for values which are copied."""
+"""The smallest piece of memory for copied values, in bytes."""
 
 
 class Memory(mmap.mmap):
-    """Shared memory; it lives as long as an array or a tensor is in it."""
+    """Shared memory; it lives as long as an array or a tensor uses it."""
 
     segment: Segment
     address: int
-    """Where it begins."""
+    """Its address."""
 
     def __new__(cls, segment: Segment) -> Memory:
         """Maps a segment."""
@@ -46,14 +46,14 @@ class Memory(mmap.mmap):
 
 
 class Session(Protocol):
-    """What has shared memory: a job or a training."""
+    """The owner of shared memory: a job or a training."""
 
     def segment(self, size: int) -> Segment:
-        """Makes some."""
+        """Makes a segment of this size, in bytes."""
 
 
 class MemoryPool:
-    """A session's shared memory: that in which the user's own values are, and that which others are copied to."""
+    """A session's shared memory: pieces with the user's own values, and pieces to which other values are copied."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class MemoryPool:
         return memory
 
     def find(self, values: npt.NDArray[Any]) -> tuple[Memory, int] | None:
-        """The memory in which values are, and where in it they begin, in bytes.
+        """Finds the shared memory that holds values; returns it with the offset of the values, in bytes.
 
         `None`: they are in none, or something else in that memory is being reduced.
         """
@@ -84,7 +84,7 @@ class MemoryPool:
         return None
 
     def place(self, data: npt.NDArray[np.uint8], *, always_copy: bool = False) -> tuple[Memory, int, bool]:
-        """Where the agent finds these bytes: memory, offset, and whether it is a copy of them, to be given back."""
+        """Puts bytes where the agent finds them: memory, offset, and whether it is a copy, to be given back."""
         found = None if always_copy else self.find(data)
         if found is not None:
             return *found, False
@@ -93,10 +93,10 @@ class MemoryPool:
         return memory, 0, True
 
     def borrow(self, size: int) -> Memory:
-        """Takes memory of at least this size, to be given back.
+        """Borrows memory of at least this size.
 
-        While much of it is in use this waits for some, but not in the thread that gives it back: a callback there may
-        start the next all-reduce.
+        While too much is in use this waits, except in the thread that gives memory back: a callback there may start the
+        next all-reduce.
         """
         room = max(SMALLEST, 1 << (size - 1).bit_length())
         with self._lock:
@@ -106,7 +106,7 @@ class MemoryPool:
             free = self._free[room]
             if free:
                 return free.pop()
-            # Others' sizes make room.
+            # Pieces of other sizes make room.
             idle = [others for others in self._free.values() if others]
             if idle and self._borrowed + sum(map(len, idle)) > MOST:
                 idle[0].pop()
@@ -117,7 +117,7 @@ class MemoryPool:
             raise
 
     def give_back(self, memory: Memory) -> None:
-        """Takes back what was borrowed, unless the agent may still write to it."""
+        """Takes back borrowed memory, and keeps it unless the agent may still write to it."""
         if not memory.segment.in_use:
             with self._lock:
                 self._free[len(memory)].append(memory)
@@ -130,7 +130,7 @@ class MemoryPool:
 
 
 class SharesMemory:
-    """What makes arrays and tensors in memory that is shared with the agent."""
+    """Makes arrays and tensors in memory that is shared with the agent."""
 
     _pool: MemoryPool
 

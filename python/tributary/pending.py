@@ -1,4 +1,4 @@
-"""What is under way, and the thread that ends it."""
+"""Operations in flight, and the thread that completes them."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _thread = local()
 
 
 def this_thread_hands_out() -> None:
-    """To be called by the thread that hands out results."""
+    """Marks the calling thread as the one that hands out results."""
     _thread.hands_out = True
 
 
 def hands_out_results() -> bool:
-    """Whether this is the thread that hands out results: one that it waited for would never come."""
+    """Whether this is the thread that hands out results: a result that it waited for would never come."""
     return hasattr(_thread, "hands_out")
 
 
 class Pending(Future[T]):
-    """A future that cannot be cancelled, and is not waited for by the thread that would end it."""
+    """A future that cannot be cancelled, and that the thread which would complete it must not wait for."""
 
     def cancel(self) -> bool:
-        """Never: see the class."""
+        """Never cancels; see the class."""
         return False
 
     def result(self, timeout: float | None = None) -> T:
-        """Its result, once it is there.
+        """Waits for the result.
 
         Raises:
-            TributaryError: it has none, or a callback of another one waits for it.
+            TributaryError: there is none, or this is a callback of another result.
         """
         self._check_thread()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What went wrong, if something has, once it has ended.
+        """Waits for the end; returns the error, or `None`.
 
         Raises:
-            TributaryError: a callback of another one waits for it.
+            TributaryError: this is a callback of another result.
         """
         self._check_thread()
         return super().exception(timeout)
@@ -54,10 +54,10 @@ class Pending(Future[T]):
 
 
 def check_may_wait(what: str) -> None:
-    """Whoever is called with a result cannot wait for another one.
+    """Checks that this thread may wait: a callback with a result cannot wait for another one.
 
     Raises:
-        TributaryError: this is the thread that hands them out.
+        TributaryError: this is the thread that hands results out.
     """
     if hands_out_results():
         raise TributaryError(

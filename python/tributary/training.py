@@ -1,4 +1,4 @@
-"""A parameter server, as one of its job's workers."""
+"""A worker's part in a parameter server's job."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tributary.values import Elements, Values
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to compute the next gradient from, besides the parameters."""
+    """The data for computing the next gradient, besides the parameters."""
 
     iteration: int
-    """Which one comes next: how many of this worker's gradients the parameters contain. It is lower than expected after
-    a server has gone back to its checkpoint: what is lost has to be done again."""
+    """The number of the next iteration: how many of this worker's gradients the parameters contain. It is lower than
+    expected after a server has gone back to its checkpoint: the lost iterations have to be repeated."""
     updates: int
-    """Updates that all workers have made to the parameters."""
+    """Number of updates that all workers have made to the parameters."""
     released_by: int
-    """The worker whose gradient, or leaving, made the server let this one go on."""
+    """The worker whose gradient or departure made the server let this one go on."""
     in_group: bool
     """Whether this worker is in a synchronous group."""
 
 
 class PendingStep(Pending[Step]):
-    """A step that is under way. It cannot be cancelled: the server has the gradient."""
+    """A step in flight. It cannot be cancelled: the server has the gradient."""
 
 
 class PendingPart(Pending[None]):
@@ -51,15 +51,15 @@ class Training(SharesMemory):
 
     @property
     def host(self) -> str:
-        """This host, as the topology names it."""
+        """This host's name in the topology."""
         return self._native.host
 
     def begin(self, parameters: Values) -> Step:
         """Joins the job, and waits until its training has started.
 
         Args:
-            parameters: float32; what the model starts from if the servers have none yet. Those of the first step take
-                their place, and those of each further step, too.
+            parameters: float32; the model's start if the servers have none yet. The parameters of this and every
+                further step are written to the same place.
 
         Raises:
             TypeError: parameters of another type.
@@ -70,7 +70,7 @@ class Training(SharesMemory):
     def push(self, gradient: Values) -> Step:
         """Hands in the gradient of the last step's iteration, and waits for the next step.
 
-        Its parameters are where those that were given to `begin` were.
+        The step's parameters are written to those that were given to `begin`.
 
         Args:
             gradient: float32; one value for each parameter.
@@ -83,7 +83,7 @@ class Training(SharesMemory):
         return self.start_push(gradient).result()
 
     def start_begin(self, parameters: Values) -> PendingStep:
-        """As `begin`, without waiting. The parameters are not to be touched until it has ended."""
+        """As `begin`, without waiting. The parameters must not be touched until it has ended."""
         target = _floats(parameters, "parameters")
         self._take_turn()
         try:
@@ -95,31 +95,31 @@ class Training(SharesMemory):
         return step
 
     def start_push(self, gradient: Values) -> PendingStep:
-        """As `push`, without waiting. Gradient and parameters are not to be touched until it has ended."""
+        """As `push`, without waiting. Gradient and parameters must not be touched until it has ended."""
         given, target = _floats(gradient, "a gradient"), self._target()
         if given.count != target.count:
             raise ValueError(f"a gradient of {given.count} values for {target.count} parameters: it has one for each")
         return self._start_push(given, 0, target)
 
     def push_part(self, part: Values, first: int) -> None:
-        """Hands in a part of the next gradient, before the rest of it is there, and waits until the agent has read it.
+        """Hands in a part of the next gradient before the rest is there, and waits until the agent has read it.
 
-        It leaves for the servers at once, unless the whole gradient goes over the fabric. Parts come in any order, and
-        count once `push_rest` comes with the last one.
+        It is sent to the servers at once, unless the whole gradient goes over the fabric. Parts can be handed in in any
+        order, and count once `push_rest` hands in the last one.
 
         Args:
             part: float32.
-            first: which of the parameters its first value is for.
+            first: the index of the parameter to which its first value belongs.
 
         Raises:
             TypeError: a part of another type.
             TributaryError: it is not inside the gradient, overlaps an earlier part, or cannot be encoded (NaN); the
-                earlier ones stay.
+                earlier ones remain.
         """
         self.start_push_part(part, first).result()
 
     def start_push_part(self, part: Values, first: int) -> PendingPart:
-        """As `push_part`, without waiting. The part is not to be touched until it has ended."""
+        """As `push_part`, without waiting. The part must not be touched until it has ended."""
         given = _floats(part, "a part")
         target = self._target()
         if self._turn.locked():
@@ -145,32 +145,32 @@ class Training(SharesMemory):
         return pending
 
     def push_rest(self, part: Values, first: int) -> Step:
-        """As `push`, of the last part of a gradient: the others are those that were handed in before.
+        """As `push`, for the last part of a gradient whose other parts were handed in before.
 
         Args:
-            part: float32; the values that the others lack.
-            first: which of the parameters its first value is for.
+            part: float32; the values that the other parts lack.
+            first: the index of the parameter to which its first value belongs.
 
         Raises:
             TypeError: a part of another type.
-            TributaryError: as of `push`; or the parts are no whole gradient, and stay.
+            TributaryError: as for `push`; or the parts are not a whole gradient, and remain.
         """
         return self.start_push_rest(part, first).result()
 
     def start_push_rest(self, part: Values, first: int) -> PendingStep:
-        """As `push_rest`, without waiting. Parts and parameters are not to be touched until it has ended."""
+        """As `push_rest`, without waiting. Parts and parameters must not be touched until it has ended."""
         return self._start_push(_floats(part, "a part"), first, self._target())
 
     def drop_parts(self) -> None:
-        """Lets go of the parts that were handed in: there will be no gradient of them.
+        """Drops the parts that were handed in: no gradient will follow from them.
 
         Raises:
-            TributaryError: the agent has gone.
+            TributaryError: the agent is gone.
         """
         self._native.drop_parts()
 
     def _target(self) -> Elements:
-        """Where parameters go."""
+        """The memory to which parameters are written."""
         if self._parameters is None:
             raise TributaryError("nothing can be pushed yet: begin the training with its parameters first")
         return _floats(self._parameters, "parameters")
@@ -188,7 +188,7 @@ class Training(SharesMemory):
             raise _under_way()
 
     def _start(self, gradient: tuple[Elements, int] | None, parameters: Elements) -> PendingStep:
-        """Starts a step; the turn is given back with its end."""
+        """Starts a step; the turn is released when it ends."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
         memory, offset, is_copied = self._pool.place(parameters.data)
@@ -223,7 +223,7 @@ class Training(SharesMemory):
     def _place_gradient(
         self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
-        """Where the agent finds the gradient, which is not to be where the parameters are."""
+        """Puts the gradient where the agent finds it, which must not be where the parameters are."""
         found = self._pool.find(gradient.data)
         if found is not None and found[0] is not taken:
             memory, offset = found
@@ -238,7 +238,7 @@ class Training(SharesMemory):
             self._pool.give_back(memory)
 
     def close(self) -> None:
-        """Leaves the job; the others go on. A step that is under way ends with an error."""
+        """Leaves the job; the others go on. A step in flight ends with an error."""
         self._native.close()
 
     def __enter__(self) -> Training:
@@ -261,17 +261,17 @@ def train(
     socket: str | os.PathLike[str] | None = None,
     patience: float | timedelta | None = None,
 ) -> Training:
-    """Takes part in a parameter server's job through the agent of this host, from `Training.begin` on.
+    """Takes part in a parameter server's job through the agent of this host; `Training.begin` joins it.
 
     Args:
-        job: its name.
+        job: the job's name.
         worker: this worker's rank, from 0.
-        servers: `HOST:PORT` of the servers; several hold a range of the parameters each, in this order on all workers.
+        servers: `HOST:PORT` of the servers; if there are several, each holds a range of the parameters, in this order.
         token: the job's token, if it has one: see `read_token`.
-        codec: what gradients are encoded with: see `Codec`.
-        parameters_codec: what parameters are encoded with on their way back; error feedback is always part of it.
-        socket: of this host's agent; else TRIBUTARY_SOCKET, or /run/tributary/agent.sock.
-        patience: seconds that a server may be away; else five minutes.
+        codec: the codec for gradients: see `Codec`.
+        parameters_codec: the codec for parameters on their way back; it always includes error feedback.
+        socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
+        patience: seconds that a server may be away [default: five minutes].
 
     Raises:
         TributaryError: there is no agent, or it refuses; the message says why.

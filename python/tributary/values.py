@@ -1,4 +1,4 @@
-"""Arrays and tensors as what the agent reduces: elements of one type, one behind the other."""
+"""Arrays and tensors in the form that the agent reduces: contiguous elements of one type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 Values: TypeAlias = "npt.NDArray[Any] | torch.Tensor"
-"""What can be reduced: a NumPy array or a PyTorch tensor."""
+"""Values that can be reduced: a NumPy array or a PyTorch tensor."""
 
 NUMPY_TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", np.dtype(np.int32): "i32"}
 
@@ -29,14 +29,14 @@ class Elements:
     data: npt.NDArray[np.uint8]
     """Their bytes: those of the values themselves, or of a copy."""
     store: Callable[[], None] | None
-    """Puts the copy where the values are; `None`: there is none."""
+    """Copies the result back to the values; `None` if there is no copy."""
 
     @staticmethod
     def of(values: Values, *, takes_result: bool = True) -> Elements:
-        """The elements of these values, whose place a result takes unless told otherwise.
+        """The elements of these values; a result is written to the values unless told otherwise.
 
         Raises:
-            TypeError: they have a type that cannot be reduced.
+            TypeError: their type cannot be reduced.
             ValueError: they cannot be written to.
         """
         torch = sys.modules.get("torch")
@@ -48,10 +48,10 @@ class Elements:
 
 
 def floats_of(values: Values) -> npt.NDArray[np.float32]:
-    """Values as float32, one behind the other: the values' own memory where they are that.
+    """Values as contiguous float32: the values' own memory if it is in that form.
 
     Raises:
-        TypeError: they are no floats.
+        TypeError: they are not floats.
     """
     elements = Elements.of(values, takes_result=False)
     match elements.type:
@@ -60,7 +60,7 @@ def floats_of(values: Values) -> npt.NDArray[np.float32]:
         case "f16":
             return elements.data.view(np.float16).astype(np.float32)
         case "bf16":
-            # The upper halves of float32.
+            # bfloat16 is the upper half of float32.
             return (elements.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     raise TypeError("cannot encode integers: float32, float16 and bfloat16 can be")
 
@@ -79,7 +79,7 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
 
 
 def tensor_types() -> dict[torch.dtype, str]:
-    """What tensors can have as elements, and what the agent calls it. PyTorch has to be there."""
+    """The element types that tensors can have, with the agent's names for them. PyTorch has to be installed."""
     import torch
 
     return {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
@@ -96,7 +96,7 @@ def _of_tensor(tensor: torch.Tensor) -> Elements:
     if tensor.device.type != "cpu":
         whole = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
     elif tensor.is_neg() or not tensor.is_contiguous():
-        # The memory of a negated view has the values before that.
+        # The memory of a negated view still has the original values.
         whole = tensor.resolve_neg().contiguous()
     data = whole.reshape(-1).view(torch.uint8).numpy()
 

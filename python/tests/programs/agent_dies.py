@@ -1,4 +1,4 @@
-"""The last rank's agent is killed while an all-reduce is under way: what every rank is told."""
+"""The last rank's agent is killed during an all-reduce: the errors on every rank."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 
 def agent() -> int:
-    """The process that has this host's agent's socket open."""
+    """The process that has the socket of this host's agent open."""
     socket = os.environ["TRIBUTARY_SOCKET"]
     for folder in Path("/proc").iterdir():
         try:
@@ -25,7 +25,7 @@ dist.init_process_group("tributary")
 dist.all_reduce(torch.ones(1000))
 dies = dist.get_rank() == dist.get_world_size() - 1
 if dies:
-    # Far more than passes the network before the signal has come.
+    # Far more than passes through the network before the signal has arrived.
     works = [dist.all_reduce(torch.ones(1 << 24), async_op=True) for _ in range(3)]
     os.kill(agent(), signal.SIGKILL)
 else:

@@ -1,4 +1,4 @@
-"""The last rank's only link is cut: what the others are told."""
+"""The last rank's only link is cut: the errors on the others."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""The last rank gives something else than the others: what every rank is told.
+"""The last rank gives something different from the others: the errors on every rank.
 
-The argument says in what: `size`, `type`, `operator`, `call`, `order`, or `ddp`, whose others are in a
+The argument is the kind of difference: `size`, `type`, `operator`, `call`, `order`, or `ddp`, where the others use a
 `DistributedDataParallel`.
 """
 
@@ -24,7 +24,7 @@ def differ(what: str, is_odd: bool) -> None:
         case "operator":
             dist.all_reduce(torch.ones(1000), op=dist.ReduceOp.AVG if is_odd else dist.ReduceOp.SUM)
         case "call":
-            # As many slices of the same elements, and yet something else.
+            # The same number of slices of the same elements, but a different call.
             if is_odd:
                 dist.all_reduce(torch.ones(1, dtype=torch.int32))
             else:

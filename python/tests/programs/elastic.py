@@ -1,8 +1,8 @@
-"""A training whose ranks are killed and come back, and which counts in its own parameters what it has learnt from.
+"""A training whose ranks are killed and come back; it counts in its own parameters which samples it has learnt from.
 
-Each rank is a process that starts the one which trains, and starts it again where it is to come back. Arguments:
-`RANK:STEP:WHERE:BACK` for each kill, by the number of a step since the beginning. From step SLOW_FROM on rank SLOW is
-much slower than the others.
+Each rank is a process that starts the training process, and restarts it if it is to come back. Arguments:
+`RANK:STEP:WHERE:BACK` for each kill, by the number of a step since the start. From step SLOW_FROM on rank SLOW is much
+slower than the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RATE = 0.5
 
 
 class Model(nn.Module):
-    """A small network, and a count for each sample."""
+    """A small network, with a count for each sample."""
 
     def __init__(self) -> None:
         super().__init__()

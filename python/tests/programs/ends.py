@@ -1,4 +1,4 @@
-"""The first rank ends its group while an all-reduce is under way that the others never start: what it is told.
+"""The first rank ends its group during an all-reduce that the others never start: the error on it.
 
 With the argument "handled" it does so while it handles another exception.
 """
@@ -29,7 +29,7 @@ def end() -> None:
 common = torch.ones(1000)
 dist.all_reduce(common, async_op=True)
 if dist.get_rank() > 0:
-    # As long as the first rank waits, its host is a member that could start the next one.
+    # As long as the first rank waits, its host is a member that could start the next all-reduce.
     store.wait(["over"], timedelta(seconds=60))
     end()
     store.set("all over", "")

@@ -1,4 +1,4 @@
-"""A rank whose gradient is not a number: what every rank is told, as it would be in a training."""
+"""A rank's gradient is not a number: the errors on every rank, as in a training."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ except Exception as error:
 after = torch.ones(5)
 dist.all_reduce(after)
 assert (after == dist.get_world_size()).all()
-# Rank 0 is early: the others begin when it has waited in vain.
+# Rank 0 is early: the others begin after it has waited in vain.
 over_gloo = dist.new_group()
 if dist.get_rank() > 0:
     dist.barrier(group=over_gloo)

@@ -1,4 +1,4 @@
-"""The last rank ends its part properly while the others go on: what they are told."""
+"""The last rank ends its part properly while the others go on: the errors on them."""
 
 import numpy as np
 

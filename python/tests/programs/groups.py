@@ -1,4 +1,4 @@
-"""Groups that are made anew, processes that are forked, copies of a model: what each of them may do."""
+"""Groups that are made again, forked processes, copies of a model: what each of them may do."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TIMEOUT = timedelta(seconds=60)
 
 
 def again() -> None:
-    """A group that ends with all-reduces under way, and another one after it."""
+    """A group that ends with all-reduces in flight, and another group after it."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     for _ in range(60):
         dist.all_reduce(torch.ones(100_000), async_op=True)
     dist.destroy_process_group()
-    # Each rank is once the later one: it must not meet what the last group has left.
+    # Each rank is the later one once: it must not meet what the last group has left.
     for late in range(2):
         if int(os.environ["RANK"]) == late:
             time.sleep(1)
@@ -41,19 +41,19 @@ def again() -> None:
 
 
 def refused() -> None:
-    """One rank has no token: all are told."""
+    """One rank has no token: all ranks have an error."""
     if os.environ["RANK"] == "1":
         os.environ["TRIBUTARY_TOKEN_FILE"] = os.devnull
     try:
         dist.init_process_group("tributary", timeout=TIMEOUT)
     except Exception as error:
         print("told:", type(error).__name__, error, flush=True)
-    # PyTorch says by itself how it goes on after this.
+    # Exit at once: what PyTorch does after this does not matter here.
     os._exit(0)
 
 
 def missing() -> None:
-    """One rank never joins: what the other waits for."""
+    """One rank never joins: the other's error names what it waits for."""
     if os.environ["RANK"] == "0":
         try:
             join_together(dist.HashStore(), 0, 2, timedelta(seconds=4))
@@ -86,7 +86,7 @@ def fork() -> None:
     for batch in DataLoader(torch.arange(100.0), batch_size=50, num_workers=2):
         dist.all_reduce(batch)
     print("loaded:", batch[-1].item(), flush=True)
-    # The interpreter ends with callbacks under way.
+    # The interpreter ends with callbacks in flight.
     for _ in range(1000):
         dist.all_reduce(torch.ones(10), async_op=True).get_future().then(lambda _: sum(range(10_000)))
 
@@ -109,7 +109,7 @@ def copies() -> None:
 
 
 def twice() -> None:
-    """Collectives of the same memory, none of which is waited for before the next one."""
+    """Collectives on the same memory, each started before the one before has been waited for."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.ones(300_000)
     works = [dist.all_reduce(part, async_op=True) for part in (values, values, values[1000:])]
@@ -127,7 +127,7 @@ def twice() -> None:
 
 
 def given_up() -> None:
-    """An all-reduce that one rank gives up and the other has never started, and the next group of the same job."""
+    """An all-reduce that one rank gives up and the other never starts, and then the next group of the same job."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     over_gloo = dist.new_group()
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2), dist.group.WORLD)
@@ -149,7 +149,7 @@ def given_up() -> None:
 
 
 def aborted() -> None:
-    """One rank gives the group up, and its process goes on: the others are told."""
+    """One rank aborts the group, and its process goes on: the others have errors."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     dist.all_reduce(torch.ones(4))
     if dist.get_rank() == 1:
@@ -165,7 +165,7 @@ def aborted() -> None:
 
 
 def in_callback() -> None:
-    """What is called with a result waits for another one: that cannot be, and nobody hangs."""
+    """A callback that is called with a result waits for another one: this is an error, and nothing hangs."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
 
     def chained(_: object) -> bool:

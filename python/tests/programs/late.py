@@ -1,4 +1,4 @@
-"""The last rank does something else for too long: what the others are told when the group's timeout is over."""
+"""The last rank is busy for too long: the errors on the others when the group's timeout is over."""
 
 import os
 from datetime import timedelta
@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 dist.init_process_group("tributary", timeout=timedelta(seconds=20))
 dist.all_reduce(torch.ones(1000))
-# Of float64 it goes by gloo, which waits for the others in vain.
+# float64 goes by gloo, which waits for the others in vain.
 is_odd = dist.get_rank() == dist.get_world_size() - 1
 values = torch.ones(1000, dtype=torch.float64 if is_odd else torch.float32)
 try:

@@ -22,7 +22,7 @@ class Compute(torch.autograd.Function):
 
 
 class Model(torch.nn.Module):
-    """Three layers, in whose backward pass the first one's gradients come at last, and late."""
+    """Three layers; in the backward pass the first one's gradients come last, and late."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Model(torch.nn.Module):
         return values * self.seldom if seldom else values
 
     def takes(self) -> float:
-        """Seconds of each layer; its backward pass breaks off where it is to."""
+        """Seconds of each layer; the backward pass breaks off where it is asked to."""
         if self.fails:
             raise ArithmeticError("it is to break off")
         return self.seconds

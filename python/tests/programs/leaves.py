@@ -1,4 +1,4 @@
-"""The last rank dies: what the others are told."""
+"""The last rank dies: the errors on the others."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Collectives that go both ways; then says what this host's agent serves of them to Prometheus."""
+"""Collectives over the fabric and by gloo; then prints this host's agent's Prometheus metrics of them."""
 
 import urllib.request
 
@@ -14,7 +14,7 @@ group = dist.new_group()
 dist.all_reduce(torch.ones(1000))
 dist.all_reduce(torch.ones(500), op=dist.ReduceOp.MAX)
 dist.all_reduce(torch.ones(250), group=group)
-# Else the rest is told when the next second begins, or at the end.
+# Otherwise the rest is reported when the next second begins, or at the end.
 backend_of(None).tally.tell(waits=True)
 with urllib.request.urlopen(AGENT, timeout=10) as answer:
     for line in answer.read().decode().splitlines():

@@ -1,4 +1,4 @@
-"""Trains with time points, whose sets change with the backward pass, and says what came of it."""
+"""Trains with time points, whose sets change with the backward pass, and prints the results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def losses(model: torch.nn.Module, steps: int) -> list[float]:
 def main() -> None:
     dist.init_process_group("tributary")
     ours = TimePoints(Model(), iterations=ITERATIONS, deadline=60)
-    # The trial, in which no way is faster by this clock, keeps the time points on a machine of any speed.
+    # The trial, in which neither way is faster by this clock, keeps the time points on a machine of any speed.
     ours._clock = lambda: 0
     result: dict[str, Any] = {"points": losses(ours, 12), "sets": len(ours.schedule.sets)}
     plain = Model()
@@ -52,7 +52,7 @@ def main() -> None:
     ours(torch.ones(1, 16), seldom=dist.get_rank() == 0).sum().backward()
     result["seldom"] = (ours.module.seldom.grad / kept).mean().item()
 
-    # The backward pass becomes another one: all ranks see it, since one does.
+    # The backward pass changes: all ranks notice it, since one does.
     if dist.get_rank() == 1:
         ours.module.seconds = 0.2
     versions = []
@@ -64,7 +64,7 @@ def main() -> None:
     result["versions"] = sorted(set(versions))
     result["gap"] = (ours.schedule.sets[1].at - ours.schedule.sets[0].at) / 1e9
 
-    # Memory that is another one is found, and parameters that are others are refused.
+    # Replaced memory is noticed, and replaced parameters are refused.
     ours.module.seconds = 0.0
     ours.zero_grad()
     ours.module.half().float()

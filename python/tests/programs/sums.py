@@ -1,4 +1,4 @@
-"""Arrays and tensors of all types, alone and many at once, as a rank."""
+"""Sums arrays and tensors of all types, one at a time and many at once, as a rank."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ with tributary.join(deadline=60) as job:
     assert (array == size * (size + 1) / 2).all()
     assert reduced.contributors == size
 
-    # Not one behind the other in memory.
+    # Not contiguous in memory.
     integers = np.arange(20, dtype=np.int32).reshape(4, 5).T
     job.all_reduce(integers)
     assert (integers == size * np.arange(20).reshape(4, 5).T).all()

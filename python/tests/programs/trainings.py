@@ -1,5 +1,6 @@
-"""Trainings for PyTorch as people write them, one after the other: nothing in them is Tributary's but the name of the
-backend that it is given. Rank 0 says how each went: its losses, and what of the model each rank has at the end.
+"""Trainings for PyTorch as people write them: the only thing of Tributary's in them is the backend's name.
+
+They run one after the other. Rank 0 reports on each: its losses, and the final parameters of each rank.
 
     trainings.py BACKEND TRAINING...
 """
@@ -33,7 +34,7 @@ def network() -> nn.Module:
 def learn(
     model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS, kind: torch.dtype = torch.float32
 ) -> list[float]:
-    """This rank's losses."""
+    """Trains; returns this rank's losses."""
     torch.manual_seed(100 + dist.get_rank())
     losses = []
     for _ in range(steps):
@@ -51,12 +52,12 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def parallel(model: nn.Module, **options: object) -> DistributedDataParallel:
-    """In several buckets."""
+    """Wraps a model, with several buckets."""
     return DistributedDataParallel(model, bucket_cap_mb=0.01, **options)
 
 
 def report(name: str, losses: list[float], model: nn.Module) -> None:
-    """The mean of the ranks' losses, and whether their parameters are the same, bit for bit."""
+    """Reports the mean of the ranks' losses, and whether their parameters are bit-for-bit the same."""
     mean = torch.tensor(losses)
     dist.all_reduce(mean, op=dist.ReduceOp.AVG)
     content = b"".join(parameter.detach().float().numpy().tobytes() for parameter in model.parameters())
@@ -117,7 +118,7 @@ def zero() -> None:
 
 
 def uneven() -> None:
-    """Ranks have more and less data: those that are done help the others on."""
+    """Ranks have different amounts of data: those that are done help the others on."""
     model = parallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with model.join():
@@ -145,7 +146,7 @@ def accumulate() -> None:
 
 
 def sharded() -> None:
-    """Each rank has a part of each parameter."""
+    """Each rank holds a part of each parameter."""
     model = network()
     for layer in model:
         if isinstance(layer, nn.Linear):
@@ -159,7 +160,7 @@ def sharded() -> None:
 
 
 def replicated() -> None:
-    """Sharded over half of the ranks, and replicated over the two halves."""
+    """Sharded over half of the ranks, and replicated on the two halves."""
     mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("replicate", "shard"))
     model = fully_shard(network(), mesh=mesh)
     losses = learn(model, adam(model))
@@ -173,7 +174,7 @@ def compiled() -> None:
 
 
 def groups() -> None:
-    """What is said besides: objects, groups of some ranks, meshes, other operators and types."""
+    """Other uses: objects, groups of some ranks, meshes, other operators and types."""
     rank, size = dist.get_rank(), dist.get_world_size()
     objects: list[object] = [{"rank": 0}] if rank == 0 else [None]
     dist.broadcast_object_list(objects)
@@ -205,7 +206,7 @@ def groups() -> None:
 
 
 def parts_of_sums() -> None:
-    """All forms of reduce-scatter: each rank has the bits of its part of an all-reduce, and its input as it was."""
+    """All forms of reduce-scatter: each rank gets the bits of its part of an all-reduce, and its input is unchanged."""
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(7 + rank)
     for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
@@ -235,7 +236,7 @@ TRAININGS: list[Callable[[], None]] = [
     parts_of_sums,
 ]  # fmt: skip
 
-# The backend says how much went which way.
+# The backend logs how much went over the fabric and how much by gloo.
 logging.basicConfig(format="%(message)s")
 logging.getLogger("tributary").setLevel(logging.INFO)
 torch.set_num_threads(1)

@@ -50,7 +50,7 @@ def train_arrays() -> None:
         assert (step.iteration, step.updates) == (0, 0), step
         assert (parameters == 3).all()
 
-        # A gradient that is copied, and one in memory of the agent's; both not to be written to.
+        # A gradient that is copied, and one in the agent's memory; both read-only.
         gradient = np.full(1000, rank, dtype=np.float32)
         gradient.flags.writeable = False
         step = training.push(gradient)
@@ -70,12 +70,12 @@ def train_arrays() -> None:
         spoilt[17] = np.nan
         refused(tributary.TributaryError, "value 17", training.push, spoilt)
         assert np.allclose(parameters, expected)
-        # The gradient may be what the parameters' own memory holds.
+        # The gradient may be in the parameters' own memory.
         assert training.push(parameters).iteration == 3
         expected *= 0.75
         assert np.allclose(parameters, expected)
 
-        # In parts, in any order, copied or in memory of the agent's; what is dropped does not count.
+        # In parts, in any order, copied or in the agent's memory; dropped parts do not count.
         training.push_part(np.full(300, 9, dtype=np.float32), 0)
         training.drop_parts()
         shared[:] = rank

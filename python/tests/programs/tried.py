@@ -1,4 +1,4 @@
-"""Trains with time points whose trial goes by a clock of its own, and says which way was taken."""
+"""Trains with time points whose trial uses a clock of its own, and prints which way was chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITERATIONS = 3
 
 @dataclass
 class Clock:
-    """Time goes on by this much a step, whatever it really takes."""
+    """Advances by a set time per step, whatever a step really takes."""
 
     points: float
     together: float
@@ -54,7 +54,7 @@ class Training:
         self.right = self.right and torch.allclose(ours, alone, rtol=1e-3, atol=1e-6)
 
     def settle(self) -> dict[str, Any]:
-        """Trains until a way is taken."""
+        """Trains until a way is chosen."""
         steps = 0
         while not self.model.is_settled:
             self.step()
@@ -74,12 +74,12 @@ def main() -> None:
     dist.init_process_group("tributary")
     odd = dist.get_rank() % 2 == 1
     result = {}
-    # A rank's clock may say something else than the mean, which counts on all ranks.
+    # A rank's clock may differ from the mean, which counts on all ranks.
     result["slower"] = Training(Clock(points=0.9 if odd else 1.5, together=1.0)).settle()
     result["noise"] = Training(Clock(points=1.01, together=1.0)).settle()
     faster = Training(Clock(points=0.8, together=1.0))
     result["faster"] = faster.settle()
-    # The sets of one rank become late, so that all ranks profile anew, and try anew.
+    # The sets of one rank become late, so that all ranks profile and try again.
     faster.clock.points = 1.2
     if odd:
         faster.model._lateness.extend([True] * 100)

@@ -1,1 +1,1 @@
-"""Would it pay? `python -m tributary.profile script.py` says so, from some steps of a script on one machine."""
+"""`python -m tributary.profile script.py`: predicts from some steps of a script on one machine whether it would pay."""

@@ -1,4 +1,4 @@
-"""What a step takes with several workers, by the ways that their gradients can go."""
+"""Predicts the time of a step with several workers, for each way that gradients can go."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from tributary.profile.watch import Watched
 
 FIRST_BUCKET = 1 << 20
 BUCKET = 25 << 20
-"""Bytes of the buckets of `DistributedDataParallel`: of the first one, and of all others."""
+"""Bytes of a bucket of `DistributedDataParallel`: of the first one, and of all others."""
 WORTH = 0.05
-"""The share of a step that has to be saved until it pays."""
+"""The share of a step that has to be saved for the fabric to pay off."""
 
 
 class PlanError(RuntimeError):
-    """`tributary plan` cannot tell."""
+    """`tributary plan` has no answer."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """What an all-reduce takes on a topology."""
+    """The cost of an all-reduce on a topology."""
 
     workers: int
     fabric: float
-    """Seconds a byte, aggregated on the way."""
+    """Seconds per byte, aggregated on the way."""
     ring: float
-    """Seconds a byte of the best that hosts can do by themselves."""
+    """Seconds per byte of the best that hosts can do by themselves."""
     start_up: float
     """Seconds of a small all-reduce."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of a step."""
+    """Predicted seconds of a step."""
 
     alone: float
     """On one machine."""
     gloo: float
-    """`DistributedDataParallel` over gloo, if that were as good as a ring can be."""
+    """`DistributedDataParallel` over gloo, assuming that it is as good as a ring can be."""
     fabric: float
     """`DistributedDataParallel` over the fabric."""
     points: float
     """`TimePoints` over the fabric."""
     sets: int
-    """In how many sets gradients would leave."""
+    """The number of sets in which gradients would leave."""
 
     @property
     def gain(self) -> float:
-        """How many times as fast as gloo the better way over the fabric is."""
+        """The speed of the better way over the fabric, relative to gloo."""
         return self.gloo / min(self.fabric, self.points)
 
     @property
     def pays(self) -> bool:
-        """Whether it is worth the trouble."""
+        """Whether the gain is worth the trouble."""
         return self.gain > 1 + WORTH
 
 
 def plan(binary: str, topology: str | None, size: int, start_up: float) -> Network:
-    """Asks `tributary plan` what an all-reduce of so many bytes takes on a topology; `None`: the built-in one.
+    """Asks `tributary plan` for the cost of an all-reduce of `size` bytes on a topology; `None`: the built-in one.
 
     Raises:
-        PlanError: it does not answer; with its words.
+        PlanError: it fails; with its error message.
     """
     command = [binary, "plan", "--json", "--size", str(size)]
     if topology is not None:
@@ -90,7 +90,7 @@ def plan(binary: str, topology: str | None, size: int, start_up: float) -> Netwo
 
 
 def predict(watched: Watched, network: Network) -> Prediction:
-    """What a step takes: computing, and what is still on its way when the last gradient is ready."""
+    """Predicts a step's time: computing, and the communication left when the last gradient is ready."""
     buckets = _buckets(watched)
     ready = [round(seconds * 1e9) for seconds in watched.ready]
     decided = _native.time_points(watched.sizes, ready, round(network.start_up * 1e9))

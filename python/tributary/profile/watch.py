@@ -1,4 +1,4 @@
-"""Runs a training script alone for some steps, and watches when its gradients are ready."""
+"""Runs a training script on its own for some steps, and records when its gradients are ready."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tributary.torch import backend
 
 @dataclass(frozen=True)
 class Watched:
-    """What a step of a script is made of on one machine, without any communication."""
+    """The timing of a script's step on one machine, without any communication."""
 
     step: float
-    """Seconds of a step, in the median."""
+    """Median seconds of a step."""
     sizes: list[int]
     """Bytes of each gradient, in the order of the optimiser's parameters."""
     ready: list[float]
-    """When each was ready, seconds after the first one of its backward pass, in the median."""
+    """When each was ready: median seconds after the first one of its backward pass."""
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class Watched:
 
 
 class NothingWatchedError(RuntimeError):
-    """The script has ended without enough steps of an optimiser."""
+    """The script has ended before its optimiser made enough steps."""
 
 
 class _Enough(BaseException):
@@ -63,7 +63,7 @@ class _Watch:
         self.ends: list[float] = []
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
-        """An optimiser has made a step: the first one that does is the one that counts."""
+        """Called after an optimiser's step; the first optimiser to make one is the one that counts."""
         now = time.perf_counter()
         if self._optimizer is None:
             self._optimizer = optimizer
@@ -85,13 +85,13 @@ class _Watch:
         def ready(_: torch.Tensor) -> None:
             now = time.perf_counter()
             self._first = now if self._first is None else self._first
-            # With several passes for a step the last one counts: after that they could be sent.
+            # With several passes per step the last one counts: only after it could they be sent.
             self._pass[place] = now - self._first
 
         return ready
 
     def result(self) -> Watched:
-        """What the steps behind the first few had in common."""
+        """The medians of the steps after the first few."""
         passes = self.passes[-self._steps :]
         if len(self.ends) < self._skipped + 2 or not passes:
             raise NothingWatchedError(
@@ -108,16 +108,16 @@ class _Watch:
 
 
 def watch(script: str, arguments: list[str], *, skipped: int, steps: int) -> Watched:
-    """Runs a script as the only rank of its group, until its optimiser has made so many steps.
+    """Runs a script as the only rank of its group, until its optimiser has made enough steps.
 
     Args:
         script: its file.
-        arguments: what it gets on its command line.
-        skipped: steps at its beginning that do not count.
-        steps: those that do.
+        arguments: the script's command-line arguments.
+        skipped: number of steps at the beginning that are not timed.
+        steps: number of steps that are timed.
 
     Raises:
-        NothingWatchedError: it has made too few.
+        NothingWatchedError: it has made too few steps.
     """
     for name, value in _alone().items():
         os.environ[name] = value
@@ -140,7 +140,7 @@ def watch(script: str, arguments: list[str], *, skipped: int, steps: int) -> Wat
 
 
 def _alone() -> dict[str, str]:
-    """What torchrun would tell a single process."""
+    """The variables that torchrun would set for a single process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -56,7 +56,7 @@ BY_GLOO = (
     "scatter",
     "send",
 )
-"""Collectives that the fabric does not do."""
+"""Collectives that the fabric does not support."""
 OVER_FABRIC = (
     "_reduce_scatter_base",
     "allreduce",
@@ -66,14 +66,14 @@ OVER_FABRIC = (
     "reduce_scatter_single_coalesced",
     "reduce_scatter_tensor_coalesced",
 )
-"""Collectives that it does, for some tensors and operators."""
+"""Collectives that it supports, for some tensors and operators."""
 
 _backends: list[FabricBackend] = []
-"""PyTorch itself keeps only the C++ side of a backend."""
+"""Keeps the backends alive: PyTorch itself keeps only the C++ side of a backend."""
 
 
 def register() -> None:
-    """Makes the backend known to `torch.distributed`; its entry points call this, perhaps both."""
+    """Registers the backend with `torch.distributed`; its entry points call this, perhaps both."""
     if NAME.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(NAME, create, devices=["cpu"])
 
@@ -82,13 +82,13 @@ _alone = False
 
 
 def stand_alone() -> None:
-    """Groups of this process take part in no job from now on: all that they do goes by gloo."""
+    """Makes this process's later groups take part in no job: all of their collectives go by gloo."""
     global _alone
     _alone = True
 
 
 def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
-    """Makes a group's backend, as `torch.distributed` asks for it."""
+    """Makes a group's backend; `torch.distributed` calls this."""
     if not _backends:
         _hide_from_compiler()
     backend = FabricBackend(store, rank, size, timeout)
@@ -100,7 +100,7 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
     """The backend of a group of this process that takes part in a job; `None`: the group of all ranks.
 
     Raises:
-        ValueError: the group takes part in none.
+        ValueError: the group does not take part in a job.
     """
     group = group or dist.group.WORLD
     of_group = group._get_backend(torch.device("cpu")) if group is not None else None
@@ -115,8 +115,8 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
 class FabricBackend(Backend):
     """One process group.
 
-    The first group of a process takes part in the job, and its ranks have to be the job's. A job's all-reduces
-    have one order, and those of several groups need not: all other groups go by gloo.
+    The first group of a process takes part in the job, and its ranks have to be the job's. A job's all-reduces have one
+    order, which several groups need not have: all other groups go by gloo.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -125,34 +125,34 @@ class FabricBackend(Backend):
         self._job: Job | None = None
         self._timeout = timeout
         self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
-        """With the memory that each of them is of."""
+        """The all-reduces in flight, with the memory that each of them uses."""
         self._process = os.getpid()
         store = own_part(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         if not _alone and first is None:
             self._job = join_together(PrefixStore("job/", store), rank, size, timeout)
-        # What all groups of the process do is told by that of the job.
+        # All groups of the process are reported by the job's.
         self.tally: Tally = Tally(self._job) if first is None else first.tally
-        # Last, since it waits longest for a rank that is gone. Typed as anything: the collectives are not in its stub.
+        # Last, since it waits longest for a missing rank. Typed as Any: the collectives are not in its stub.
         self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
 
     @property
     def job(self) -> Job:
-        """What the ranks of this group take part in.
+        """The job in which the ranks of this group take part.
 
         Raises:
-            ValueError: it is not the first group of its process, or is at its end.
+            ValueError: it is not the first group of its process, or has ended.
         """
         if self._job is None:
             raise ValueError(f"this group takes part in no job of the fabric: it is {NOT_FIRST}, or at its end")
         return self._job
 
     def getBackendName(self) -> str:  # noqa: N802
-        """What `torch.distributed` calls it."""
+        """The backend's name in `torch.distributed`."""
         return NAME
 
     def name(self) -> str:
-        """What `torch.distributed` calls it."""
+        """The backend's name in `torch.distributed`."""
         return NAME
 
     def allreduce(self, tensors: list[torch.Tensor], opts: AllreduceOptions | None = None) -> Work:
@@ -177,7 +177,7 @@ class FabricBackend(Backend):
         inputs: list[list[torch.Tensor]],
         opts: ReduceScatterOptions | None = None,
     ) -> Work:
-        """Sums or averages a tensor for each rank, which gets that of its own."""
+        """Sums or averages one tensor per rank; each rank gets the result of its own."""
         return self._reduce_scatter("reduce_scatter", (outputs, inputs), outputs, inputs, opts)
 
     def reduce_scatter_single(
@@ -189,7 +189,7 @@ class FabricBackend(Backend):
     def _reduce_scatter_base(
         self, output: torch.Tensor, whole: torch.Tensor, opts: ReduceScatterOptions | None = None
     ) -> Work:
-        """What `reduce_scatter_single` was called in earlier versions of PyTorch."""
+        """The name of `reduce_scatter_single` in earlier versions of PyTorch."""
         return self._reduce_scatter("_reduce_scatter_base", (output, whole), [output], [[whole]], opts)
 
     def reduce_scatter_single_coalesced(
@@ -203,7 +203,7 @@ class FabricBackend(Backend):
     def reduce_scatter_tensor_coalesced(
         self, outputs: list[torch.Tensor], wholes: list[torch.Tensor], opts: ReduceScatterOptions | None = None
     ) -> Work:
-        """What `reduce_scatter_single_coalesced` was called in earlier versions of PyTorch."""
+        """The name of `reduce_scatter_single_coalesced` in earlier versions of PyTorch."""
         return self._reduce_scatter(
             "reduce_scatter_tensor_coalesced", (outputs, wholes), outputs, [[whole] for whole in wholes], opts
         )
@@ -216,7 +216,7 @@ class FabricBackend(Backend):
         inputs: list[list[torch.Tensor]],
         opts: ReduceScatterOptions | None,
     ) -> Work:
-        """Sums the inputs of each output, and keeps this rank's part; by gloo as that collective with its arguments."""
+        """Sums the inputs of each output and keeps this rank's part; or calls gloo's collective with its arguments."""
         self._check_process()
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
@@ -229,7 +229,7 @@ class FabricBackend(Backend):
             return by_gloo
         job, works = self._job, []
         self._let_end([*tensors, *outputs])
-        # All are looked at before one is started: an error is an error of the whole.
+        # Check all of them before one is started: an error is an error of the whole call.
         scatters = [Scatter.of(output, parts, self.rank(), size) for output, parts in zip(outputs, inputs, strict=True)]
         for scatter in scatters:
             then = partial(scatter.output.div_, size) if operator == ReduceOp.AVG else None
@@ -258,9 +258,10 @@ class FabricBackend(Backend):
         then: Callable[[], object] | None = None,
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
     ) -> FabricWork:
-        """Starts to sum one tensor over all ranks, in place or as `take` takes it; `then` is done once that is whole.
+        """Starts to sum one tensor over all ranks, in place or through `take`; `then` is called once that is complete.
 
-        What goes over the fabric is counted, for names that are the same on all ranks: `what` has a place for it.
+        Collectives over the fabric are counted, for names that are the same on all ranks: `what` has a place for the
+        count.
         """
         name = what
 
@@ -285,12 +286,12 @@ class FabricBackend(Backend):
         return work
 
     def _let_end(self, tensors: list[torch.Tensor]) -> None:
-        """Waits for what is under way with these tensors' memory: collectives take values as those before left them.
+        """Waits for collectives in flight on these tensors' memory: the next one uses the values that they leave.
 
-        What went wrong with it is for those to be told who have asked for it.
+        Their errors are left for the callers that wait for them.
 
         Raises:
-            TributaryError: this thread hands out results, those that it would wait for, too.
+            TributaryError: this thread hands out results, including those that it would wait for.
         """
         if not self._under_way:
             return
@@ -300,7 +301,7 @@ class FabricBackend(Backend):
                 work.let_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
-        """A job goes on without members that are gone; a script that counts on all ranks must not."""
+        """Checks that no member is missing: a job goes on without it, but a script that needs all ranks must not."""
         size = self.size()
         if reduced.runs and reduced.contributors < size:
             ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})
@@ -316,10 +317,10 @@ class FabricBackend(Backend):
             )
 
     def _check_process(self) -> None:
-        """What a process that was forked asks for would never come.
+        """Checks that this process was not forked: in a forked one, results would never come.
 
         Raises:
-            TributaryError: this is one.
+            TributaryError: this process was forked.
         """
         if os.getpid() != self._process:
             raise TributaryError(
@@ -328,7 +329,7 @@ class FabricBackend(Backend):
             )
 
     def _why_not(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
-        """Why the fabric does not reduce these tensors; `None`: it does."""
+        """Why the fabric does not reduce these tensors; `None` if it does."""
         if self._job is None:
             return NOT_FIRST
         if operator not in (ReduceOp.SUM, ReduceOp.AVG):
@@ -351,18 +352,19 @@ class FabricBackend(Backend):
         return self._sequence
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long each collective that is started from now on may take."""
+        """Sets how long each collective that is started from now on may take."""
         self._timeout = timeout
         self._gloo.set_timeout(timeout)
 
     def shutdown(self) -> None:
-        """The group is not needed any more: says what went which way.
+        """Ends the group, and reports how much went over the fabric and how much by gloo.
 
-        What is under way ends first, as it can: else the other ranks would lose this one in the middle of it.
+        Collectives in flight end first if they can: otherwise the other ranks would lose this one in the middle of
+        them.
 
         Raises:
-            TributaryError: some of that has no result; the group is at its end all the same. Where an exception is
-                handled already, as in a `finally`, this is a warning: it is not to hide that one.
+            TributaryError: some of them have no result; the group has ended all the same. If an exception is already
+                being handled, as in a `finally`, this is only a warning, so that it does not hide that exception.
         """
         if os.getpid() != self._process:
             return
@@ -383,7 +385,7 @@ class FabricBackend(Backend):
             logger.warning("rank %s: %s", self.rank(), problem)
 
     def _end_all(self) -> TributaryError | None:
-        """Waits until nothing is under way, for as long as a collective may take; what there is to say of the rest."""
+        """Waits until nothing is in flight, for as long as a collective may take; returns an error about the rest."""
         under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
         seconds = self._timeout.total_seconds()
         ended = wait([answer for answer, _ in under_way], seconds).done
@@ -402,11 +404,11 @@ class FabricBackend(Backend):
         return DeadlineError(message) if late else TributaryError(message)
 
     def abort(self) -> None:
-        """The group is given up: the others shall know."""
+        """Gives the group up, and lets the other ranks know."""
         if os.getpid() != self._process:
             return
         if self._job is not None:
-            # Others have it, too: it is not over with this reference.
+            # Others hold references, too, so dropping this one would not end it.
             self._job.leave()
             self._job = None
         self._gloo.abort()
@@ -416,7 +418,7 @@ NOT_FIRST = "not the first group of this process"
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
-    """The operator itself: the object around it is unequal to its own kind."""
+    """The operator itself: the object around it does not compare equal to its own kind."""
     around: Any = opts.reduceOp
     operator: ReduceOp.RedOpType = around.op
     return operator
@@ -444,9 +446,9 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 
 def _hide_from_compiler() -> None:
-    """A forward pass has collectives in it, for a model's buffers: `torch.compile` is not to trace them.
+    """Hides the collectives of a forward pass, for a model's buffers, from `torch.compile`, which must not trace them.
 
-    Not where the class is made: that is within `import torch`, and this imports the compiler.
+    This is not done where the class is made: that is during `import torch`, and this imports the compiler.
     """
     disable: Callable[[Any], Any] = torch.compiler.disable
     for collective in (*BY_GLOO, *OVER_FABRIC):

@@ -1,4 +1,4 @@
-"""The gradients of a model, as they become ready."""
+"""A model's gradients, as they become ready."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import torch
 
 
 class Gradients:
-    """A model's trained parameters, whose gradients are told when they are ready."""
+    """A model's trained parameters, with a callback for each gradient that becomes ready."""
 
     def __init__(self, module: torch.nn.Module, ready: Callable[[int], None]) -> None:
         self._module = module
         self._ready = ready
         self.parameters = trained(module)
-        """With their names, in the model's order."""
+        """The parameters with their names, in the model's order."""
         self._kinds = _kinds(self.parameters)
         self._hooks: list[Any] = []
         self._places: list[int] = []
         self.follow()
 
     def follow(self) -> None:
-        """Where a parameter's memory is another one (after `model.half().float()`), PyTorch has forgotten its hook.
+        """Renews hooks: PyTorch forgets one when a parameter's memory is replaced, as by `model.half().float()`.
 
         Raises:
-            RuntimeError: the model has other parameters, of which the other ranks know nothing.
+            RuntimeError: the model's parameters were replaced, which the other ranks do not know.
         """
         parameters = trained(self._module)
         if _kinds(parameters) != self._kinds:
@@ -52,5 +52,5 @@ def trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def _kinds(parameters: list[tuple[str, torch.nn.Parameter]]) -> list[tuple[int, torch.Size, torch.dtype]]:
-    """What tells parameters from others in their places."""
+    """The properties by which parameters are told from others in their places."""
     return [(id(parameter), parameter.shape, parameter.dtype) for _, parameter in parameters]

@@ -1,4 +1,4 @@
-"""How the ranks of a process group join their job: all of them, or each is told why not."""
+"""Joins the ranks of a process group to their job: either all of them join, or each gets an error with the reason."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join
 
 LOOK = 0.05
-"""Seconds between two looks at what the other ranks say."""
+"""Seconds between two looks at the other ranks' messages."""
 LAST_WORDS = 2.0
-"""Seconds in which the others can hear why a rank is refused, before it goes and perhaps takes their store along."""
+"""Seconds for which a refused rank stays, so that the others can read why before their store may go with it."""
 REFUSED = "refused"
 
 
 def own_part(store: Store, rank: int) -> Store:
-    """The part of a store that this group of ranks has for itself.
+    """The part of a store that is only for this group of ranks.
 
-    A store may outlive a group and serve the next one, whose ranks would take what the last ones have left there for
-    each other's words: their addresses, too, at which nobody answers any more.
+    A store may outlive a group and serve the next one, whose ranks would mistake the last group's messages for each
+    other's, including addresses at which nobody answers any more.
     """
     return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
 
 
 def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:
-    """Joins the job, and returns once all ranks have.
+    """Joins the job, and returns once all ranks have joined.
 
     Raises:
         DeadlineError: it took too long.
-        TributaryError: this rank is refused, or another one is.
+        TributaryError: this rank or another one is refused.
     """
     until = time.monotonic() + timeout.total_seconds()
     joining: Future[Job] = Future()
     waits = Waits()
-    # A thread of its own, since the job waits for all of its members: also for one that is refused.
+    # A separate thread, since joining waits for all members, even if one is refused.
     Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
     try:
         job = _wait_for_own(joining, store, until, waits)
@@ -96,7 +96,7 @@ def _wait_for(rank: int, store: Store, until: float) -> None:
 
 
 def _listen(store: Store) -> None:
-    """Raises what another rank has said."""
+    """Raises the error that another rank has reported."""
     if store.check([REFUSED]):
         said = store.get(REFUSED).decode()
         store.add("heard", 1)
@@ -104,7 +104,7 @@ def _listen(store: Store) -> None:
 
 
 def _tell(store: Store, why: str, size: int) -> None:
-    # Who has heard it may be gone, and the store with them.
+    # A rank that has read it may have exited, and the store with it.
     with suppress(dist.DistError):
         store.set(REFUSED, why)
         until = time.monotonic() + LAST_WORDS

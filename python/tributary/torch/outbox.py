@@ -1,4 +1,4 @@
-"""What leaves together, on its way."""
+"""Sets of gradients that leave together."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from tributary.memory import SharesMemory
 
 MAX_SHARED = 128
-"""Sets, or bundles, in memory that is shared with the agent: it keeps a file for each. Others are copied."""
+"""The most bundles in memory that is shared with the agent, which keeps a file for each. Further ones are copied."""
 
 Parameters = Sequence[tuple[str, torch.nn.Parameter]]
-"""Those that are trained, with their names, in the model's order."""
+"""Trained parameters with their names, in the model's order."""
 
 
 class Bundle:
@@ -37,11 +37,11 @@ class Bundle:
             self.views[place] = self.flat[begin:end].view(parameter.shape)
             begin = end
         self.extra = self.flat[count:]
-        """What is behind the gradients."""
+        """The elements after the gradients."""
 
 
 class OutgoingSet:
-    """A set of gradients in each pass: filled, and sent in bundles."""
+    """A set of gradients, filled in each pass, and sent in bundles."""
 
     def __init__(self, parameters: Parameters, bundles: list[Bundle], late: int = 0) -> None:
         self.places = tuple(place for bundle in bundles for place in bundle.places)
@@ -53,16 +53,16 @@ class OutgoingSet:
 
     @property
     def is_full(self) -> bool:
-        """All of its gradients are there."""
+        """Whether all of its gradients are there."""
         return not self._missing
 
     @torch.no_grad()
     def put(self, place: int) -> None:
-        """A parameter's gradient is ready: from now on it is where the set has it.
+        """Called when a parameter's gradient is ready: moves it into the set's memory.
 
         Raises:
-            RuntimeError: it was there already.
-            TypeError: it is sparse.
+            RuntimeError: the set has this gradient already.
+            TypeError: the gradient is sparse.
         """
         (name, parameter), view = self._parameters[place], self._views[place]
         if place not in self._missing:
@@ -79,7 +79,7 @@ class OutgoingSet:
 
     @torch.no_grad()
     def fill_up(self) -> None:
-        """The pass is over: whatever got no gradient in it contributes zeros, so that the set is the same each time."""
+        """Called when the pass is over: fills missing gradients with zeros, so that the set is always the same."""
         for place in list(self._missing):
             if self._parameters[place][1].grad is None:
                 self._views[place].zero_()
@@ -87,10 +87,10 @@ class OutgoingSet:
 
     @torch.no_grad()
     def raise_flag(self, flag: bool) -> None:
-        """Tells all ranks something, or not, along with the last gradients.
+        """Adds a flag to the last gradients, set or not, that all ranks receive.
 
-        It is as large as the largest one of these: a larger one would cost the others' precision, since the fabric's
-        numbers share their scale with their neighbours.
+        Its value is as large as the largest of these gradients: a larger one would cost the others' precision, since
+        neighbouring numbers share their scale in the fabric.
         """
         bundle = self._bundles[-1]
         gradients = bundle.flat[: -len(bundle.extra)]
@@ -99,21 +99,21 @@ class OutgoingSet:
 
     @property
     def flag(self) -> bool:
-        """Whether a rank has raised it, once the set has come back."""
+        """Whether any rank has raised the flag; valid once the set has come back."""
         return bool(self._bundles[-1].extra.item() > 0)
 
     def leave(self) -> list[Bundle]:
-        """What is to be sent; it can be filled again once that is done."""
+        """Returns the bundles to be sent; the set can be filled again once they have been."""
         self.empty()
         return self._bundles
 
     def empty(self) -> None:
-        """Nothing is there: another pass begins."""
+        """Empties the set for another pass."""
         self._missing = set(self._views)
 
 
 def by_type(parameters: Parameters, places: Sequence[int]) -> list[list[int]]:
-    """Places of parameters that can be in one tensor, in the places' order."""
+    """Groups parameters that can be in one tensor; places are indices in the model, whose order is kept."""
     kinds: defaultdict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
     for place in places:
         parameter = parameters[place][1]
@@ -122,7 +122,7 @@ def by_type(parameters: Parameters, places: Sequence[int]) -> list[list[int]]:
 
 
 def in_a_row(parameters: Parameters, places: Sequence[int]) -> list[list[int]]:
-    """Places of parameters that can be in one tensor and follow each other in the model."""
+    """Groups parameters that can be in one tensor and are neighbours in the model."""
     rows: list[list[int]] = []
     for kind in by_type(parameters, sorted(places)):
         for place in kind:

@@ -1,4 +1,4 @@
-"""Where tensors are in memory."""
+"""Memory ranges of tensors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The memory from a tensor's first element to its last one."""
+    """The memory range from a tensor's first element to its last."""
 
     device: torch.device
     begin: int
     end: int
 
     def overlaps(self, other: Place) -> bool:
-        """Whether they have bytes in common, as far as one can tell without looking at each element."""
+        """Whether the two have bytes in common, as far as one can tell without looking at each element."""
         return self.device == other.device and self.begin < other.end and other.begin < self.end
 
 
 def places_of(tensors: list[torch.Tensor]) -> list[Place]:
-    """Where these tensors are: those that have elements one behind the other, or at equal distances."""
+    """The ranges of these tensors, if their elements are contiguous or at equal distances."""
     return [_place_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
 
 
@@ -32,12 +32,12 @@ def _place_of(tensor: torch.Tensor) -> Place:
 
 
 def bytes_of(tensors: list[torch.Tensor]) -> int:
-    """Bytes of their elements: of sparse ones those that they have, with their places."""
+    """Bytes of their elements; for sparse tensors, bytes of the elements present and their indices."""
     return sum(_bytes_of(tensor) for tensor in tensors)
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
     if tensor.layout == torch.sparse_coo:
-        # Not `values()`, which only a coalesced one has.
+        # Not `values()`, which only a coalesced tensor has.
         return tensor._values().nbytes + tensor._indices().nbytes
     return tensor.nbytes if tensor.layout == torch.strided else 0

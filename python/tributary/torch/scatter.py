@@ -15,20 +15,20 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """What is summed, and which elements of the sum go where."""
+    """The tensor to sum, and the elements of the sum to keep."""
 
     whole: torch.Tensor
-    """The inputs, one behind the other: the input itself where there is one."""
+    """The inputs, concatenated; or the input itself if there is only one."""
     output: torch.Tensor
     first: int
-    """Which element of the sum is the output's first."""
+    """The index in the sum of the output's first element."""
 
     @staticmethod
     def of(output: torch.Tensor, inputs: list[torch.Tensor], rank: int, size: int) -> Scatter:
-        """For a rank of so many; the inputs are one for each rank, or one in all.
+        """For one rank of `size`; the inputs are one for each rank, or a single one.
 
         Raises:
-            ValueError: they have not as many elements for each rank as the output.
+            ValueError: their number of elements for each rank is not the output's.
         """
         counts = [tensor.numel() for tensor in inputs]
         if sum(counts) != size * output.numel() or (len(inputs) > 1 and set(counts) != {output.numel()}):

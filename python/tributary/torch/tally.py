@@ -1,4 +1,4 @@
-"""How much went over the fabric, how much another way, and why."""
+"""Counts how much went over the fabric, how much another way, and why."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tributary.job import Job
 logger = logging.getLogger("tributary")
 
 EVERY = 1.0
-"""Seconds between two times that the agent is told."""
+"""Seconds between two reports to the agent."""
 
 Kind = tuple[str, str, str]
-"""A way ("fabric" or "gloo"), a collective, and the reason why it does not go over the fabric."""
+"""A way ("fabric" or "gloo"), a collective, and the reason if it does not go over the fabric."""
 
 
 class Tally:
-    """Counts a process's collectives and their bytes, by their way; its host's agent has them as metrics."""
+    """Counts a process's collectives and their bytes, by their way; its host's agent exports them as metrics."""
 
     def __init__(self, job: Job | None) -> None:
         self.calls: Counter[str] = Counter()
-        """Collectives, by way."""
+        """Number of collectives, by way."""
         self._job = job
         self._bytes: Counter[Kind] = Counter()
         self._lock = Lock()
@@ -32,11 +32,11 @@ class Tally:
         self._told_at = -EVERY
 
     def over_fabric(self, collective: str, size: int) -> None:
-        """A collective of so many bytes goes over the fabric."""
+        """Counts a collective of `size` bytes over the fabric."""
         self._count(("fabric", collective, ""), size)
 
     def over_gloo(self, collective: str, size: int, reason: str) -> None:
-        """A collective of so many bytes goes by gloo, for this reason."""
+        """Counts a collective of `size` bytes by gloo, with the reason."""
         kind = ("gloo", collective, reason)
         if kind not in self._bytes:
             logger.debug("%s goes by gloo: %s", collective, reason)
@@ -56,7 +56,7 @@ class Tally:
             self.tell(waits=False)
 
     def tell(self, *, waits: bool) -> None:
-        """Tells the agent what it does not know yet, and waits until it does, or not. It is not needed for training."""
+        """Reports new counts to the agent, and waits until it has them if `waits`. Training does not depend on it."""
         if self._job is None:
             return
         with self._lock:
@@ -71,7 +71,7 @@ class Tally:
             logger.debug("the agent does not count collectives: %s", error)
 
     def report(self) -> str:
-        """All of it, for people."""
+        """All counts as text, for people."""
         lines = [f"{self.calls['fabric']} collectives over the fabric, {self.calls['gloo']} by gloo"]
         for (way, collective, reason), size in sorted(self._bytes.items()):
             lines.append(f"  {way}: {collective}, {size / 1e6:.1f} MB" + (f": {reason}" if reason else ""))

@@ -1,4 +1,4 @@
-"""Collectives that are under way, as `torch.distributed` hands them out."""
+"""Collectives in flight, as `torch.distributed` returns them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tributary.pending import check_may_wait
 
 
 class FabricWork(Work):
-    """A collective over the fabric: done when its answer is there and `finish` has put it in its place.
+    """A collective over the fabric: done when its result is there and `finish` has stored it.
 
-    Of a work that is written in Python PyTorch passes on `wait` and `get_future` only: scripts that get it from
+    PyTorch passes on only `wait` and `get_future` of a work that is written in Python: scripts that get it from
     `torch.distributed` see a base class whose `is_completed` is never true.
     """
 
@@ -39,8 +39,8 @@ class FabricWork(Work):
                 raise self._error
             return self._tensors
 
-        # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that
-        # its callback raises is told.
+        # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that its
+        # callback raises is reported.
         self._future = ended.then(outcome)
 
         def end(answer: Answer[Reduced]) -> None:
@@ -53,7 +53,7 @@ class FabricWork(Work):
         answer.add_done_callback(end)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for its end, and raises what went wrong. Without a timeout it ends with that of the group."""
+        """Waits for the end, and raises any error. Without a timeout, the group's timeout applies."""
         if not self._answer.done():
             check_may_wait(self._name)
         seconds = timeout.total_seconds() if timeout else 0
@@ -67,12 +67,12 @@ class FabricWork(Work):
         if self._error is not None:
             self._is_told = True
             raise self._error
-        # Its callback may come later than the end itself.
+        # The callback may come later than the end itself.
         self._future.wait()
         return True
 
     def let_end(self) -> None:
-        """Waits for its end, well or not.
+        """Waits for the end, successful or not.
 
         Raises:
             TributaryError: this is the thread that would end it.
@@ -83,11 +83,11 @@ class FabricWork(Work):
 
     @property
     def name(self) -> str:
-        """What it is, with its tensor's shape."""
+        """Its description, with the tensor's shape."""
         return self._name
 
     def untold_error(self) -> BaseException | None:
-        """What went wrong, and was told nobody who waited; it waits until the answer is in its place."""
+        """The error, if no caller that waited has got it; waits until the result is stored."""
         self._ended.wait()
         return None if self._is_told else self._error
 
@@ -96,26 +96,26 @@ class FabricWork(Work):
         return self._future
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not."""
-        # Not `_future`: who has waited may be quicker than the callback that ends it.
+        """Whether it has ended, successfully or not."""
+        # Not `_future`: a waiting thread may be quicker than the callback that completes it.
         return self._ended.done()
 
     def is_success(self) -> bool:
-        """Whether it has ended well."""
+        """Whether it has ended successfully."""
         return self._ended.done() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What went wrong, if it has."""
+        """The error, if any."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        """The tensors, once it has ended well."""
+        """The tensors, once it has ended successfully."""
         self._future.wait()
         return self._tensors
 
 
 class Together(Work):
-    """Several collectives over the fabric that were asked for as one."""
+    """Several collectives over the fabric that were requested as one."""
 
     def __init__(self, works: list[FabricWork]) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Together(Work):
         self._future = all_of_them.then(lambda ended: [tensor for each in ended.value() for tensor in each.value()])
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end of all, and raises what went wrong with the first of them that failed."""
+        """Waits for the end of all, and raises the first error."""
         return all(work.wait(timeout) for work in self._works)
 
     def get_future(self) -> Future[list[torch.Tensor]]:
@@ -132,17 +132,17 @@ class Together(Work):
         return self._future
 
     def is_completed(self) -> bool:
-        """Whether all have ended, well or not."""
+        """Whether all have ended, successfully or not."""
         return all(work.is_completed() for work in self._works)
 
     def is_success(self) -> bool:
-        """Whether all have ended well."""
+        """Whether all have ended successfully."""
         return all(work.is_success() for work in self._works)
 
     def exception(self) -> BaseException | None:
-        """What went wrong, if something has."""
+        """The first error, if any."""
         return next((error for work in self._works if (error := work.exception()) is not None), None)
 
     def result(self) -> list[torch.Tensor]:
-        """The tensors, once all have ended well."""
+        """The tensors, once all have ended successfully."""
         return [tensor for work in self._works for tensor in work.result()]

@@ -1,4 +1,4 @@
-"""Batches for whoever is in."""
+"""Batches for the present members."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class ElasticLoader:
-    """This rank's batches of what is left of the epoch that is under way: each loop over it is of one epoch.
+    """This rank's batches of the rest of the current epoch: each loop over it covers one epoch.
 
-    Where ranks have come or gone it begins a new `DataLoader` loop at the step that is to be made, so that what workers
-    have loaded in advance is thrown away then.
+    When ranks have left or joined, it starts a new `DataLoader` loop at the next step, so that batches which workers
+    have loaded in advance are discarded.
     """
 
     def __init__(self, training: Elastic, dataset: Dataset[Any], plan: Plan, options: dict[str, Any]) -> None:
@@ -26,7 +26,7 @@ class ElasticLoader:
         self._loader: DataLoader[Any] = DataLoader(dataset, batch_sampler=self._sampler, **options)
 
     def __len__(self) -> int:
-        """Steps that are left of the epoch."""
+        """Number of steps left in the epoch."""
         return self._sampler.plan.steps - self._training.step
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Who is in, and how they take over one another's state: what all members do at the same place in their order."""
+"""Membership, and how members take over one another's state, at the same position in the order of all-reduces."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tributary.job import Job
 from tributary.torch.elastic.state import Integers
 
 MAX_RANKS = 256
-"""Ranks that a roll call has room for: so many integers are summed over the same members, or none of them is."""
+"""The most ranks in a roll call: so few integers are summed over the same members, or none of them is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Who has answered a roll call: the same for all who have."""
+    """The answers to a roll call: the same on all members that have answered."""
 
     members: tuple[int, ...]
-    """Ranks, ascending."""
+    """Ranks that have answered, ascending."""
     leader: int | None
-    """The lowest one that has the training's state."""
+    """The lowest of these ranks that has the training's state."""
     size: int
-    """Integers that its state has, where that was asked for."""
+    """The number of integers in its state, if that was asked for."""
 
 
 def roll_call(job: Job, size: int) -> Roll:
-    """Finds out who is in. `size`: integers of this rank's state; 0: it has none.
+    """Finds out who is a member. `size`: the number of integers of this rank's state; 0 if it has none.
 
     Raises:
-        TributaryError: as of `Job.all_reduce`.
+        TributaryError: as for `Job.all_reduce`.
         ValueError: the job has too many ranks.
     """
     if job.rank >= MAX_RANKS:
@@ -45,15 +45,15 @@ def roll_call(job: Job, size: int) -> Roll:
 
 
 def take_over(job: Job, own: Integers | None, load: Callable[[Integers], None]) -> tuple[int, ...]:
-    """All members go on with the state of the lowest rank that has it. Says who they are.
+    """Makes all members go on with the state of the lowest rank that has it. Returns the members' ranks.
 
     Args:
-        job: what they are members of.
-        own: this rank's state; `None`: it has none.
-        load: takes another rank's.
+        job: the members' job.
+        own: this rank's state; `None` if it has none.
+        load: loads another rank's state.
 
     Raises:
-        TributaryError: nobody has it, or as of `Job.all_reduce`; after `RegroupError` all members begin anew.
+        TributaryError: no member has it, or as for `Job.all_reduce`; after `RegroupError` all members begin again.
     """
     if job.regroup is not None:
         job.synchronise(np.zeros(1, dtype=np.int32), name="regrouping of an elastic training")
@@ -67,7 +67,7 @@ def take_over(job: Job, own: Integers | None, load: Callable[[Integers], None]) 
         leads = own is not None and roll.leader == job.rank
         state = own.copy() if leads and own is not None else np.zeros(roll.size, dtype=np.int32)
         reduced = job.all_reduce(state, name="state of an elastic training", weight=int(leads))
-        # Else the leader was lost in the middle of it, which all members see alike.
+        # Otherwise the leader was lost during the all-reduce, which all members see alike.
         if all(run.weight == 1 for run in reduced.runs):
             if not leads:
                 load(state)

@@ -1,4 +1,4 @@
-"""One backward pass of all members: its gradients leave in buckets, and come back as their mean, or not at all."""
+"""One backward pass of all members: gradients leave in buckets, and come back as their mean, or not at all."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tributary.torch.gradients import Gradients
 from tributary.torch.outbox import Bundle, OutgoingSet, by_type
 
 BUCKET = 1 << 20
-"""Bytes of gradients that leave together: on the way they overlap with computing as well as time points do."""
+"""Bytes of gradients that leave together: they overlap with computing as well as time points do."""
 MOST_BUCKETS = 64
-"""A larger model has larger ones."""
+"""The most buckets: a larger model has larger ones."""
 
 
 class Pass:
     """The backward pass of each step.
 
-    Gradients leave as soon as a bucket is whole and those before it have left, in the opposite of the model's order. At
-    the end of the pass all are back: the mean over the samples of all members, if all of them are in every value of it.
-    Else every member finds that, and none of them has gradients, so that the optimiser's step changes nothing.
+    Gradients leave as soon as a bucket is full and the previous ones have left, in the reverse of the model's order. At
+    the end of the pass all are back: as the mean over the samples of all members, if all of them contributed to every
+    value. Otherwise every member notices this, and none of them has gradients, so that the optimiser's step changes
+    nothing.
     """
 
     def __init__(self, model: torch.nn.Module, ended: Callable[[], None]) -> None:
@@ -40,7 +41,7 @@ class Pass:
         self._under_way: list[tuple[torch.Tensor, Reduction]] = []
 
     def set_job(self, job: Job) -> None:
-        """From now on gradients are summed over the members of this one."""
+        """Sums gradients over the members of this job from now on."""
         self._job = job
         self._drop()
         size = sum(parameter.nbytes for _, parameter in self._parameters)
@@ -57,10 +58,10 @@ class Pass:
         self._bucket_of = {place: bucket for bucket in self._buckets for place in bucket.places}
 
     def begin(self, what: str, samples: int, members: int) -> None:
-        """The next backward pass is that of this step, of so many samples of this rank.
+        """Prepares the next backward pass: that of this step, with `samples` samples of this rank.
 
         Raises:
-            RuntimeError: the last pass has broken off, or the model has other parameters.
+            RuntimeError: the last pass broke off, or the model's parameters were replaced.
         """
         if self._in_pass:
             raise RuntimeError(
@@ -72,11 +73,11 @@ class Pass:
 
     @property
     def is_due(self) -> bool:
-        """There was none since it was begun."""
+        """Whether there has been no pass since `begin`."""
         return self._what is not None
 
     def _ready(self, place: int) -> None:
-        """A gradient is ready."""
+        """Called when a gradient is ready."""
         if self._what is None:
             raise RuntimeError(
                 "a backward pass outside of a step: make one for each batch that Elastic.loader gives, and no other"
@@ -87,7 +88,7 @@ class Pass:
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end)
         self._bucket_of[place].put(place)
-        # The last one leaves at the end of the pass: with it the agent takes the step for done.
+        # The last bucket leaves at the end of the pass: with it the agent considers the step done.
         while self._next < len(self._buckets) - 1 and self._buckets[self._next].is_full:
             self._send()
 
@@ -102,7 +103,7 @@ class Pass:
             self._under_way.append((flat, reduction))
 
     def _end(self) -> None:
-        """All gradients are there: what has not left does so now, and all of it comes back."""
+        """Called when all gradients are there: sends what has not left, and waits for everything."""
         while self._next < len(self._buckets):
             self._buckets[self._next].fill_up()
             self._send()
@@ -110,7 +111,7 @@ class Pass:
         self._ended()
 
     def wait(self) -> tuple[bool, list[TributaryError]]:
-        """Waits until all of it is back. Says whether gradients are the members' mean now, and what went wrong."""
+        """Waits until all gradients are back. Returns whether they are the members' mean now, and the errors."""
         under_way, self._under_way = self._under_way, []
         errors: list[TributaryError] = []
         sums: list[tuple[torch.Tensor, int]] = []

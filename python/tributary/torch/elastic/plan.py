@@ -1,4 +1,4 @@
-"""Who processes which samples in which step, while ranks come and go."""
+"""Which rank processes which samples in each step, while ranks come and go."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from torch.utils.data import Sampler
 class Plan:
     """The steps of each epoch, and their samples.
 
-    Each epoch is an order of all samples, cut into steps, and each step is split among those who are in. So whoever
-    is in, each sample is processed once an epoch, in the same step: members agree on all of it without a message.
+    Each epoch is an order of all samples, cut into steps, and each step is split among the present members. So whoever
+    the members are, each sample is processed once an epoch, in the same step: members agree on all of this without a
+    message.
 
     Args:
-        samples: how many there are.
-        batch_size: samples of a step, over all ranks. Steps have so many at most, and as equal numbers as can be.
-        shuffle: whether each epoch has another order.
-        seed: what chooses it.
+        samples: the number of samples.
+        batch_size: the most samples of a step, over all ranks; steps are as equal as possible.
+        shuffle: whether each epoch has a different order.
+        seed: determines the order.
 
     Raises:
         ValueError: there are no samples, or a step has none.
@@ -39,18 +40,18 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """Number of steps in an epoch."""
         return -(-self.samples // self.batch_size)
 
     def order(self, epoch: int) -> list[int]:
-        """All samples, as an epoch has them."""
+        """The order of all samples in an epoch."""
         if not self.shuffle:
             return list(range(self.samples))
         chance = torch.Generator().manual_seed((self.seed << 20) + epoch)
         return torch.randperm(self.samples, generator=chance).tolist()
 
     def share(self, step: int, place: int, members: int) -> range:
-        """Where in an epoch's order the samples are that one of so many members processes in a step."""
+        """The range in an epoch's order of one member's samples in a step; `place` is its index among the members."""
         begin, end = self._begin(step), self._begin(step + 1)
         total = end - begin
         return range(begin + total * place // members, begin + total * (place + 1) // members)
@@ -60,7 +61,7 @@ class Plan:
         return self._begin(step + 1) - self._begin(step)
 
     def describe(self, epoch: int, step: int) -> str:
-        """A step, for names that members compare: other data or settings make it another one."""
+        """Describes a step, for names that members compare: other data or settings give a different description."""
         shuffled = f"shuffled by {self.seed}" if self.shuffle else "in their order"
         return f"epoch {epoch}, step {step} of {self.steps} ({self.samples} samples, {shuffled})"
 
@@ -69,9 +70,9 @@ class Plan:
 
 
 class ElasticSampler(Sampler[list[int]]):
-    """Batches of one rank for a `DataLoader` (as `batch_sampler`): of the rest of an epoch, while nobody comes or goes.
+    """Batches of one rank for a `DataLoader` (as `batch_sampler`): the rest of an epoch, while membership is stable.
 
-    `Elastic.loader` uses it, and begins anew where it has to.
+    `Elastic.loader` uses it, and starts a new one when it has to.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -79,7 +80,7 @@ class ElasticSampler(Sampler[list[int]]):
         self.set_place(epoch=0, step=0, place=0, members=1)
 
     def set_place(self, *, epoch: int, step: int, place: int, members: int) -> None:
-        """Where the next iteration begins: step and epoch, and which of so many members this is."""
+        """Sets where the next iteration begins: epoch, step, and this rank's index among the members."""
         self._epoch, self._step, self._place, self._members = epoch, step, place, members
 
     def __iter__(self) -> Iterator[list[int]]:

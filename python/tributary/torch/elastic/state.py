@@ -1,4 +1,4 @@
-"""What members take over from one another, as integers that an all-reduce keeps as they are."""
+"""The state that members take over from one another, as integers that an all-reduce keeps exactly."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy.typing as npt
 import torch
 
 BYTES = 3
-"""Bytes that go into one integer: an all-reduce does not take all values of 32 bits."""
+"""Bytes in one integer: an all-reduce does not accept all 32-bit values."""
 
 Integers = npt.NDArray[np.int32]
 
 
 class Stateful(Protocol):
-    """A model, an optimiser, a scheduler of learning rates, or whatever else has a state."""
+    """A model, an optimiser, a learning-rate scheduler, or anything else with a state."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All of its state."""
+        """Returns its state."""
 
     def load_state_dict(self, state_dict: Any) -> Any:
-        """Goes on with another one's."""
+        """Replaces its state."""
 
 
 def pack(state: Mapping[str, Any]) -> Integers:
-    """A state as integers below 2^24; the first one says how many bytes the last one holds."""
+    """Encodes a state as integers below 2^24; the first one is the number of bytes in the last one."""
     file = io.BytesIO()
     torch.save(state, file)
     data = np.frombuffer(file.getbuffer(), dtype=np.uint8)
@@ -40,10 +40,10 @@ def pack(state: Mapping[str, Any]) -> Integers:
 
 
 def unpack(integers: Integers) -> dict[str, Any]:
-    """The state that they are.
+    """Decodes a state.
 
     Raises:
-        ValueError: they are none, or hold something else than tensors and plain values.
+        ValueError: the integers do not encode a state, or it holds more than tensors and plain values.
     """
     data = np.ascontiguousarray(integers[1:].astype("<i4")).view(np.uint8).reshape(-1, 4)[:, :BYTES].tobytes()
     try:

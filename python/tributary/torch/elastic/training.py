@@ -1,4 +1,4 @@
-"""A training whose ranks come and go."""
+"""A training whose ranks may come and go."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from tributary.torch.elastic.state import Stateful, pack, unpack
 
 logger = logging.getLogger("tributary")
 RETRY = 0.1
-"""Seconds until a rank that has no state, and that the others go on without, asks again."""
+"""Seconds between attempts of a rank that has no state and without which the others go on."""
 
 
 class Elastic:
-    """Trains a model on all ranks of a job, and goes on when ranks die, leave, are left out or come.
+    """Trains a model on all ranks of a job, and goes on when ranks die, leave, are left out or join.
 
-    It takes the place of `init_process_group` and `DistributedDataParallel`: it joins the job, gives all ranks the same
-    parameters, and averages gradients in backward passes, over all samples of a step. `epochs` and `loader` say which
-    samples a rank processes.
+    It replaces `init_process_group` and `DistributedDataParallel`: it joins the job, gives all ranks the same
+    parameters, and averages gradients in backward passes over all samples of a step. `epochs` and `loader` determine
+    which samples a rank processes.
 
-    A step counts if all members have a part in it. If one is lost in the middle of it, the others have no gradients
-    after their backward passes, so that `optimizer.step()` changes nothing, and get the step's samples again, newly
-    split. A rank that comes takes over everything from a member: model, optimiser, the others, and the place in the
+    A step counts if all members have contributed to it. If one is lost during the step, the others have no gradients
+    after their backward passes, so that `optimizer.step()` changes nothing, and get the step's samples again, split
+    anew. A rank that joins takes over everything from a member: model, optimiser, the others, and the position in the
     data.
 
     Args:
-        model: the model. Its parameters are float32 or bfloat16; its buffers are those of one rank whenever somebody
-            comes, and each rank's own otherwise.
-        optimizer: changes nothing where parameters have no gradients, as PyTorch's own ones.
-        others: what else has a state, such as schedulers of learning rates. What they do in a step that is made again
-            is undone.
-        checkpoint: a `state_dict` to begin with, the same on all ranks. A rank that comes later goes on with the
+        model: the model. Its parameters are float32 or bfloat16; its buffers are one rank's whenever a rank joins, and
+            each rank's own otherwise.
+        optimizer: must change nothing for parameters without gradients, like PyTorch's own ones.
+        others: other objects with a state, such as learning-rate schedulers. Their changes in a step that is repeated
+            are undone.
+        checkpoint: a `state_dict` to start from, the same on all ranks. A rank that joins later goes on with the
             others' state instead.
-        job: as of `tributary.join`; from the environment if left out.
-        token: as of `tributary.join`.
-        socket: as of `tributary.join`.
-        deadline: seconds that each all-reduce may take. A rank that stands still for longer ends the training.
+        job: as for `tributary.join`; from the environment if left out.
+        token: as for `tributary.join`.
+        socket: as for `tributary.join`.
+        deadline: seconds that each all-reduce may take. A rank that stalls for longer ends the training.
 
     Raises:
-        ValueError: nothing of the model can be trained, or it is another one than the others'.
-        TributaryError: this process cannot join, or nobody has the training's state any more.
+        ValueError: nothing of the model can be trained, or it differs from the others'.
+        TributaryError: this process cannot join, or no member has the training's state any more.
     """
 
     def __init__(
@@ -83,49 +83,49 @@ class Elastic:
         try:
             self._settle()
         except BaseException:
-            # Those who are there go on.
+            # The other members go on.
             self._leave()
             raise
 
     @property
     def rank(self) -> int:
-        """This process's rank: that of its host in the job."""
+        """This process's rank: its host's in the job."""
         return self._rank
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ranks of those who are in, ascending: as of the last step."""
+        """Ranks of the members, ascending, as of the last step."""
         return self._members
 
     @property
     def is_leader(self) -> bool:
-        """Whether this is the lowest rank of those who are in: the one that writes checkpoints and says how it goes."""
+        """Whether this is the lowest rank of the members: the one that writes checkpoints and reports progress."""
         return self._has_state and self._members[0] == self._rank
 
     @property
     def epoch(self) -> int:
-        """The epoch that is under way, from 0 on."""
+        """The current epoch, from 0."""
         return self._epoch
 
     @property
     def step(self) -> int:
-        """Steps of this epoch that were made."""
+        """Number of steps done in this epoch."""
         return self._step
 
     @property
     def has_state(self) -> bool:
-        """Whether this rank has the training's state. One that is left out has an old one until it is in again.
+        """Whether this rank has the training's current state. A rank that is left out has an old one until it rejoins.
 
-        Where the training ends meanwhile, it keeps that.
+        If the training ends before that, it keeps the old one.
         """
         return self._has_state
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The epochs that are left of so many; after the last one this rank leaves the job, when all members are there.
+        """The remaining of `count` epochs; after the last one this rank leaves the job, once all members are there.
 
-        A rank that was left out, or cut off, and is in again may come to the end of its loop over an epoch's batches
-        early: it goes on with the others' epoch then. Where the others' training ends while it is left out, its loops
-        end, too, with a warning, and without the training's state (`has_state`).
+        A rank that was left out or cut off and has rejoined may come to the end of its loop over an epoch's batches
+        early: then it goes on with the others' epoch. If the others' training ends while it is left out, its loops end,
+        too, with a warning, and without the training's state (`has_state`).
         """
         while True:
             self._settle()
@@ -137,14 +137,14 @@ class Elastic:
     def loader(
         self, dataset: Dataset[Any], *, batch_size: int, shuffle: bool = True, seed: int = 0, **options: Any
     ) -> ElasticLoader:
-        """This rank's batches of what is left of an epoch, as a `DataLoader` gives them.
+        """This rank's batches of the rest of an epoch, as a `DataLoader` returns them.
 
         Args:
-            dataset: all samples: the same on all ranks.
-            batch_size: samples of a step, over all ranks: whoever is in, each step is of the same samples.
-            shuffle: whether each epoch has another order.
-            seed: what chooses it.
-            options: as of `DataLoader`: `num_workers`, `collate_fn`, …
+            dataset: all samples; the same on all ranks.
+            batch_size: samples of a step, over all ranks: each step has the same samples whoever the members are.
+            shuffle: whether each epoch has a different order.
+            seed: determines the order.
+            options: as for `DataLoader`: `num_workers`, `collate_fn`, …
 
         Raises:
             ValueError: there are no samples.
@@ -153,15 +153,15 @@ class Elastic:
         return ElasticLoader(self, dataset, Plan(len(size), batch_size, shuffle, seed), options)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a rank takes over, for checkpoints."""
+        """Everything that a rank takes over; also for checkpoints."""
         place = {"epoch": self._epoch, "step": self._step}
         return place | {name: part.state_dict() for name, part in self._parts.items()}
 
     def _load(self, state: dict[str, Any]) -> None:
-        """Goes on from there.
+        """Goes on from a state.
 
         Raises:
-            ValueError: that is not the state of such a training.
+            ValueError: it is not the state of such a training.
         """
         if set(state) != {"epoch", "step", *self._parts}:
             raise ValueError(f"the state of another training: it has {sorted(state)}")
@@ -173,12 +173,12 @@ class Elastic:
         self._epoch, self._step = int(state["epoch"]), int(state["step"])
 
     def close(self) -> None:
-        """Leaves the job, when all members are there.
+        """Leaves the job, once all members are there.
 
-        All of them call this at the same place, if they do not come to the end of `epochs`.
+        All of them call this at the same point if they do not reach the end of `epochs`.
 
         Raises:
-            TributaryError: as of `Job.all_reduce`.
+            TributaryError: as for `Job.all_reduce`.
         """
         while True:
             self._settle()
@@ -187,11 +187,11 @@ class Elastic:
             try:
                 self._job.barrier()
             except RegroupError:
-                # Somebody comes at the very end, and is told so.
+                # A rank has joined at the very end, and has to be synchronised.
                 self._needs = "state"
                 continue
             except (DetachedError, JobOverError) as error:
-                # This rank has all that there is to have.
+                # This rank has the complete result.
                 logger.warning("rank %s leaves alone: %s", self._rank, error)
             else:
                 self._finish()
@@ -210,15 +210,15 @@ class Elastic:
             # The others go on.
             self._leave()
 
-    # What the loader asks for.
+    # Called by the loader.
 
     def begin_step(self, plan: Plan, step: int, samples: int) -> None:
-        """A batch of so many samples is handed out."""
+        """Called when a batch of `samples` samples is handed out."""
         if samples == 0:
             raise ValueError(
                 f"a step of {plan.total(step)} samples for {len(self._members)} ranks: give a larger batch_size"
             )
-        # Only what is cheap to keep; a step without gradients changes neither the model nor the optimiser's state.
+        # Keep only what is cheap; a step without gradients changes neither the model nor the optimiser's state.
         self._before = (
             [copy.deepcopy(other.state_dict()) for other in self._others],
             [{key: value for key, value in group.items() if key != "params"} for group in self._optimizer.param_groups],
@@ -227,7 +227,7 @@ class Elastic:
         self._pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
 
     def end_step(self, plan: Plan) -> bool:
-        """The batch was used: whether the next one follows. Else who is in, or the place in the data, is another one.
+        """Called when the batch was used; returns whether the next batch of this loop follows.
 
         Raises:
             RuntimeError: there was no backward pass.
@@ -247,23 +247,23 @@ class Elastic:
             other.load_state_dict(state)
         for group, values in zip(self._optimizer.param_groups, groups, strict=True):
             group.update(values)
-        # One that is left out goes on as if nothing were, until the training ends without it.
+        # A rank that is left out goes on as usual, until the training ends without it.
         return self._needs is None and self._job is not None
 
     def settle(self) -> bool:
-        """Sees to it that this rank is one with the others; `False`: it is only after this loop's end."""
+        """Synchronises this rank with the others; `False` if that has to wait for the end of this loop."""
         if not self._has_state and self._needs:
             return False
         self._settle()
         return self._job is not None
 
-    # What it is made of.
+    # Internal parts.
 
     def _join(self) -> None:
         self._job = job = join(elastic=True, **self._how_to_join)
         self._rank = job.rank
         self._pass.set_job(job)
-        # Else it has come into a job that is running, or was out of it for a while.
+        # Otherwise it has joined a running job, or was out of the job for a while.
         self._has_state = job.regroup is None and not self._members
         self._needs = "state"
 
@@ -274,7 +274,7 @@ class Elastic:
         try:
             job.finish()
         except TributaryError as error:
-            # This rank has all that there is to have.
+            # This rank has the complete result.
             logger.warning("rank %s: %s", self._rank, error)
 
     def _leave(self) -> None:
@@ -289,10 +289,10 @@ class Elastic:
         self._note(errors)
 
     def _note(self, errors: list[TributaryError]) -> None:
-        """What is to be done about what went wrong.
+        """Handles errors.
 
         Raises:
-            TributaryError: nothing can be done.
+            TributaryError: an error that cannot be handled.
         """
         for error in errors:
             if isinstance(error, RegroupError):
@@ -319,10 +319,10 @@ class Elastic:
                 raise error
 
     def _join_again(self, error: JobOverError) -> None:
-        """The job may be over for this rank only, which was cut off.
+        """Joins again, since the job may be over only for this rank, which was cut off.
 
         Raises:
-            TributaryError: it is over.
+            TributaryError: the job is over for all.
         """
         logger.warning("rank %s: %s; joining again", self._rank, error)
         self._leave()
@@ -332,7 +332,7 @@ class Elastic:
             raise error from refused
 
     def _settle(self) -> None:
-        """All members do what there is to do before the next step, at the same place in their order."""
+        """All members do what is necessary before the next step, at the same position in their order."""
         while self._needs and self._job is not None:
             before = self._members
             try:
@@ -347,7 +347,7 @@ class Elastic:
             except DetachedError as error:
                 self._note([error])
                 if self._members:
-                    # It makes steps as before, so that it is seen when it is well.
+                    # It makes steps as before, so that it is noticed when it has recovered.
                     self._needs = None
                     return
                 time.sleep(RETRY)

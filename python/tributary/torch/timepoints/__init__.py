@@ -1,6 +1,6 @@
 """Gradients that leave at the right moment.
 
-`TimePoints(model)` is in place of `DistributedDataParallel(model)`, `ServerTimePoints(model, training)` trains with a
+`TimePoints(model)` replaces `DistributedDataParallel(model)`; `ServerTimePoints(model, training)` trains with a
 parameter server.
 """
 

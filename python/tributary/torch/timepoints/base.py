@@ -1,4 +1,4 @@
-"""What models with time points have in common, wherever their gradients go."""
+"""What models with time points have in common, whatever the destination of their gradients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tributary.torch.outbox import OutgoingSet
 from tributary.torch.timepoints.recorder import Recorder
 
 WATCHED = 100
-"""The last sets, of which only a few may be late."""
+"""The number of last sets of which only a few may be late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was asked for."""
+    """The settings that were asked for."""
 
     iterations: int
     late_share: float
@@ -30,13 +30,13 @@ class Settings:
 
 
 class Scheduled(torch.nn.Module):
-    """A model whose gradients leave in sets, each as soon as it is whole and those before have left."""
+    """A model whose gradients leave in sets, each as soon as it is full and the previous ones have left."""
 
     _has_begun = False
-    """Not yet of a copy."""
+    """False for a copy."""
     _synchronises = True
     _start_up: int
-    """What it costs to send something, nanoseconds."""
+    """The cost of sending a set, in nanoseconds."""
 
     def __init__(self, module: torch.nn.Module, settings: Settings) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Scheduled(torch.nn.Module):
         self._settings = settings
 
     def _begin(self) -> None:
-        """Profiling begins."""
+        """Begins profiling."""
         self._gradients = gradients.Gradients(self.module, self._ready)
         self._trained = self._gradients.parameters
         self._recorder = Recorder(len(self._trained))
@@ -66,13 +66,13 @@ class Scheduled(torch.nn.Module):
         self._lateness: deque[bool] = deque(maxlen=WATCHED)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The model and what was asked for: a copy, which `deepcopy` and `pickle` make, has begun nothing."""
+        """The model and its settings: a copy, which `deepcopy` and `pickle` make, has not begun."""
         kept = {*torch.nn.Module().__dict__, "_settings"}
         return {name: value for name, value in self.__dict__.items() if name in kept}
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in here leave their gradients where they are, for later ones to add to."""
+        """Backward passes in here keep their gradients, and later passes add to them."""
         before, self._synchronises = self._synchronises, False
         try:
             yield
@@ -81,12 +81,12 @@ class Scheduled(torch.nn.Module):
 
     @property
     def schedule(self) -> Schedule:
-        """What leaves when, as it is now."""
+        """The present schedule."""
         return self._schedule
 
     @property
     def late_sets(self) -> int:
-        """How many of the last 100 sets were late on this rank; another schedule begins anew."""
+        """How many of the last 100 sets were late on this rank; a new schedule resets the count."""
         return sum(self._lateness)
 
     def describe(self) -> str:
@@ -107,25 +107,25 @@ class Scheduled(torch.nn.Module):
         self._lateness.clear()
 
     def _use(self, sets: list[OutgoingSet]) -> None:
-        """Gradients leave in these, from the next pass on."""
+        """Makes gradients leave in these sets, from the next pass on."""
         self._sets = sets
         self._set_of = {place: number for number, one in enumerate(sets) for place in one.places}
         self._next = 0
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
-        """What leaves by a schedule."""
+        """Makes the sets of a schedule."""
         raise NotImplementedError
 
     def _send(self, one: OutgoingSet) -> None:
-        """A set leaves, which is not the last one."""
+        """Sends a set that is not the last one."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """The pass is over: what has not left is whole, and does so now."""
+        """Called when the pass is over: the remaining sets are full, and leave now."""
         raise NotImplementedError
 
     def _ready(self, place: int) -> None:
-        """A gradient is ready."""
+        """Called when a gradient is ready."""
         if not self._synchronises:
             return
         if not self._in_pass:
@@ -138,13 +138,13 @@ class Scheduled(torch.nn.Module):
         own.put(place)
         if own.is_full:
             self._lateness.append(now > own.late)
-            # The last set leaves at the end of the pass: nothing comes behind it.
+            # The last set leaves at the end of the pass, since nothing follows it.
             while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
                 self._send(self._sets[self._next])
                 self._next += 1
 
     def _end_of_pass(self) -> None:
-        """All gradients are there."""
+        """Called when all gradients are there."""
         self._in_pass = False
         if self._profiling:
             self._recorder.keep()
@@ -154,12 +154,12 @@ class Scheduled(torch.nn.Module):
 
     @property
     def _has_profile(self) -> bool:
-        """Whether there is something to decide."""
+        """Whether there are enough passes for a decision."""
         return self._profiling and self._recorder.passes == self._settings.iterations
 
     @property
     def _is_late(self) -> bool:
-        """Whether too many sets are."""
+        """Whether too many sets are late."""
         return not self._profiling and self.late_sets > self._settings.late_share * WATCHED
 
     def _take_profile(self) -> Profile:

@@ -1,4 +1,4 @@
-"""When gradients are ready in backward passes."""
+"""Records when gradients are ready in backward passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Recorder:
-    """Times the gradients of a backward pass, and keeps the passes that a profile is made of."""
+    """Times the gradients of backward passes, and keeps the passes for a profile."""
 
     def __init__(self, gradients: int) -> None:
         self._gradients = gradients
@@ -16,12 +16,12 @@ class Recorder:
         self._passes: list[list[int]] = []
 
     def begin(self) -> None:
-        """A pass begins: with its first gradient, from which on times count."""
+        """Begins a pass with its first gradient, from which times count."""
         self._began = time.perf_counter_ns()
         self._ready = [None] * self._gradients
 
     def ready(self, place: int) -> int:
-        """A gradient is ready: when, in nanoseconds."""
+        """Records that a gradient is ready; returns the time, in nanoseconds."""
         now = self.now()
         self._ready[place] = now
         return now
@@ -31,16 +31,16 @@ class Recorder:
         return time.perf_counter_ns() - self._began
 
     def keep(self) -> None:
-        """Keeps the pass, which is at its end: what has no gradient in it counts as ready now."""
+        """Keeps the pass, which has ended: parameters without a gradient count as ready now."""
         now = self.now()
         self._passes.append([now if ready is None else ready for ready in self._ready])
 
     @property
     def passes(self) -> int:
-        """Passes that were kept."""
+        """The number of passes that were kept."""
         return len(self._passes)
 
     def take_medians(self) -> list[int]:
-        """When each gradient was ready in the median of the passes that were kept, which are forgotten."""
+        """The median time of each gradient over the passes that were kept, which are then dropped."""
         passes, self._passes = self._passes, []
         return [int(statistics.median(ready)) for ready in zip(*passes, strict=True)]

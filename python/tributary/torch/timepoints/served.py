@@ -17,34 +17,34 @@ from tributary.torch.timepoints.base import Scheduled, Settings
 from tributary.training import PendingPart, PendingStep, Step, Training
 
 START_UPS = 10
-"""Parts of one number by which it is measured what a part costs."""
+"""The number of parts of one number that are timed to find the cost of a part."""
 
 
 class ServerTimePoints(Scheduled):
     """Trains a model as a worker of a parameter server, with gradients that leave at time points.
 
-    The optimiser is the server's, so that there is none here. Gradients are gone at the end of the pass, and need not
-    be set to zero::
+    The optimiser is the server's, so there is none here. Gradients are removed at the end of the pass, and need not be
+    set to zero::
 
         with tributary.train("digits", worker=rank, servers=servers) as training:
             model = ServerTimePoints(network, training)
             while model.step().iteration < 300:
                 loss(model(inputs), labels).backward()
 
-    The first backward passes are timed, while the gradient leaves at their ends. From when its parts were ready follows
-    a schedule of this worker's own. From then on a set leaves as soon as it is whole and the sets before it have left,
-    while the rest is still being computed. If more than a few sets are late, the worker profiles anew.
+    The first backward passes are timed, while the gradient leaves at their ends. A schedule of this worker's own
+    follows from these times. From then on a set leaves as soon as it is full and the previous sets have left, while the
+    rest is still being computed. If more than a few sets are late, the worker profiles again.
 
     Args:
-        module: the model. Its trained parameters are what the servers start from if they have none yet, and become the
-            servers' with each step; all else is this worker's own.
+        module: the model. Its trained parameters are the start if the servers have none yet, and become the servers'
+            with each step; everything else is this worker's own.
         training: this process's part in the job, which has not begun.
-        iterations: backward passes that a profile is made of.
-        late_share: the share of late sets above which the worker profiles anew.
+        iterations: the number of backward passes in a profile.
+        late_share: the share of late sets above which the worker profiles again.
 
     Raises:
         ValueError: no parameter of the model is trained, or one is complex; or an argument makes no sense.
-        TributaryError: as of `Training.begin`.
+        TributaryError: as for `Training.begin`.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class ServerTimePoints(Scheduled):
         self._has_begun = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy can be evaluated: the worker's part in the job is the original's."""
+        """A copy can be evaluated, but has no part in the job."""
         self.__dict__.update(state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's, with the parameters that answer the last backward pass.
+        """The module's forward pass, with the parameters that answer the last backward pass.
 
         Raises:
-            TributaryError: as of `step`.
-            RuntimeError: the model has other parameters now, or this is a copy that is to be trained.
+            TributaryError: as for `step`.
+            RuntimeError: the model's parameters were replaced, or this is a copy, which cannot be trained.
         """
         if not self._has_begun:
             if torch.is_grad_enabled():
@@ -95,13 +95,13 @@ class ServerTimePoints(Scheduled):
         return self.module(*args, **kwargs)
 
     def step(self) -> Step:
-        """Waits for the step that answers the last backward pass, and puts its parameters into the model.
+        """Waits for the step that answers the last backward pass, and loads its parameters into the model.
 
-        Without a backward pass since the last call this is the same step again.
+        Without a backward pass since the last call it returns the same step again.
 
         Raises:
-            TributaryError: the gradient could not be pushed; the message says why. It is dropped, and the next pass is
-                again that of the last step's iteration.
+            TributaryError: the gradient could not be pushed; the message says why. It is dropped, and the next pass
+                computes the same iteration again.
         """
         if self._pending is None:
             return self._step
@@ -109,7 +109,7 @@ class ServerTimePoints(Scheduled):
         failure = self._pending.exception()
         if failure is not None:
             self._drop()
-            # What was wrong with a part is why the parts were no gradient.
+            # The error of a part is the reason why the parts were not a whole gradient.
             raise next((error for error in failures if error is not None), failure)
         self._step = self._pending.result()
         self._load()
@@ -142,7 +142,7 @@ class ServerTimePoints(Scheduled):
         self._push(one.leave())
 
     def _push(self, bundles: list[Bundle]) -> None:
-        """Parts leave, with which the gradient does not end."""
+        """Sends parts, not including the gradient's last one."""
         for bundle in bundles:
             first = self._firsts[bundle.places[0]]
             self._parts.append(self._training.start_push_part(bundle.flat.float(), first))
@@ -154,27 +154,27 @@ class ServerTimePoints(Scheduled):
         *others, last = self._sets[-1].leave()
         self._push(others)
         self._pending = self._training.start_push_rest(last.flat.float(), self._firsts[last.places[0]])
-        # A pass that should not follow would add to what is on its way.
+        # A pass that must not follow would add to gradients in flight.
         self._clear_gradients()
 
     def _forget_pass(self) -> None:
-        """The last pass broke off: nobody else knows of it, so that another one can take its place."""
+        """Discards a pass that broke off: nobody else knows of it, so that another one can take its place."""
         for part in self._parts:
             part.exception()
         self._drop()
 
     def _drop(self) -> None:
-        """There will be no gradient of what was handed in."""
+        """Drops the parts that were handed in: no gradient will follow from them."""
         self._in_pass, self._next = False, 0
         for one in self._sets:
             one.empty()
         self._clear()
-        # An agent that has gone has no parts; the next pass says so.
+        # An agent that is gone has no parts; the next pass will report it.
         with suppress(TributaryError):
             self._training.drop_parts()
 
     def _clear(self) -> None:
-        """The gradient is not this worker's any more."""
+        """Releases the gradient."""
         self._pending, self._parts = None, []
         self._clear_gradients()
 
@@ -184,7 +184,7 @@ class ServerTimePoints(Scheduled):
 
     @torch.no_grad()
     def _load(self) -> None:
-        """The model has the step's parameters."""
+        """Loads the step's parameters into the model."""
         for place, (_, parameter) in enumerate(self._trained):
             parameter.copy_(self._value_of(place))
 
@@ -193,7 +193,7 @@ class ServerTimePoints(Scheduled):
         return self._values[first : first + parameter.numel()].view(parameter.shape)
 
     def _measure(self) -> int:
-        """What a part costs, nanoseconds."""
+        """Measures the cost of a part, in nanoseconds."""
         one, took = torch.zeros(1), []
         for first in range(min(START_UPS, self._values.numel())):
             began = time.perf_counter_ns()
@@ -203,7 +203,7 @@ class ServerTimePoints(Scheduled):
         return int(statistics.median(took))
 
     def _decide(self) -> None:
-        """Either goes by the schedule that follows from the profile, or profiles again."""
+        """Either adopts the schedule that follows from the profile, or profiles again."""
         decided = self._scheduler.decide(self._take_profile())
         host = self._training.host
         if isinstance(decided, ThrownOut):

@@ -1,4 +1,4 @@
-"""Whether time points are worth it: a step with them beside one in which all gradients leave together."""
+"""Whether time points pay off: compares a step with them to one in which all gradients leave together."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOWER = 1.02
-"""So many times as long a step at time points may take: what `tributary bench schedule` takes for noise, too.
+"""The greatest relative time of a step with time points; `tributary bench schedule` has the same limit for noise.
 
-To stay costs no more than that. Time points that are clearly faster are given up only if noise makes them the slower
-ones, by that much, in half of the pairs of steps.
+Keeping time points costs no more than that. Time points that are clearly faster are given up only if noise makes them
+slower by that much in half of the pairs of steps.
 """
 
 WARM_UP = 2
-"""Passes that do not count, one of each way: memory of the sets is touched for the first time in them."""
+"""The number of first passes that do not count, one of each way: they touch the sets' memory for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What a step takes, in the median, in seconds."""
+    """Median times of a step, in seconds."""
 
     points: float
-    """With gradients that leave at time points: by the median of what they take beside the others, pair by pair."""
+    """With gradients that leave at time points: `together` times the median of the ratios, pair by pair."""
     together: float
-    """With all of them at the end of the backward pass."""
+    """With all gradients at the end of the backward pass."""
 
     @property
     def keeps_points(self) -> bool:
-        """Whether time points are no slower, noise apart."""
+        """Whether time points are no slower, apart from noise."""
         return self.points <= self.together * SLOWER
 
     def __str__(self) -> str:
@@ -38,14 +38,14 @@ class Steps:
 
 
 class Trial:
-    """Times steps of both ways, which take turns, so that whatever else slows the machine down slows down both.
+    """Times steps of both ways, which take turns, so that disturbances on the machine affect both.
 
-    The turns follow the Thue-Morse sequence, as 01 10 10 01: each way once in a pair of passes, and what a training
-    does in every second or fourth step falls to both ways. They are the same on all ranks.
+    The turns follow the Thue-Morse sequence, as 01 10 10 01: each way comes once in a pair of passes, and whatever a
+    training does in every second or fourth step affects both ways. They are the same on all ranks.
     """
 
     def __init__(self, steps: int, clock: Callable[[], int]) -> None:
-        """Takes so many steps of each way, by a clock in nanoseconds."""
+        """Times this number of steps of each way, by a clock in nanoseconds."""
         self._passes = WARM_UP + 2 * steps
         self._clock = clock
         self._took: list[dict[bool, int]] = [{} for _ in range(self._passes // 2)]
@@ -59,11 +59,11 @@ class Trial:
 
     @property
     def left(self) -> int:
-        """Passes until it is over."""
+        """The number of passes until it is over."""
         return self._passes - self._pass
 
     def end_pass(self) -> None:
-        """All gradients are back: a step ends, which began where the last one ended, as its user sees it."""
+        """Called when all gradients are back: a step has ended, and the next begins."""
         now = self._clock()
         self._took[self._pass // 2][self.at_points] = now - self._ended
         self._ended = now
@@ -71,8 +71,8 @@ class Trial:
 
     @property
     def steps(self) -> Steps:
-        """What steps took; of a trial that is over."""
+        """The times of steps; valid once the trial is over."""
         pairs = [(pair[True], max(1, pair[False])) for pair in self._took[WARM_UP // 2 :]]
         together = statistics.median(together for _, together in pairs) / 1e9
-        # When the machine becomes slower in the middle, medians of each way can be from before and from behind that.
+        # If the machine becomes slower in the middle, the medians of the two ways may be from before and after that.
         return Steps(together * statistics.median(points / together for points, together in pairs), together)

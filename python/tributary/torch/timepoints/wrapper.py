@@ -20,36 +20,36 @@ from tributary.torch.timepoints.base import Scheduled, Settings
 from tributary.torch.timepoints.trial import Steps, Trial
 
 START_UPS = 10
-"""All-reduces of one number by which it is measured what starting one takes."""
+"""The number of all-reduces of one number that are timed to find the cost of starting one."""
 
 
 class TimePoints(Scheduled):
     """Trains a model on all ranks, as `DistributedDataParallel` does, with gradients that leave at time points.
 
-    The first backward passes are timed, while all gradients leave together at their ends. From when the gradients
-    were ready the controller makes a schedule, the same for all ranks (`tributary jobs schedule` shows it): which
-    gradients leave together, and when. From then on a set leaves as soon as it is whole and the sets before it have
-    left; the ranks need no word from one another. If more than a few sets are late, all ranks profile anew.
+    The first backward passes are timed, while all gradients leave together at their ends. From these times the
+    controller makes a schedule, the same for all ranks (`tributary jobs schedule` shows it): which gradients leave
+    together, and when. From then on a set leaves as soon as it is full and the previous sets have left; the ranks need
+    not exchange messages. If more than a few sets are late, all ranks profile again.
 
-    Behind a profile the schedule is on trial for twice as many passes: with every second one, all gradients leave
-    together as before. Where that is faster, as it can be on processors that are busy with computing, it stays so.
+    After a profile the schedule is on trial for twice as many passes: in every second one, all gradients leave together
+    as before. If that is faster, as it can be on processors that are busy with computing, it stays so.
 
-    A set that is whole before its time point does not wait for it: the sum needs the slowest rank anyway.
+    A set that is full before its time point does not wait for it: the sum needs the slowest rank anyway.
 
     Args:
-        module: the model; rank 0's parameters and buffers are everybody's at first. Buffers are not synchronised later.
-        iterations: backward passes that a profile is made of, and steps of each way in its trial.
-        late_share: the share of late sets above which all ranks profile anew.
-        group: the process group: the first one, of the backend "tributary".
+        module: the model; all ranks start with rank 0's parameters and buffers. Buffers are not synchronised later.
+        iterations: the number of backward passes in a profile, and of steps of each way in its trial.
+        late_share: the share of late sets above which all ranks profile again.
+        group: the process group: the first one, with the backend "tributary".
         deadline: seconds that the ranks may take to hand in their profiles.
 
     Raises:
-        ValueError: no parameter of the model is trained, or one is complex; the ranks' models are not the same; the
-            group's backend is another one; or an argument makes no sense.
+        ValueError: no parameter of the model is trained, or one is complex; the ranks' models differ; the group has
+            another backend; or an argument makes no sense.
     """
 
     _clock = staticmethod(time.perf_counter_ns)
-    """What steps are timed by."""
+    """The clock by which steps are timed."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class TimePoints(Scheduled):
         self._begin()
 
     def _begin(self) -> None:
-        """All ranks begin together.
+        """Begins on all ranks together.
 
         Raises:
-            ValueError: the ranks' models are not the same, or the group takes part in no job.
+            ValueError: the ranks' models differ, or the group takes part in no job.
         """
         self._job = backend_of(self._group).job
         super()._begin()
@@ -81,15 +81,15 @@ class TimePoints(Scheduled):
         self._has_begun = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy begins with its first training pass, which all ranks make then: evaluation needs no other rank."""
+        """A copy begins with its first training pass, which all ranks then make: evaluation needs no other rank."""
         self.__dict__.update(state)
         self._group = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's.
+        """The module's forward pass.
 
         Raises:
-            RuntimeError: the last backward pass has ended in the middle, or the model has other parameters now.
+            RuntimeError: the last backward pass broke off, or the model's parameters were replaced.
         """
         if not self._has_begun:
             if not torch.is_grad_enabled():
@@ -106,7 +106,7 @@ class TimePoints(Scheduled):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the profile and the trial are behind it: gradients leave in the same way from pass to pass."""
+        """Whether profile and trial are over, so that gradients leave in the same way from pass to pass."""
         return self._has_begun and not self._profiling and self._trial is None
 
     def describe(self) -> str:
@@ -117,10 +117,10 @@ class TimePoints(Scheduled):
         return said if self._steps is None else f"{said}\n  {self._steps}"
 
     def _begin_together(self) -> None:
-        """All ranks have the same parameters, the same number for this run, and know what a small all-reduce takes.
+        """Gives all ranks the same parameters and the same number of this run, and times a small all-reduce.
 
         Raises:
-            ValueError: the ranks' models are not the same.
+            ValueError: the ranks' models differ.
         """
         tensors = [*self.module.parameters(), *self.module.buffers()]
         self._compare(tensors)
@@ -138,7 +138,7 @@ class TimePoints(Scheduled):
         self._start_up = int(statistics.median(took))
 
     def _compare(self, tensors: list[torch.Tensor]) -> None:
-        """Whether all ranks have the same model: what is not would be waited for until the time is over."""
+        """Checks that all ranks have the same model: all-reduces that differ would wait until the deadline."""
         kinds = repr(
             [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors] + [one for one, _ in self._trained]
         )
@@ -166,9 +166,9 @@ class TimePoints(Scheduled):
         return OutgoingSet(self._trained, bundles, one.late)
 
     def _finish(self) -> None:
-        """What has not left does so now, with the flag, and all of it comes back."""
+        """Sends the remaining sets, with the flag, and waits for everything."""
         last = self._sets[-1]
-        # While the schedule is on trial, what it takes is judged, late sets included.
+        # While the schedule is on trial, its whole time is judged, including late sets.
         last.raise_flag(self._trial is None and self._is_late)
         for one in self._sets[self._next :]:
             self._send(one)
@@ -187,14 +187,14 @@ class TimePoints(Scheduled):
             self._decide()
 
     def _send(self, one: OutgoingSet) -> None:
-        """Starts to average it over all ranks."""
+        """Starts to average a set over all ranks."""
         for bundle in one.leave():
             work = dist.all_reduce(bundle.flat, op=dist.ReduceOp.AVG, group=self._group, async_op=True)
             if work is not None:
                 self._under_way.append(work)
 
     def _wait(self) -> Exception | None:
-        """Waits until all of it is back, or why it is not."""
+        """Waits until all sets are back; returns the first error, if any."""
         under_way, self._under_way = self._under_way, []
         failure: Exception | None = None
         for work in under_way:
@@ -205,7 +205,7 @@ class TimePoints(Scheduled):
         return failure
 
     def _decide(self) -> None:
-        """Either goes by the schedule that follows from the profile, at first on trial, or profiles again."""
+        """Either adopts the schedule that follows from the profile, at first on trial, or profiles again."""
         self._profile = self._take_profile()
         if not self._hand_in(self._profile):
             return
@@ -218,7 +218,7 @@ class TimePoints(Scheduled):
         logger.info("rank %s: %s", self._job.rank, self.describe())
 
     def _try(self, trial: Trial) -> None:
-        """A pass of the trial is over: the other way may have its turn, or one of them is taken for good."""
+        """Called after a pass of the trial: the other way gets its turn, or one of them is chosen for good."""
         trial.end_pass()
         if trial.left:
             self._use(self._at_points if trial.at_points else self._together)
@@ -229,20 +229,20 @@ class TimePoints(Scheduled):
         self._lateness.clear()
         del self._at_points, self._together
         if not self._steps.keeps_points:
-            # Nothing but a start-up as long as the pass tells the controller so: it makes a schedule of one set.
+            # A start-up as long as the pass tells the controller: then it makes a schedule of one set.
             sizes, ready = self._profile.sizes, self._profile.ready
             self._hand_in(Profile(sizes, ready, max(self._profile.start_up, *ready)))
         logger.info("rank %s: %s", self._job.rank, self.describe())
 
     def _agree(self, own: Steps) -> Steps:
-        """The mean of what steps take the ranks: all decide by the same numbers."""
+        """The mean of the ranks' times: all of them decide by the same numbers."""
         steps = torch.tensor([own.points, own.together])
         dist.all_reduce(steps, op=dist.ReduceOp.AVG, group=self._group)
         points, together = steps.tolist()
         return Steps(points, together)
 
     def _hand_in(self, profile: Profile) -> bool:
-        """Hands in a profile, and goes by the schedule that follows from it, if one does."""
+        """Hands in a profile, and adopts the schedule that follows from it, if there is one."""
         self._profiles += 1
         decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._settings.deadline)
         if isinstance(decided, ThrownOut):
