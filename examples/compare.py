@@ -29,7 +29,7 @@ COLOURS = {"tributary": "#0072b2", "gloo": "#d55e00"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the table says."""
+    """The figures of the table."""
 
     script: str
     how: str
@@ -38,17 +38,17 @@ class Comparison:
     ranks: int
     parameters: int
     milliseconds: dict[str, list[float]]
-    """The median step of each round, by backend."""
+    """The median step time of each round, by backend."""
     ratio: float
-    """The fabric's step time by gloo's: the median of the rounds' ratios."""
+    """The fabric's step time relative to gloo's: the median of the rounds' ratios."""
     apart: float
-    """How far the loss curves are apart at most, by the largest loss."""
+    """The greatest distance of the loss curves, relative to the largest loss."""
     accuracies: dict[str, float]
-    """At the end, by backend."""
+    """The final accuracy, by backend."""
 
 
 def main() -> None:
-    """Starts a lab, runs the script in it, and shows what came of it."""
+    """Starts a lab, runs the script in it, and shows the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("script", help="a script of this folder, or another one with the options of loop.py")
     parser.epilog = "What stands behind -- are the script's own options."
@@ -79,11 +79,11 @@ Rounds = dict[str, list[dict[str, Any]]]
 
 
 def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
-    """All runs, by what trains."""
+    """Makes all runs; returns them by the way to train."""
     ways: dict[str, Rounds] = {how: {backend: [] for backend in BACKENDS} for how in chosen.how.split(",")}
     name = f"compare{os.getpid()}"
     binary = os.environ.get("TRIBUTARY_BINARY", "tributary")
-    # It says at each connection that a lab's hosts have no names.
+    # At each connection it warns that a lab's hosts have no names.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with tempfile.TemporaryDirectory() as folder:
         text = chosen.topology.read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
         subprocess.run([binary, "lab", "up", topology, "--name", name], check=True, stdout=subprocess.DEVNULL)
         try:
             for number, (how, rounds) in product(range(chosen.rounds), ways.items()):
-                # Who begins changes: what the machine does besides shall not fall on one of them.
+                # The backends take turns in starting, so that disturbances on the machine affect both.
                 for backend in BACKENDS[:: 1 if number % 2 == 0 else -1]:
                     curve = chosen.out / f"{how}-{backend}-{number + 1}.json"
                     command = [sys.executable, script, "--how", how, "--backend", backend, "--json", curve.resolve()]
@@ -106,7 +106,7 @@ def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
 
 
 def compare(chosen: argparse.Namespace, script: Path, how: str, rounds: Rounds) -> Comparison:
-    """Sets what has been measured against each other."""
+    """Compares the measurements of the two backends."""
     milliseconds = {backend: [median(run["steps"]) * 1e3 for run in runs] for backend, runs in rounds.items()}
     ours, gloo = (rounds[backend][0] for backend in BACKENDS)
     pairs = zip(ours["losses"], gloo["losses"], strict=True)
@@ -139,7 +139,7 @@ def table(found: Comparison) -> str:
 
 
 def draw(comparisons: list[Comparison], ways: list[Rounds], file: Path) -> None:
-    """A row for each way to train: both loss curves, and how long steps took."""
+    """Draws a row for each way to train: both loss curves, and how long steps took."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -155,7 +155,7 @@ def draw(comparisons: list[Comparison], ways: list[Rounds], file: Path) -> None:
 
 
 def draw_one(found: Comparison, rounds: Rounds, losses: Any, steps: Any) -> None:
-    """One way to train, on these axes."""
+    """Draws one way to train on these axes."""
     for backend, style in zip(BACKENDS, ("-", "--"), strict=True):
         curve = rounds[backend][0]["losses"]
         losses.plot(range(1, len(curve) + 1), curve, style, color=COLOURS[backend], label=backend, linewidth=2)

@@ -1,4 +1,4 @@
-"""What the examples have in common: their options, and a loop of training as people write it, with its curve kept."""
+"""What the examples share: their options, and an ordinary training loop that records the loss curve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 WARM_UP = 3
-"""Steps whose time does not count: DDP arranges its buckets anew, and memory is allocated."""
+"""Number of first steps that are not timed: in these DDP rearranges its buckets, and memory is allocated."""
 
 HOW = {
     "ddp": "DistributedDataParallel",
@@ -32,7 +32,7 @@ HOW = {
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """The options that all examples have."""
+    """The options that all examples share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--backend", default="tributary", help="of torch.distributed [default: %(default)s]")
     parser.add_argument("--elastic", action="store_true", help="go on when ranks die, and take them in again")
@@ -54,7 +54,7 @@ def train(
 ) -> None:
     """Trains on all ranks, as torchrun or `tributary lab run` has started them."""
     if chosen.elastic:
-        # It needs the package `tributary`, which the rest does not.
+        # It needs the package `tributary`; the rest does not.
         import elastic
 
         elastic.train(chosen, make_model, learn, check, rate)
@@ -98,7 +98,7 @@ def train(
 
 
 def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """The model, whose gradients are averaged over all ranks, and its optimizer."""
+    """The model, whose gradients are averaged over all ranks, and its optimiser."""
     if chosen.how == "sharded":
         for part in model.modules():
             if isinstance(part, nn.TransformerEncoderLayer):
@@ -123,7 +123,7 @@ def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple
 def accuracy(
     model: nn.Module, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int, kind: torch.dtype
 ) -> float:
-    """The part that is right of what the model has not learnt from; each rank tries its share."""
+    """The share of unseen samples that the model gets right; each rank tries its part of them."""
     model.eval()
     sampler = DistributedSampler(data, shuffle=False)
     right = total = 0

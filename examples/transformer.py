@@ -15,18 +15,18 @@ from torch import nn
 from torch.utils.data import Subset, TensorDataset
 
 LETTERS = 128
-"""ASCII."""
+"""Number of different letters: ASCII."""
 CONTEXT = 64
-"""Letters that it sees."""
+"""Number of letters that it sees."""
 WIDTH = 128
 LAYERS = 4
 LEARN = 2048
-"""Pieces of text to learn from."""
+"""Number of pieces of text to learn from."""
 CHECK = 256
 
 
 class Transformer(nn.Module):
-    """0.8 million parameters, unless told otherwise: what the next letter is, after each of a text."""
+    """0.8 million parameters by default: predicts the next letter after each letter of a text."""
 
     def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Transformer(nn.Module):
         self.register_buffer("ahead", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Scores of the letters that may follow each letter."""
+        """Scores of the possible next letters after each letter."""
         seen = self.letters(text) + self.places.weight
         scores: torch.Tensor = self.out(self.layers(seen, mask=self.ahead, is_causal=True))
         return scores
 
 
 def text() -> torch.Tensor:
-    """The source files of NumPy's Python part, one behind the other, as bytes below 128."""
+    """The source files of NumPy's Python part, concatenated, as bytes below 128."""
     files = sorted(Path(numpy.__file__).parent.glob("lib/*.py"))
     content = b"".join(file.read_bytes() for file in files)
     letters = torch.frombuffer(bytearray(content), dtype=torch.uint8).long()
@@ -53,13 +53,13 @@ def text() -> torch.Tensor:
 
 
 def pieces() -> TensorDataset:
-    """The text in pieces, and the same one letter later."""
+    """Pieces of the text, and the same pieces shifted by one letter."""
     cut = text().unfold(0, CONTEXT + 1, CONTEXT)
     return TensorDataset(cut[:, :-1], cut[:, 1:])
 
 
 def main() -> None:
-    """Cuts the text in pieces and trains."""
+    """Cuts the text into pieces and trains."""
     parser = loop.options(__doc__)
     parser.set_defaults(batch=8)
     chosen = parser.parse_args()
