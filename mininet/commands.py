@@ -1,4 +1,4 @@
-"""One command on each of several nodes, all at the same time."""
+"""Runs one command on each of several nodes, all at the same time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mininet.node import Node
 from daemon import start_at
 from problem import Problem
 
-# How long commands may take to end when another has failed.
+# How long commands may take to end after another has failed.
 GRACE_SECONDS = 5.0
-# How long one is waited for before the next is looked at.
+# How long to wait for one command before looking at the next.
 LOOK_SECONDS = 0.05
 
 
 def run_together(commands: dict[Node, list[str]]) -> list[str]:
-    """Runs them and waits for all; what each said on its standard output, which is short, in the given order."""
+    """Runs the commands and waits for all; returns their (short) standard output, in the given order."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running: dict[Node, subprocess.Popen] = {}
     try:
@@ -26,7 +26,7 @@ def run_together(commands: dict[Node, list[str]]) -> list[str]:
         failed = _first_failure(running)
     finally:
         for process in running.values():
-            # One that has ended is no error.
+            # It is no error if one has ended already.
             process.terminate()
     said = {node: process.communicate() for node, process in running.items()}
     if failed is not None:
@@ -35,7 +35,7 @@ def run_together(commands: dict[Node, list[str]]) -> list[str]:
 
 
 def _first_failure(running: dict[Node, subprocess.Popen]) -> Node | None:
-    """Waits for all; where one fails, the others have some seconds to end by themselves."""
+    """Waits for all commands; if one fails, the others get some seconds to end by themselves."""
     failed: Node | None = None
     deadline: float | None = None
     waiting = dict(running)

@@ -1,4 +1,4 @@
-"""A daemon at a node of the network: started, waited for, and ended by its handle."""
+"""A daemon at a node of the network, with methods to start it, wait for it and end it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from mininet.node import Node
 
 from problem import Problem
 
-# A daemon that is not ready by then, or does not end by then, has a defect; the machine may be slow.
+# How long a daemon may take to be ready, or to end, even on a slow machine; longer is a defect.
 READY_SECONDS = 60.0
 END_SECONDS = 5.0
-# As many lines of a log as an error shows.
+# How many of the last lines of a log an error shows.
 SHOWN_LINES = 5
 
-# Should this process be killed, the kernel ends what it has started, and with the last process of a node its network
-# namespace goes: nothing is left even then.
+# If this process is killed, the kernel ends the processes that it has started. The network namespace of a node goes
+# with its last process: even then nothing is left.
 WITH_THIS_PROCESS = ["setpriv", "--pdeathsig", "TERM", "--"]
 
 
 def start_at(node: Node, command: list[str], **popen: object) -> subprocess.Popen:
-    """Starts a command in a node's network namespace, out of reach of the terminal: Ctrl-C is not for it."""
+    """Starts a command in a node's network namespace, in a process group of its own: Ctrl-C does not reach it."""
     enter = [*WITH_THIS_PROCESS, "mnexec", "-da", str(node.pid)]
     return node.popen(command, mncmd=enter, stdin=subprocess.DEVNULL, **popen)
 
 
 class Daemon:
-    """A daemon, which may not be ready yet."""
+    """A daemon that may not be ready yet."""
 
     def __init__(self, node: Node, name: str, command: list[str], folder: Path) -> None:
         self.name = name
@@ -41,10 +41,10 @@ class Daemon:
         self._node = node
         self._command = command
         self._notify_path = folder / f"{name}.notify"
-        # Where it tells systemd, as it thinks, that it is ready.
+        # The socket on which it reports that it is ready, as it would to systemd.
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(str(self._notify_path))
-        # Nothing is waited for on it but readiness, and an old word is taken out before.
+        # It is used for readiness only, and older messages are removed before.
         self._notify.setblocking(False)
         self.process = self._launch()
 
@@ -54,28 +54,28 @@ class Daemon:
             return start_at(self._node, self._command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     def start_again(self) -> None:
-        """Starts it as it was started before; it may not be ready yet."""
+        """Starts it again as it was started before; it may not be ready yet when this returns."""
         if not self.has_ended():
             raise Problem(f"{self.name} runs already, as process {self.process.pid}")
-        # One that nobody waited for may have left its word.
+        # A daemon that nobody waited for may have left its message.
         with contextlib.suppress(BlockingIOError):
             while True:
                 self._notify.recv(4096)
         self.process = self._launch()
 
     def kill(self) -> None:
-        """Ends it at once, with SIGKILL."""
+        """Kills it (SIGKILL)."""
         if self.has_ended():
             raise Problem(f"{self.name} does not run: `start` starts it again")
         self.process.kill()
         self.process.wait()
 
     def wait_until_ready(self) -> None:
-        """Waits for the daemon's own word."""
+        """Waits until the daemon reports that it is ready."""
         self.wait_for(self._has_said_ready)
 
     def wait_for(self, is_ready: Callable[[float], bool]) -> None:
-        """Waits until `is_ready(seconds)` holds, which may take so many seconds to find out."""
+        """Waits until `is_ready(seconds)` is true; a call may take up to `seconds` to find out."""
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(0.1):
             if self.process.poll() is not None:
@@ -88,7 +88,7 @@ class Daemon:
         return bool(readable) and b"READY=1" in self._notify.recv(4096).split(b"\n")
 
     def has_ended(self) -> bool:
-        """Whether it is gone, asked or not."""
+        """Whether it has ended, by itself or on request."""
         return self.process.poll() is not None
 
     def last_words(self) -> str:
@@ -97,7 +97,7 @@ class Daemon:
         return "\n".join(lines[-SHOWN_LINES:]) or "it said nothing"
 
     def stop(self) -> None:
-        """Ends it: SIGTERM, and SIGKILL where that does not help."""
+        """Ends it: with SIGTERM, and with SIGKILL if that does not help."""
         self.process.terminate()
         try:
             self.process.wait(END_SECONDS)
@@ -105,5 +105,5 @@ class Daemon:
             self.process.kill()
             self.process.wait()
         self._notify.close()
-        # The next daemon of that name binds it anew.
+        # The next daemon of that name binds the path again.
         self._notify_path.unlink(missing_ok=True)

@@ -23,25 +23,25 @@ from problem import Problem
 from switches import P4RUNTIME_PORT, ProgrammableSwitch
 from topology import Topology
 
-# Of the links, in bytes: Mininet's own default.
+# The links' MTU in bytes: Mininet's own default.
 MTU = 1500
 CONTROLLER_PORT = 29810
 JOB = "mininet"
-# Where the ranks of a program meet, as torchrun has it.
+# The port at which the ranks of a program meet, as with torchrun.
 MASTER_PORT = 29500
-# How long the controller may take to see that what was mended or started again is alive.
+# How long the controller may take to see that a mended or restarted part is alive.
 REVIVAL_SECONDS = "10"
 
 
 class Fabric:
-    """All that runs. Used as `with Fabric(…) as fabric`: whatever happens, nothing of it stays."""
+    """Everything that runs. Used as `with Fabric(…) as fabric`: whatever happens, nothing is left."""
 
     def __init__(self, topology: Topology, kind: type[ProgrammableSwitch], rate: float | None, binary: Path) -> None:
         self.topology = topology
         self._kind = kind
         self._rate = rate
         self._binary = binary
-        # Sockets, logs and the job's token; made by `start`.
+        # The folder of sockets, logs and the job's token; made by `start`.
         self.folder = Path()
         self.network = Network()
         self.links = Links(topology, self.network)
@@ -65,7 +65,7 @@ class Fabric:
         self._wait_for(switches)
         info("\n*** Controller and agents: ")
         self._controller = self._start("controller", CONTROLLER, self._controller_arguments())
-        # Ready is an agent that the controller has welcomed.
+        # An agent is ready when the controller has accepted it.
         self._agents = [self._start_agent(host) for host in self.topology.workers]
         self._wait_for([self._controller, *self._agents])
         info(f"\n*** Job {JOB}, server: {server}\n")
@@ -79,11 +79,11 @@ class Fabric:
             info(f"{waited.name} ")
 
     def kill(self, name: str) -> None:
-        """Ends the daemon at a node at once, with SIGKILL."""
+        """Kills the daemon at a node (SIGKILL)."""
         self._daemon(name).kill()
 
     def start_again(self, name: str) -> None:
-        """Starts the daemon at a node as it was, and waits until it is ready."""
+        """Starts the daemon at a node as it was started before, and waits until it is ready."""
         daemon = self._daemon(name)
         daemon.start_again()
         switches = {switch.name: switch for switch in self.network.mininet.switches}
@@ -105,9 +105,9 @@ class Fabric:
         return Daemon(self.node(node), f"{daemon}-{node}", command, self.folder)
 
     def _controller_arguments(self) -> list[str]:
-        # On every address of its namespace: commands at c0 need no --controller.
+        # It listens on all addresses of its namespace: commands at c0 need no --controller.
         arguments = ["--listen", f"0.0.0.0:{CONTROLLER_PORT}", "--topology", str(self.topology.file)]
-        # Whatever the topology says: Mininet's links have no other.
+        # Mininet's links have this MTU, whatever the topology says.
         arguments += ["--mtu", str(MTU)]
         for switch in self.network.mininet.switches:
             arguments += ["--switch", f"{switch.name}={switch.address}:{P4RUNTIME_PORT}"]
@@ -123,11 +123,11 @@ class Fabric:
 
     @property
     def token(self) -> Path:
-        """What whoever acts for the job has to show."""
+        """File with the token that is needed to act for the job."""
         return self.folder / f"{JOB}.token"
 
     def socket(self, host: str) -> Path:
-        """Where a host's agent listens for training processes."""
+        """The socket on which a host's agent listens for training processes."""
         return self.folder / f"{host}.sock"
 
     def _tell_hosts(self) -> None:
@@ -140,7 +140,7 @@ class Fabric:
                     "TRIBUTARY_JOB": JOB,
                     "TRIBUTARY_TOKEN_FILE": str(self.token),
                     "TRIBUTARY_SOCKET": str(self.socket(host)),
-                    # As torchrun has it, for programs that are written for it.
+                    # As torchrun sets them, for programs written for it.
                     "RANK": str(rank),
                     "LOCAL_RANK": "0",
                     "WORLD_SIZE": str(len(workers)),
@@ -153,7 +153,7 @@ class Fabric:
             )
 
     def ask(self, *arguments: str) -> str:
-        """What `tributary` says at the controller's node."""
+        """Runs `tributary` at the controller's node; returns its output."""
         command = [str(self._binary), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = start_at(self.node(CONTROLLER), command, **pipes)
@@ -163,7 +163,7 @@ class Fabric:
         return said
 
     def _create_job(self) -> None:
-        # It is for the members of one job only, and never overwritten.
+        # It is for the members of one job only, and is never overwritten.
         self.token.unlink(missing_ok=True)
         self.ask("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
         server = self.topology.server
@@ -174,15 +174,15 @@ class Fabric:
         self._server.wait_until_ready()
 
     def renew_job(self) -> None:
-        """Creates the job anew if it is over: a command that failed has failed it."""
+        """Creates the job again if it is over: a command that failed has failed the job."""
         listed = json.loads(self.ask("jobs", "list", "--json"))["jobs"]
-        # Names are given again: the last of that name is the one that can be alive.
+        # Names are reused: only the last job of that name can be alive.
         states = [job["state"] for job in listed if job["job"] == JOB]
         if not states or states[-1] in ("ended", "failed"):
             self._create_job()
 
     def allreduce(self, options: list[str]) -> list[dict]:
-        """Reduces over all workers at once; what each reports, in rank order."""
+        """Reduces over all workers at once; returns their reports in the order of ranks."""
         self.renew_job()
         command = [str(self._binary), "allreduce", "--json", "--job", JOB, "--token-file", str(self.token)]
         workers = self.topology.workers
@@ -190,14 +190,14 @@ class Fabric:
         try:
             said = run_together({self.node(host): command for host, command in commands.items()})
         except BaseException:
-            # Whoever is left of it must not take part in the next one.
+            # A worker that is left must not take part in the next all-reduce.
             self.end_job()
             raise
         return [json.loads(report) for report in said]
 
     def end_job(self) -> None:
         """Ends the job, unless it is over."""
-        # The one refusal there is: it has failed already.
+        # The only refusal is that it has failed already.
         with contextlib.suppress(Problem):
             self.ask("jobs", "end", JOB, "--token-file", str(self.token))
 
@@ -205,9 +205,9 @@ class Fabric:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Members first, that the controller sees them go; it withdraws its tables from switches that still run."""
+        """Ends members first, so that the controller sees them go; it withdraws its tables from running switches."""
         for ending in (signal.SIGINT, signal.SIGTERM):
-            # It is under way already, and interrupting it would leave something.
+            # The clean-up must not be interrupted: something would be left.
             signal.signal(ending, signal.SIG_IGN)
         info("*** Removing everything\n")
         try:

@@ -1,4 +1,4 @@
-"""Ending whatever still runs in a network namespace: what a user started from the prompt and forgot."""
+"""Ends all processes in a network namespace, such as those that a user started from the prompt and forgot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRACE_SECONDS = 2.0
 
 
 def end_processes(namespaces: set[int]) -> None:
-    """Ends all processes in these namespaces: with SIGTERM, and those that stay with SIGKILL."""
+    """Ends all processes in these namespaces: with SIGTERM, and the remaining ones with SIGKILL."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         handles = _handles(namespaces)
         try:
@@ -26,13 +26,13 @@ def end_processes(namespaces: set[int]) -> None:
 
 
 def _send(handle: int, end: signal.Signals) -> None:
-    # One that has ended by itself is no error.
+    # It is no error if one has ended by itself.
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(handle, end)
 
 
 def _handles(namespaces: set[int]) -> list[int]:
-    """Of all processes there, handles that stay their own when a pid is reused."""
+    """Handles of all processes there; they stay valid when a pid is reused."""
     handles = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         if not _is_inside(pid, namespaces):
@@ -41,7 +41,7 @@ def _handles(namespaces: set[int]) -> list[int]:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        # Asked again, now that the handle is open: else it could be another process's handle.
+        # Checked again with the handle open: the pid may have been reused before.
         if _is_inside(pid, namespaces):
             handles.append(handle)
         else:
@@ -57,7 +57,7 @@ def _is_inside(pid: int, namespaces: set[int]) -> bool:
 
 
 def _wait(handles: list[int]) -> None:
-    """Until all have ended, or the grace is over."""
+    """Waits until all have ended, or the grace period is over."""
     deadline = time.monotonic() + GRACE_SECONDS
     waiting = set(handles)
     while waiting and (left := deadline - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Links of the data network that are cut and mended, as `tributary lab cut` does it."""
+"""Links of the data network that can be cut and mended, in the same way as by `tributary lab cut`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from nodes import must
 from problem import Problem
 from topology import End, Link, Topology
 
-# Where frames that are sent over a cut link go: a bridge without ports at the sender, since a frame that nftables
-# drops would be reported to whoever sends it.
+# Where frames over a cut link go: a bridge without ports at the sender. A frame that nftables drops would be reported
+# to its sender.
 LOST = "lost0"
 VOID = f"""
 ip link show dev {LOST} >/dev/null 2>&1 || ip link add name {LOST} type bridge stp_state 0 mcast_snooping 0
@@ -25,7 +25,7 @@ class Links:
         self._cut: list[Link] = []
 
     def cut(self, name: str) -> Link:
-        """From now on frames of both directions vanish; neither end notices."""
+        """Makes frames of both directions vanish from now on; neither end notices."""
         link = self._find(name)
         if link in self._cut:
             raise Problem(f"link {name} is cut already: mend it first")
@@ -56,7 +56,7 @@ class Links:
         must(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
 
     def _find(self, name: str) -> Link:
-        """By both nodes in any order, as in leaf0-w3 or leaf0:w3, or by an interface at one of its ends."""
+        """Finds a link by both nodes in any order, as in leaf0-w3 or leaf0:w3, or by an interface at one end."""
         found = [link for link in self._topology.links if name in _names(link)]
         if len(found) == 1:
             return found[0]

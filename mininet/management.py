@@ -1,7 +1,7 @@
 """The management network: how the controller reaches switches and hosts, apart from the data network.
 
-It is a bridge at the controller, and an interface `mgmt0` at every node. Mininet does not know of it, so that `net`,
-`links` and `pingall` show the topology's network and nothing else.
+It is a bridge at the controller, and an interface `mgmt0` at every node. Mininet does not know about it, so that `net`,
+`links` and `pingall` show only the topology's network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTERFACE = "mgmt0"
 
 
 class Management:
-    """Addresses: the controller has the first one, nodes get the next ones."""
+    """The network and its addresses: the controller has the first one, and nodes the following ones."""
 
     def __init__(self, controller: Node) -> None:
         self._hub = controller
@@ -27,14 +27,14 @@ class Management:
         address = self._take(controller)
         must(
             controller,
-            # A bridge without an address of its own would take that of a port, and change it with the ports.
+            # A bridge without an address of its own takes that of a port, and changes it when ports change.
             f"ip link add name {INTERFACE} address {mac(address)} type bridge stp_state 0 mcast_snooping 0\n"
             f"ip addr add {address}/{SUBNET.prefixlen} dev {INTERFACE}\n"
             f"ip link set dev {INTERFACE} up",
         )
 
     def attach(self, node: Node) -> None:
-        """Plugs a node in."""
+        """Connects a node."""
         address = self._take(node)
         port = f"m{len(self._addresses) - 1}"
         must(

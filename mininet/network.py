@@ -1,4 +1,4 @@
-"""The topology as a Mininet network: nodes, links and the management network, and nothing that runs on them."""
+"""The topology as a Mininet network: nodes, links and the management network, without any daemons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topology import Topology
 
 CONTROLLER = "c0"
 BITS_PER_MBIT = 1_000_000
-# What waits at the sending end of a link before more is dropped: so many frames of full size.
+# How many full-size frames can wait at the sending end of a link before more are dropped.
 QUEUE_FRAMES = 512
 FRAME_BYTES = 1514
 
@@ -27,7 +27,7 @@ class Network:
     the machine's own network, and several of these do not meet."""
 
     def __init__(self) -> None:
-        # Without a topology, Mininet builds nothing by itself.
+        # Without a topology, Mininet builds nothing on its own.
         self.mininet = Mininet(topo=None, controller=None, build=False)
         self.management: Management  # Made by `build`.
         self._namespaces: set[int] = set()
@@ -35,7 +35,7 @@ class Network:
     def build(
         self, topology: Topology, kind: type[ProgrammableSwitch], rate: float | None, binary: Path, folder: Path
     ) -> None:
-        """Makes all of it. `rate`, in Mbit/s, replaces that of every link."""
+        """Makes the network. `rate`, in Mbit/s, replaces the rate of every link."""
         net = self.mininet
         info("*** Nodes: ")
         controller = self._add(net.addController(CONTROLLER, ControllerNode, inNamespace=True))
@@ -80,10 +80,10 @@ class Network:
             )
 
     def remove(self) -> None:
-        """Takes everything away, however far it was made.
+        """Removes everything, however much of it was made.
 
-        Not by `Mininet.stop`, which asks the nodes' shells to delete the links one by one, and cannot when a shell
-        waits for a command that was interrupted. Links go with their namespaces.
+        This does not use `Mininet.stop`, which asks the nodes' shells to delete the links one by one, and cannot when a
+        shell waits for a command that was interrupted. Links go with their namespaces.
         """
         net = self.mininet
         for terminal in net.terms:
@@ -94,9 +94,10 @@ class Network:
 
 
 def _shaping(mbit: float) -> dict:
-    """TCLink's options for a link of so many Mbit/s, if Mininet can shape so much.
+    """TCLink's options for a link of this many Mbit/s, if Mininet can shape that rate.
 
-    A token bucket: Mininet's other way, HTB, makes `tc` warn of every link, and its queue is in packets of any size.
+    It uses a token bucket: Mininet's alternative, HTB, makes `tc` warn about every link, and its queue counts packets
+    of any size.
     """
     if mbit > DataInterface.bwParamMax:
         warn(f"(no limit: {mbit:.0f} Mbit/s is more than Mininet can shape) ")

@@ -1,4 +1,4 @@
-"""What the nodes and the links of the network have in common, whatever runs on them."""
+"""What the nodes and links of the network have in common, whatever they run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from mininet.node import Controller, Host, Node
 from daemon import start_at
 from problem import Problem
 
-# IPv6 would send router solicitations and neighbour discoveries of its own; no node shall route between the data
-# and the management network, whatever the machine itself does.
+# IPv6 would send router solicitations and neighbour discoveries of its own; no node may route between the data and the
+# management network, whatever the machine's own setting.
 SYSCTLS = {
     "/proc/sys/net/ipv6/conf/default/disable_ipv6": 1,
     "/proc/sys/net/ipv6/conf/all/disable_ipv6": 1,
     "/proc/sys/net/ipv4/ip_forward": 0,
 }
-# TCIntf switches off gro, tx and rx. These, too, would let frames of more than the MTU through to a switch, which
-# reads raw frames.
+# TCIntf switches off gro, tx and rx. These, too, would let frames longer than the MTU through to a switch, which reads
+# raw frames.
 MORE_OFFLOADS = ["sg", "tso", "gso"]
 
 
 def must(node: Node, script: str) -> None:
-    """Runs a shell script at a node, and insists."""
+    """Runs a shell script at a node; raises a `Problem` if it fails."""
     process = start_at(node, ["sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _, errors = process.communicate()
     if process.returncode != 0:
@@ -32,18 +32,18 @@ def must(node: Node, script: str) -> None:
 
 
 def prepare(node: Node) -> None:
-    """Sets what holds for every node, before it has any interface."""
+    """Applies the settings of every node, before it has any interface."""
     lines = [f"test ! -e {path} || echo {value} > {path}" for path, value in SYSCTLS.items()]
     must(node, "\n".join([*lines, "ip link set dev lo up"]))
 
 
 def namespace(node: Node) -> int:
-    """Which network namespace it is, whatever it is called."""
+    """The identity of the node's network namespace, independent of its name."""
     return os.stat(f"/proc/{node.pid}/ns/net").st_ino
 
 
 class DataInterface(TCIntf):
-    """An interface of the data network: Mininet's, with a rate, and without anything that would merge frames."""
+    """An interface of the data network: Mininet's, with a rate, and without offloads that merge frames."""
 
     def config(self, **params: object) -> object:
         """Called by Mininet when the interface is made."""
@@ -53,10 +53,10 @@ class DataInterface(TCIntf):
 
 
 class WorkerHost(Host):
-    """A host whose shell knows what `tributary allreduce` needs: in the prompt it takes no options."""
+    """A host whose shell has the variables of `tributary allreduce`: in the prompt it takes no options."""
 
     def know(self, environment: dict[str, str]) -> None:
-        """Sets variables of its shell."""
+        """Sets variables of the host's shell."""
         for name, value in environment.items():
             self.cmd(f"export {name}={value}")
 
@@ -65,7 +65,7 @@ class ControllerNode(Controller):
     """The node of Tributary's controller, in a namespace of its own."""
 
     def checkListening(self) -> None:
-        """Mininet would look for another controller on an OpenFlow port; in its own namespace there is none."""
+        """Does nothing: Mininet would look for another controller on an OpenFlow port; its own namespace has none."""
 
     def start(self) -> None:
-        """The daemon wants its switches there when it starts: the fabric starts it after them."""
+        """Does nothing: the daemon needs its switches when it starts, so the fabric starts it after them."""

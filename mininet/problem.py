@@ -1,12 +1,14 @@
-"""Why this ends early."""
+"""Reasons to end early."""
 
 from __future__ import annotations
 
 
 class Problem(Exception):
-    """What was wrong, where, and what to do: shown without a stack trace, exit status 1."""
+    """What was wrong, where, and what to do: shown without a stack trace; exit status 1."""
 
 
 class Stopped(SystemExit):
-    """Someone wants this to end. Not a KeyboardInterrupt: that ends a command in Mininet's prompt, and no more.
-    But for these two, Mininet's log swallows what is raised while it writes a line."""
+    """A request to end. It is not a KeyboardInterrupt, which would end only a command in Mininet's prompt.
+
+    Exceptions of any other kind are swallowed by Mininet's log if they are raised while it writes a line.
+    """

@@ -14,7 +14,7 @@ from report import allreduce_lines
 
 
 class Prompt(CLI):
-    """What Mininet's prompt can, and `allreduce`, `counters`, `jobs`, and what makes things go wrong."""
+    """Mininet's own commands, and `allreduce`, `counters`, `jobs`, and commands that break things."""
 
     prompt = "mininet> "
 
@@ -49,15 +49,15 @@ class Prompt(CLI):
         self._one_by_one(line, "a node", self._fabric.start_again, "{} is ready")
 
     def do_cut(self, line: str) -> None:
-        """What is sent over a link vanishes from now on, and neither end notices: cut leaf0-w1"""
+        """Frames sent over a link vanish from now on, and neither end notices: cut leaf0-w1"""
         self._one_by_one(line, "a link", self._fabric.links.cut, "link {} is cut")
 
     def do_mend(self, line: str) -> None:
-        """Makes a link whole again: mend leaf0-w1"""
+        """Mends a link that was cut: mend leaf0-w1"""
         self._one_by_one(line, "a link", self._fabric.links.mend, "link {} is whole")
 
     def _one_by_one(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
-        """Does it for each name in the line."""
+        """Calls `do` for each name in the line."""
         names = line.split()
         if not names:
             error(f"*** Error: give {what}\n")

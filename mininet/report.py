@@ -1,4 +1,4 @@
-"""What `--run` does, and how its results look."""
+"""The measurements of `--run`, and their results as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BITS_PER_MBIT = 1_000_000
 
 
 def measure(fabric: Fabric, size: str, iterations: int) -> dict:
-    """Pings, TCP, and an all-reduce with every sum checked; a `Problem` if any of these is wrong."""
+    """Pings, sends over TCP, and runs an all-reduce with every sum checked; a `Problem` if any of these fails."""
     net = fabric.network.mininet
     ping = ping_all(net)
     info("*** TCP: ")
@@ -31,7 +31,7 @@ def measure(fabric: Fabric, size: str, iterations: int) -> dict:
 
 
 def text(results: dict, counters: str) -> str:
-    """The results for people; `counters` is the table that `tributary counters` makes."""
+    """The results for people; `counters` is the table from `tributary counters`."""
     ping, stream = results["ping"], results["tcp"]
     return "\n".join(
         [

@@ -18,12 +18,12 @@ from problem import Problem, Stopped
 REPOSITORY = Path(__file__).resolve().parent.parent
 # BMv2 is the slower switch.
 DEFAULT_SIZES = {"softswitch": "16MiB", "bmv2": "1MiB"}
-# What Mininet and these scripts call: the program, and the Debian package that has it.
+# The programs that Mininet and these scripts call, with their Debian packages.
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool", "ifconfig": "net-tools", "ping": "iputils-ping"}
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; wrong use ends with exit status 2."""
+    """Parses the command line; wrong use ends with exit status 2."""
     parser = argparse.ArgumentParser(
         prog="mininet/run.py",
         description="A topology as a Mininet network with Tributary on it, and Mininet's prompt. Needs root.",
@@ -46,28 +46,28 @@ def arguments() -> argparse.Namespace:
 
 
 def size(text: str) -> str:
-    """A tensor's size, as `tributary allreduce` takes it."""
+    """Parses a tensor's size, in the form that `tributary allreduce` takes."""
     if not re.fullmatch(r"[0-9.]+ ?([kmgt]i?)?b?", text, re.IGNORECASE):
         raise ValueError
     return text
 
 
 def rate(text: str) -> float:
-    """A link's rate."""
+    """Parses a link's rate."""
     if not (mbit := float(text)) > 0:
         raise ValueError
     return mbit
 
 
 def count(text: str) -> int:
-    """How often."""
+    """Parses a count."""
     if not (number := int(text)) > 0:
         raise ValueError
     return number
 
 
 def check_machine() -> None:
-    """Is there what Mininet needs?"""
+    """Checks that the machine has everything that Mininet needs."""
     if os.geteuid() != 0:
         raise Problem("Mininet needs root, to make network namespaces: use sudo")
     if importlib.util.find_spec("mininet") is None or importlib.util.find_spec("mininet.net") is None:
@@ -81,7 +81,7 @@ def check_machine() -> None:
 
 
 def find_binary(given: Path | None) -> Path:
-    """The tributary binary."""
+    """The path of the tributary binary."""
     if given is not None:
         binary = shutil.which(given.resolve())
     else:
@@ -93,18 +93,18 @@ def find_binary(given: Path | None) -> Path:
 
 
 def stop_by_signal(_number: int, _frame: object) -> None:
-    """Unwinds: everything is removed on the way."""
+    """Raises an exception that unwinds the stack, which removes everything on the way."""
     raise Stopped
 
 
 def work(args: argparse.Namespace) -> None:
-    """All of it."""
+    """Does what the command line asks for."""
     check_machine()
     binary = find_binary(args.binary)
-    # Nodes' shells shall find it by its name.
+    # So that the nodes' shells find it by its name.
     os.environ["PATH"] = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
 
-    # Only now: these need Mininet.
+    # Imported only here, since these need Mininet.
     from mininet.log import setLogLevel
 
     import report
@@ -127,7 +127,7 @@ def work(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Exit status 1 says that something failed."""
+    """Runs; exit status 1 means that something failed."""
     args = arguments()
     signal.signal(signal.SIGTERM, stop_by_signal)
     try:

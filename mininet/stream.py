@@ -3,8 +3,8 @@
     stream.py receive ADDRESS PORT BYTES
     stream.py send ADDRESS PORT BYTES
 
-The receiver says "listening" when it does, and answers the sender with one byte when all came as it was sent; the
-sender prints the seconds that this took.
+The receiver prints "listening" when it is ready, and answers the sender with one byte when everything came as it was
+sent; the sender prints the seconds that this took.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import socket
 import sys
 import time
 
-# Both ends draw the same bytes.
+# Both ends generate the same bytes.
 SEED = 1
-# Nobody waits longer for the other end.
+# How long each end waits for the other.
 PATIENCE_SECONDS = 60.0
 
 
 def receive(address: tuple[str, int], content: bytes) -> None:
-    """Takes one connection and compares what comes."""
+    """Accepts one connection and compares the bytes it receives."""
     with socket.create_server(address) as listener:
         listener.settimeout(PATIENCE_SECONDS)
         print("listening", flush=True)

@@ -20,35 +20,35 @@ CPU_PORT = 510
 class ProgrammableSwitch(Switch):
     """A switch in a network namespace of its own, on all of its interfaces of the data network.
 
-    Its address for P4Runtime is on the management network. In Mininet's prompt `switch NAME stop` and `switch NAME
-    start` end it and start it anew; the controller then installs everything again.
+    Its P4Runtime address is on the management network. In Mininet's prompt `switch NAME stop` and `switch NAME start`
+    end it and start it again; the controller then installs everything again.
     """
 
     def __init__(self, name: str, device_id: int, binary: Path, folder: Path, **_openflow: object) -> None:
-        # Mininet wants an OpenFlow datapath id of every switch.
+        # Mininet requires an OpenFlow datapath id of every switch.
         super().__init__(name, dpid=f"{device_id:x}", inNamespace=True)
         self.controlIntf = None
         self.device_id = device_id
         self.binary = binary
         self.folder = folder
         self.daemon: Daemon | None = None
-        # Given when it is plugged into the management network.
+        # Set when it is connected to the management network.
         self.address = ""
 
     @classmethod
     def check(cls) -> None:
-        """Is its program there?"""
+        """Checks that the switch's program is installed."""
 
     def command(self) -> list[str]:
         """The command line of its program."""
         raise NotImplementedError
 
     def data_ports(self) -> list[tuple[int, str]]:
-        """Its ports on the data network by number, and the interfaces that they are."""
+        """Its ports on the data network by number, with their interfaces."""
         return [(port, str(interface)) for port, interface in sorted(self.intfs.items())]
 
     def start(self, _controllers: list) -> None:
-        """Starts the program; it may not be ready yet. Called by Mininet's prompt, too."""
+        """Starts the program; it may not be ready yet when this returns. Called by Mininet's prompt, too."""
         if self.daemon is None:
             self.daemon = Daemon(self, self.name, self.command(), self.folder)
         elif self.daemon.has_ended():
@@ -98,7 +98,7 @@ class Bmv2Switch(ProgrammableSwitch):
         for port, interface in self.data_ports():
             command += ["-i", f"{port}@{interface}"]
         if "--notifications-addr" in self._help():
-            # Its default is in /tmp, the same for every switch of that id on the machine.
+            # The default is in /tmp, and the same for every switch with that id on the machine.
             command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
         command += ["--", "--cpu-port", str(CPU_PORT)]
         return [*command, "--grpc-server-addr", f"{self.address}:{P4RUNTIME_PORT}"]
@@ -106,11 +106,11 @@ class Bmv2Switch(ProgrammableSwitch):
     @classmethod
     @functools.cache
     def _help(cls) -> str:
-        """Its options, which depend on how it was built: with nanomsg, with Thrift. Asked once, and not for each switch."""
+        """BMv2's help text, which depends on how it was built: with nanomsg, with Thrift. Read only once."""
         return subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False).stdout
 
     def wait_until_ready(self) -> None:
-        """It says nothing when it is ready, but takes connections then."""
+        """Waits until it accepts connections; it does not report that it is ready."""
         if self.daemon is not None:
             self.daemon.wait_for(self._takes_connections)
 
@@ -118,7 +118,7 @@ class Bmv2Switch(ProgrammableSwitch):
         connect = ["bash", "-c", f"exec 3<>/dev/tcp/{self.address}/{P4RUNTIME_PORT}"]
         probe = start_at(self, connect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # A closed port is refused at once, and the next try shall not be at once.
+            # A closed port refuses at once, so wait a little before the next try.
             if probe.wait(seconds) == 0:
                 return True
             if self.daemon is not None:

@@ -1,6 +1,6 @@
 """The network as the topology file describes it.
 
-`tributary topology --json` is asked: ids, ports, addresses and rates are then the same as for every other part of
+It comes from `tributary topology --json`: ids, ports, addresses and rates are the same as in every other part of
 Tributary, and a mistake in the file is reported by file and line.
 """
 
@@ -19,7 +19,7 @@ MAX_INTERFACE_NAME = 15
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch; its id is the P4Runtime device id that the controller expects, too."""
+    """A switch; its id is also the P4Runtime device id that the controller expects."""
 
     name: str
     id: int
@@ -44,7 +44,7 @@ class End:
 
     @property
     def interface(self) -> str:
-        """What the interface is called: `leaf0-eth3` is port 3 of `leaf0`. A long node name is cut."""
+        """The interface's name: `leaf0-eth3` is port 3 of `leaf0`. A long node name is cut."""
         suffix = f"-eth{self.port}"
         return self.node[: MAX_INTERFACE_NAME - len(suffix)] + suffix
 

@@ -1,4 +1,4 @@
-"""Ordinary traffic between hosts, through the same switches: pings, and a TCP stream that is compared."""
+"""Ordinary traffic between hosts, through the same switches: pings, and a TCP stream whose bytes are compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TCP_BYTES = 1 << 20
 
 
 def ping_all(net: Mininet) -> dict:
-    """Every host pings every other one."""
+    """Pings between all pairs of hosts."""
     pairs = len(net.hosts) * (len(net.hosts) - 1)
     lost = round(net.pingAll() * pairs / 100)
     if lost != 0:
@@ -28,7 +28,7 @@ def ping_all(net: Mininet) -> dict:
 
 
 def tcp(client: Node, server: Node) -> dict:
-    """A host sends another one some bytes over TCP, and both must have seen the same."""
+    """Sends some bytes over TCP from one host to another; both must have seen the same."""
     listen = [sys.executable, str(STREAM), "receive", server.IP(), str(TCP_PORT), str(TCP_BYTES)]
     receiver = start_at(server, listen, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert receiver.stdout is not None and receiver.stderr is not None, "they are pipes"
