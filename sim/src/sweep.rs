@@ -45,7 +45,7 @@ impl Default for Sweep {
 pub struct Row {
     /// Probability of loss on every link, both directions.
     pub loss: f64,
-    /// Slices that the job may have under way.
+    /// The job's window: slices in flight.
     pub window: u32,
     /// "multicast" or "unicast".
     pub downlink: &'static str,
