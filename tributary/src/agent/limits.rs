@@ -1,4 +1,4 @@
-//! What training processes may make the agent hold, as options.
+//! Options that limit what training processes can make the agent hold.
 
 use anyhow::Result;
 use bytesize::ByteSize;

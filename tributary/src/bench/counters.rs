@@ -12,7 +12,7 @@ const INTERFACES: &str = "/proc/thread-self/net/dev";
 const RECEIVED: usize = 0;
 const SENT: usize = 8;
 
-/// What an interface has carried in one direction.
+/// Traffic of an interface in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) bytes: u64,
@@ -68,13 +68,13 @@ impl Counters {
         Ok(Self(all))
     }
 
-    /// What the busiest direction of a link has carried since `before`, in bytes.
+    /// The traffic of the busiest direction of a link since `before`, in bytes.
     pub(super) fn busiest_since(&self, before: &Self) -> u64 {
         // What one end sends is what the other receives, so looking at one direction is enough.
         self.since(before).map(|interface| interface.sent.bytes).max().unwrap_or(0)
     }
 
-    /// What all interfaces have carried in both directions since `before`.
+    /// The traffic of all interfaces in both directions since `before`.
     pub(super) fn total_since(&self, before: &Self) -> Carried {
         let both = |interface: Interface| interface.sent.with(interface.received);
         self.since(before).map(both).fold(Carried { bytes: 0, frames: 0 }, Carried::with)

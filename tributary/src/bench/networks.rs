@@ -85,7 +85,7 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
     list.into_iter().flatten().filter_map(Value::as_table_mut)
 }
 
-/// What forwards frames.
+/// The devices that forward frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Switches {
     /// The embedded switch, over links that lose frames with this probability.

@@ -40,7 +40,7 @@ pub(crate) struct PlanArgs {
     json: bool,
 }
 
-/// What was measured.
+/// The results of the measurement.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -88,7 +88,7 @@ struct Limit {
     passed: bool,
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 ///
 /// # Errors
 /// A limit is missed.

@@ -73,7 +73,7 @@ impl From<Which> for SwitchUnderTest {
     }
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 ///
 /// # Errors
 /// No root; a switch that does not start or aggregates wrongly; a ratio below its limit.

@@ -13,7 +13,7 @@ pub(super) struct Finding {
     /// Where: "switch leaf0", "host w1", "job digits".
     pub(super) place: String,
     pub(super) what: String,
-    /// What to do.
+    /// Instructions to fix it.
     pub(super) fix: String,
 }
 

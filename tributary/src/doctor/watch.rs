@@ -11,7 +11,7 @@ use tributary_transport::Remote;
 use super::finding::{Code, Finding};
 use super::{DoctorArgs, look, report};
 
-/// What has changed between two looks.
+/// The difference between two looks.
 #[derive(Debug, PartialEq, Eq)]
 struct News {
     new: Vec<Finding>,

@@ -39,7 +39,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = size)]
     size: ByteSize,
 
-    /// Slices under way at once, a power of two: the slots that the job takes on each switch
+    /// Slices in flight at once, a power of two: the slots that the job takes on each switch
     #[arg(long, value_name = "SLOTS", default_value_t = DEFAULT_WINDOW, value_parser = window)]
     window: u32,
 

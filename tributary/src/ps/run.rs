@@ -28,7 +28,7 @@ pub(super) struct RunArgs {
     #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
 
-    /// What parameters are encoded with on their way back
+    /// Codec for parameters on their way back
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
@@ -92,7 +92,7 @@ struct WorkerReport {
     idle: f64,
 }
 
-/// Runs the experiment and prints what came of it.
+/// Runs the experiment and prints the results.
 ///
 /// # Errors
 /// Options that contradict each other; a server or a worker that cannot go on.

@@ -87,7 +87,7 @@ fn specs() -> [Spec; 6] {
     ]
 }
 
-/// Measures, and prints what came out.
+/// Measures, and prints the results.
 ///
 /// # Errors
 /// No root, a lab that cannot be made, a phase that does not end, or a check that fails.
