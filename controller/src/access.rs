@@ -9,25 +9,24 @@ use tributary_transport::{Names, Peer, ServerTls};
 use crate::error::StartError;
 use crate::quotas::LOCAL;
 
-/// How a controller and its clients know each other.
+/// How a controller and its clients authenticate each other.
 #[derive(Debug, Clone)]
 pub struct ControllerTls {
-    /// The controller's certificate, and the CA of its clients'.
+    /// The controller's certificate, and the CA that signs its clients' certificates.
     pub server: ServerTls,
-    /// Who may create and end all jobs: names in clients' certificates. No host of the topology may have one of
-    /// them: the hosts that are its servers create jobs, too, but only those that they serve.
+    /// Names, in clients' certificates, that may create and end all jobs. No host of the topology may have one of
+    /// them: hosts that act as servers create jobs, too, but only those that they serve.
     pub operators: BTreeSet<String>,
 }
 
-/// Who may do what. Every caller with a certificate may look; whoever shows a job's token may end it, and so may
-/// operators without it.
+/// Who may do what. Every caller with a certificate may look; ending a job takes its token, or an operator's name.
 #[derive(Debug)]
 pub(crate) enum Access {
-    /// Callers show nothing but tokens.
+    /// Callers show only tokens.
     Open,
-    /// Callers show certificates: a member acts for the hosts that its certificate names, and for no other. Jobs
-    /// take slots from everyone: `operators` create them, and hosts with the role of a server those that they are
-    /// to serve. A host that trains creates none.
+    /// Callers show certificates. A member acts only for the hosts that its certificate names. Since a job takes
+    /// slots from everyone, only `operators` create any job; a host with the role of a server creates the jobs that
+    /// it is to serve. A host that trains creates none.
     ByName { operators: BTreeSet<String> },
 }
 
@@ -43,7 +42,7 @@ impl Access {
         }
     }
 
-    /// The caller acts for a host.
+    /// Checks that the caller acts for `host`.
     pub(crate) fn check_host<T>(
         &self,
         request: &Request<T>,
@@ -52,13 +51,13 @@ impl Access {
         self.check_peer(request.extensions().get::<Peer>(), host(request.get_ref()))
     }
 
-    /// As [`check_host`](Self::check_host), for a caller that says only later which host it acts for.
+    /// Like [`check_host`](Self::check_host), for a caller that only says later which host it acts for.
     pub(crate) fn check_peer(&self, peer: Option<&Peer>, host: &str) -> Result<(), Status> {
         let Self::ByName { .. } = self else { return Ok(()) };
         names(peer)?.check_host(host).map_err(|error| denied(peer, &error.to_string()))
     }
 
-    /// The caller creates a job whose aggregation server is `server`: under which name.
+    /// Checks that the caller may create a job whose aggregation server is `server`; returns the creator's name.
     pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<String, Status> {
         let Self::ByName { operators } = self else { return Ok(LOCAL.to_owned()) };
         let names = names(peer_of(request))?;
@@ -94,7 +93,7 @@ fn names(peer: Option<&Peer>) -> Result<&Names, Status> {
     names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
 }
 
-/// Says so in the log, too: whoever tries to pass for another one is the controller's business as well.
+/// Refuses, and logs it: somebody who tries to pass for another concerns the controller's operator, too.
 fn denied(peer: Option<&Peer>, reason: &str) -> Status {
     let address = peer.map(|peer| peer.address().to_string());
     tracing::warn!(address, reason, "denied a request");

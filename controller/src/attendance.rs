@@ -19,10 +19,10 @@ use crate::hosts::{AttendanceId, Daemon};
 use crate::liveness;
 use crate::manager::Manager;
 
-/// A caller that has not said who it is by then has hung up without a word.
+/// A caller that has not identified itself within this time is disconnected.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes a daemon's first report, and serves it from then on.
+/// Takes a daemon's first report, and serves the daemon from then on.
 pub(crate) async fn enter(
     manager: &Arc<Manager>,
     mut reports: Streaming<v1::HostReport>,
@@ -68,7 +68,7 @@ pub(crate) async fn enter(
     Ok(attendance)
 }
 
-/// Remembers it, where there is such a host: its owner may look for it.
+/// Remembers the refusal if the topology has such a host, so that its owner can find the reason.
 fn turn_away(manager: &Manager, host: &str, status: &Status) {
     let reason = status.message();
     tracing::warn!(host, reason, "turned a daemon away");
@@ -83,7 +83,7 @@ fn welcome(node: u32) -> v1::HostOrder {
     v1::HostOrder { order: Some(Order::Welcome(welcome)) }
 }
 
-/// The host that a daemon says it is on, if that is so.
+/// The host that a daemon says it is on, once that is verified.
 fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     let v1::Hello { host, mac, .. } = hello;
     let topology = &manager.topology();
@@ -109,7 +109,7 @@ fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     Ok(key)
 }
 
-/// The orders of one daemon. Dropping it says that the daemon is gone.
+/// The orders for one daemon. Dropping it reports that the daemon is gone.
 #[derive(Debug)]
 pub(crate) struct Attendance {
     welcome: Option<v1::HostOrder>,

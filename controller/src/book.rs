@@ -41,7 +41,7 @@ pub(crate) enum CreateError {
     /// There is no tree for it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Switches could aggregate for it, but none has the slots.
+    /// Some switches could aggregate for it, but none has enough free slots.
     #[error(
         "no switch has slots for job {job:?}: {}; end another job, ask for a smaller window, or for no \
          aggregation",
@@ -50,18 +50,18 @@ pub(crate) enum CreateError {
     NoSlots {
         /// The job.
         job: String,
-        /// Each switch that could aggregate, with slots needed and free.
+        /// Each switch that could aggregate, with the slots needed and free.
         switches: Vec<String>,
     },
-    /// The creator has as many jobs as it may have.
+    /// The creator has as many jobs as its quota allows.
     #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
     JobQuota {
         /// Its name.
         creator: String,
-        /// How many it may have.
+        /// Its quota.
         most: u32,
     },
-    /// The job would take more than its creator may ever have.
+    /// The job would take more slots than its creator may ever have.
     #[error(
         "a window of {window} slots is more than {creator:?} may have on a switch, which is {most}: ask for a smaller \
          window, or for no aggregation"
@@ -69,15 +69,15 @@ pub(crate) enum CreateError {
     SlotQuota {
         /// The creator's name.
         creator: String,
-        /// Slots that it may have on each switch.
+        /// Slots that the creator may have on each switch.
         most: u32,
-        /// Slots that were asked for.
+        /// Slots that the job asked for.
         window: u32,
     },
     /// Too many jobs wait for slots.
     #[error("{0} jobs wait for slots, and no more may: try again later, or ask for no aggregation")]
     QueueFull(u32),
-    /// As many jobs hold resources as the switches can count for.
+    /// All job indices are taken: the switches cannot count for another job.
     #[error("{0} jobs are alive, and the switches count for no more: end one of them first")]
     TooManyJobs(u16),
 }
@@ -89,21 +89,21 @@ pub(crate) struct Book {
     /// What each managed switch holds while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
     slots: BTreeMap<NodeKey, SlotMap>,
-    /// What a switch has where the topology does not say less.
+    /// Slots of a switch, unless the topology gives it fewer.
     most_slots: u32,
     ids: JobIds,
     indices: JobIndices,
     job_indices: u16,
     pub(crate) jobs: Registry,
-    /// As measured.
+    /// The measured load of each link.
     pub(crate) loads: Loads,
-    /// What of the fabric is dead.
+    /// Which parts of the fabric are dead or silent.
     pub(crate) health: Health,
-    /// The daemons that attend.
+    /// The connected daemons of hosts.
     pub(crate) hosts: Hosts,
-    /// What cables are known to do.
+    /// What is known about cables.
     pub(crate) cabling: Cabling,
-    /// What training processes are known to do.
+    /// What is known about training processes.
     pub(crate) progress: Progress,
     /// Whether the controller has stood still.
     pub(crate) pulse: Pulse,
@@ -115,9 +115,9 @@ pub(crate) struct Book {
     pub(crate) children: usize,
     /// Switches whose slots are kept for jobs that wait.
     reserved: BTreeSet<NodeKey>,
-    /// Something has come free that a job may wait for.
+    /// Told when something has come free that a queued job may wait for.
     pub(crate) queue_news: watch::Sender<()>,
-    /// The jobs are the next controller's to look after.
+    /// The controller is stopping: the next one looks after the jobs.
     hung_up: bool,
 }
 
@@ -125,9 +125,8 @@ pub(crate) struct Book {
 pub(crate) type GenerationKey = (JobKey, u32);
 
 impl Book {
-    /// The book of a controller that has no jobs. `base`: every switch that it manages; `slots`: how many
-    /// a switch has where the topology does not say less; `job_indices`: how many jobs a switch can count
-    /// for.
+    /// The book of a controller without jobs. `base`: every switch that it manages; `slots`: slots of a switch,
+    /// unless the topology gives it fewer; `job_indices`: how many jobs a switch can count for.
     pub(crate) fn new(
         topology: Arc<Topology>,
         base: BTreeMap<NodeKey, SwitchState>,
@@ -161,10 +160,11 @@ impl Book {
         }
     }
 
-    /// Takes up a job that an earlier controller has written down, with what it holds.
+    /// Takes up a job, with its resources, that an earlier controller has written down.
     ///
     /// # Errors
-    /// What it holds is not there any more: fewer slots, fewer jobs, narrower slices or fewer children than there were.
+    /// Its resources no longer exist: there are fewer slots, fewer job indices, narrower slices or fewer children
+    /// than there were.
     pub(crate) fn take_up(&mut self, kept: Kept, now: Instant) -> Result<(), String> {
         let mut record = kept.record?;
         if kept.is_queued {
@@ -192,8 +192,8 @@ impl Book {
         Ok(())
     }
 
-    /// The switches run what an earlier controller planned this for, or as good a program: members that have begun can't be told
-    /// of narrower slices, and switches would drop theirs.
+    /// Checks that the switches run the program that the plan was made for, or one that can do as much: members that
+    /// have started cannot be told of narrower slices, and switches would drop the wide ones.
     fn check_program(&self, plan: &Plan) -> Result<(), String> {
         const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
         let (needed, there) = (plan.width.values(), self.widest.values());
@@ -210,15 +210,15 @@ impl Book {
         })
     }
 
-    /// A data-plane id that no slot remembers.
+    /// A data-plane id that no slot can still remember.
     fn next_id(&mut self) -> Option<JobId> {
         let holds = |job: &Job, id| job.record.generations.iter().any(|generation| generation.job == id);
         let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && holds(job, id));
         self.ids.next(in_use)
     }
 
-    /// Gives a job what its next generation needs, beside what the present one has, and lets its tables belong in the
-    /// switches. The first generation has it since the job was created.
+    /// Reserves what a job's next generation needs, beside what the present one has, and adds its tables to the
+    /// switches' desired state. The first generation has had its resources since the job was created.
     pub(crate) fn install(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
         let no_job = || JobError::NoSuchJob(key.to_string());
         let job = self.jobs.get(key).ok_or_else(no_job)?;
@@ -241,8 +241,8 @@ impl Book {
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
-        // One that finds no slots goes on without aggregation: slower, and alive. What is silent is gone round where there
-        // is a way: it could not be told anything.
+        // A job that finds no slots goes on without aggregation: slower, but alive. Silent switches are avoided where
+        // there is another way: they could not be given tables.
         let plan_with = |doubt| {
             let state = self.fabric(doubt, SlotMap::largest_block);
             self.plan_again(&record.generation().plan, &request, &state).map(|plan| (plan, state))
@@ -277,8 +277,8 @@ impl Book {
         Ok(number)
     }
 
-    /// Plans a job's next generation. One that has lost something waits for it, so that its tree is mended; one that is
-    /// well changes over to be better off.
+    /// Plans a job's next generation. A job that has lost something is held up by this, so its tree is only mended,
+    /// which is quicker; one that is well is planned from scratch, to be better off.
     fn plan_again(
         &self,
         present: &Plan,
@@ -329,7 +329,7 @@ impl Book {
         }
     }
 
-    /// The slots of a switch; none where it is not managed.
+    /// The slots of a switch; `None` if it is not managed.
     pub(crate) fn slots(&self, switch: NodeKey) -> Option<&SlotMap> {
         self.slots.get(&switch)
     }
@@ -353,7 +353,7 @@ impl Book {
         self.jobs.iter().flat_map(of_job).collect()
     }
 
-    /// The tables of these generations, all of them over, are gone from `switch`: their slots there are free.
+    /// Frees the slots of these retired generations on `switch`: their tables there are gone.
     pub(crate) fn withdrawn(&mut self, switch: NodeKey, generations: &[GenerationKey]) {
         let mut freed = false;
         for (key, number) in generations {
@@ -372,7 +372,7 @@ impl Book {
         }
     }
 
-    /// Slots have come free: jobs that had not got enough of them may be better off now.
+    /// Has jobs with fallbacks looked at again: slots have come free.
     fn look_at_fallen_back(&self) {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         for (_, job) in alive.filter(|(_, job)| !job.record.generation().fallbacks.is_empty()) {
@@ -380,7 +380,8 @@ impl Book {
         }
     }
 
-    /// Forgets the generations of a job that are gone from all switches, and takes back its index when all are.
+    /// Forgets the generations of a job that are gone from all switches, and takes its index back once all of them
+    /// are.
     pub(crate) fn settle(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let alive = job.is_alive();
@@ -457,7 +458,7 @@ impl Book {
         self.jobs.hang_up();
     }
 
-    /// Something that any job may depend on has changed: all are looked at.
+    /// Has every job looked at: something that any of them may depend on has changed.
     pub(crate) fn look_at_all(&self) {
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.is_alive()) {
             job.look.send_replace(());

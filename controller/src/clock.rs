@@ -1,9 +1,9 @@
-//! The controller's clock, and how far others' are from it.
+//! The controller's clock, and the offsets of hosts' clocks from it.
 
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Words of a host that are kept: one that was held up on its way must not count.
+/// Messages of a host that are kept: one that was held up on its way must not count.
 const KEPT: usize = 8;
 
 /// Milliseconds since 1970.
@@ -12,12 +12,13 @@ pub(crate) fn unix_milliseconds() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How far a host's clock is from the controller's, by what the host says from time to time.
+/// The offset of a host's clock from the controller's, estimated from the times that the host reports.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClockOffset(VecDeque<i64>);
 
 impl ClockOffset {
-    /// The host's clock said `theirs` when it sent a word that came at `own`, both in milliseconds.
+    /// Notes that a message sent at `theirs` by the host's clock arrived at `own` by the controller's, both in
+    /// milliseconds.
     pub(crate) fn note(&mut self, theirs: u64, own: u64) {
         let signed = |time| i64::try_from(time).unwrap_or(i64::MAX);
         self.0.push_back(signed(theirs).saturating_sub(signed(own)));
@@ -26,8 +27,8 @@ impl ClockOffset {
         }
     }
 
-    /// Milliseconds that the host's clock is ahead: by the word that was on its way the shortest, since time spent on
-    /// the way only makes a clock look late. 0 before the first word.
+    /// Milliseconds that the host's clock is ahead, by the message with the shortest delay, since delay only makes a
+    /// clock look late. 0 before the first message.
     pub(crate) fn ahead(&self) -> i64 {
         self.0.iter().max().copied().unwrap_or_default()
     }
@@ -49,7 +50,7 @@ mod tests {
             offset.note(70_000, 10_000);
         }
         assert_eq!(offset.ahead(), 60_000);
-        // Set back: what was said before is soon forgotten.
+        // The clock is set back: earlier messages are soon forgotten.
         for _ in 0..KEPT {
             offset.note(u64::MAX, u64::MAX);
         }

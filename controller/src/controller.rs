@@ -32,21 +32,20 @@ use crate::sizes::by_size;
 use crate::steward;
 use crate::switch::{Common, Elections, Switch};
 
-/// A member whose host is silent this long is gone.
+/// The interval of HTTP/2 keep-alive pings; a member whose host does not answer is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that there is room for: each host's agent has one, and opens another one before this one is known to be
-/// lost; tools come and go.
+/// Connections allowed for each host: its agent has one, and may open another before the first is known to be lost;
+/// tools come and go.
 const CONNECTIONS_PER_HOST: usize = 4;
 const OTHER_CONNECTIONS: usize = 256;
-/// Calls of one connection that are read and answered at a time: more of them wait for these. Streams that are open do not
-/// count.
+/// Calls of one connection that are read and answered at a time; others wait. Open streams do not count.
 const UNANSWERED: usize = 8;
 /// Calls of one connection that are under way, streams among them: a host's agent has one for each of its jobs.
 const STREAMS: u32 = 256;
 /// Bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
-/// Packets from switches that wait for a slow reader in the controller before the oldest are lost.
+/// Packets from switches that are buffered for a slow reader in the controller before the oldest are lost.
 const PACKETS_KEPT: usize = 1024;
 /// How long clients may take to hang up when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -56,22 +55,21 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 pub struct ControllerConfig {
     /// The network.
     pub topology: Topology,
-    /// Where switches listen for P4Runtime, by their names in the topology. A switch that is not here is
-    /// looked for where the topology says. A switch without any address must not be programmable, and is
-    /// not managed.
+    /// Where switches listen for P4Runtime, by their names in the topology. For a switch that is not listed, the
+    /// topology gives the address. A switch with neither must not be programmable, and is not managed.
     pub switches: BTreeMap<String, SwitchAddress>,
     /// The compiled P4 program that switches are to run.
     pub pipeline: PipelineSource,
     /// Where agents reach the controller; port 0 for any free one.
     pub listen: SocketAddr,
-    /// With what the controller and its clients show each other who they are; without it everything is in plain
-    /// text, and a host is whom it says it is.
+    /// How the controller and its clients authenticate each other; without it everything is in plain text, and a host
+    /// is whom it claims to be.
     pub tls: Option<ControllerTls>,
-    /// How long a switch may take to carry out one order, before it counts as away; and how long the start waits for
-    /// switches of which it is not known yet whether they are there.
+    /// How long a switch may take to carry out one order before it counts as away; and how long the start waits to
+    /// find out which switches are there.
     pub switch_patience: Duration,
-    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it. It
-    /// takes the feature `journal`.
+    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
+    /// Needs the feature `journal`.
     pub state: Option<PathBuf>,
     /// How much each creator of jobs may have.
     pub quotas: Quotas,
@@ -91,9 +89,9 @@ pub struct SwitchAddress {
 pub struct Controller;
 
 impl Controller {
-    /// Brings every switch that is there into its state without jobs, whatever it held before, and serves the API.
-    /// A switch that is not there, or refuses, is named in the log, is tried again and again, and keeps nobody from
-    /// working with the others; [`Observer::switches`] tells of it. Must be called in a tokio runtime.
+    /// Brings every reachable switch into its state without jobs, whatever it held before, and serves the API. A
+    /// switch that is away, or refuses, is logged and tried again and again, and does not keep the others from
+    /// working; [`Observer::switches`] reports it. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`StartError`]: a switch without an address, a pipeline that is not ours, a port that is taken, a journal that
@@ -171,9 +169,9 @@ impl Controller {
     }
 }
 
-/// A controller at work. Where jobs are written down, stopping it leaves them and their tables to the next controller.
+/// A running controller. If jobs are written down, stopping it leaves them and their tables to the next controller.
 /// Otherwise dropping it fails the jobs that are alive and leaves their tables; [`RunningController::shutdown`]
-/// withdraws them, too.
+/// withdraws these, too.
 #[derive(Debug)]
 pub struct RunningController {
     api_addr: SocketAddr,
@@ -188,22 +186,24 @@ impl RunningController {
         Observer::new(&self.manager)
     }
 
-    /// Takes over what can be taken over of another topology while jobs run: new hosts and links, and other rates, loads,
-    /// roles and numbers of slots. What jobs or switches were built on stays as it is until a controller starts anew.
+    /// Takes over as much as possible of another topology while jobs run: new hosts and links, and other rates,
+    /// loads, roles and numbers of slots. What jobs or switches were built on stays as it is until the controller is
+    /// restarted.
     pub fn reload_topology(&self, newer: &Topology) -> Reload {
         self.manager.reload_topology(newer)
     }
 
-    /// Where agents reach it.
+    /// The address at which agents reach it.
     pub fn api_addr(&self) -> SocketAddr {
         self.api_addr
     }
 
-    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops. Ordinary forwarding stays.
+    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops. Ordinary forwarding
+    /// stays.
     ///
     /// # Errors
-    /// [`SwitchError`]: a switch whose tables could not be withdrawn; the controller has stopped
-    /// nevertheless, and the next one will withdraw them.
+    /// [`SwitchError`]: a switch whose tables could not be withdrawn. The controller has stopped nevertheless, and
+    /// the next one will withdraw them.
     pub async fn shutdown(mut self) -> Result<(), SwitchError> {
         let withdrawn = if self.manager.journal.is_kept() { Ok(()) } else { self.manager.stop().await };
         self.manager.hang_up();
@@ -217,7 +217,7 @@ impl RunningController {
 
 impl Drop for RunningController {
     fn drop(&mut self) {
-        // Members' streams end by this, and only then can the server stop gracefully.
+        // This ends members' streams; only then can the server stop gracefully.
         if !self.manager.journal.is_kept() {
             self.manager.fail_all();
         }
@@ -225,8 +225,8 @@ impl Drop for RunningController {
     }
 }
 
-/// Takes up the jobs that an earlier controller has written down; those that do not fit any more stay on disk, for a
-/// controller that has the right topology, and are named.
+/// Takes up the jobs that an earlier controller has written down. Those that no longer fit are logged and stay on
+/// disk, for a controller with the right topology.
 fn take_up(book: &mut Book, kept: Vec<Kept>) -> Vec<JobKey> {
     let now = Instant::now();
     let mut taken_up = Vec::new();

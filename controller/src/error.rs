@@ -30,7 +30,7 @@ pub enum StartError {
         /// The switch.
         switch: String,
     },
-    /// A switch's address is none.
+    /// A switch's address is not valid.
     #[error(transparent)]
     Address(#[from] SessionError),
     /// The jobs of an earlier controller cannot be read.
@@ -39,7 +39,7 @@ pub enum StartError {
     /// A host could act as an operator.
     #[error("host {0:?} has an operator's name: rename the host, or let other names be operators'")]
     OperatorIsHost(String),
-    /// The address for the API cannot be listened on: is another controller running?
+    /// The API's address cannot be bound; another controller may be running.
     #[error("cannot listen for agents on {address}: {reason}")]
     Listen {
         /// The address.
@@ -81,17 +81,17 @@ pub enum SwitchError {
         /// Each change, with its table and key, and the switch's words.
         refusals: Vec<Refusal>,
     },
-    /// There is no session with the switch. What it is to hold it gets when it is back.
+    /// There is no session with the switch; it gets its state when it is back.
     #[error("switch {switch}: away for {seconds} s: {reason}")]
     Away {
         /// The switch.
         switch: String,
         /// For how long.
         seconds: u64,
-        /// Why, as the last attempt to connect has ended.
+        /// How the last attempt to connect ended.
         reason: String,
     },
-    /// The switch is there, but has not done in time what it was ordered.
+    /// The switch is there, but has not carried out an order in time.
     #[error("switch {switch}: has not carried out an order within {seconds} s")]
     Slow {
         /// The switch.
@@ -99,7 +99,7 @@ pub enum SwitchError {
         /// How long it was waited for.
         seconds: f64,
     },
-    /// More orders wait for the switch than it can have carried out in time.
+    /// The switch has too many orders waiting to carry out another in time.
     #[error("switch {switch}: too many orders wait for it: try again later")]
     Busy {
         /// The switch.
@@ -122,7 +122,7 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// The first few; a thousand lines help nobody.
+/// Shows only the first few: a thousand lines help nobody.
 struct Listed<'a>(&'a [Refusal]);
 
 impl fmt::Display for Listed<'_> {

@@ -1,4 +1,4 @@
-//! Where less of a job is aggregated in the network than could be, and why.
+//! Places where less of a job is aggregated in the network than could be, and why.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use tributary_topology::NodeKey;
 
 use crate::jobs::JobRecord;
 
-/// Streams of gradients meet and go on without being aggregated. Shown in words.
+/// A place where streams of gradients meet without being aggregated. Its `Display` is for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fallback {
-    /// The switch where they meet; empty: everywhere.
+    /// The switch where they meet; empty for all switches.
     pub(crate) switch: String,
     pub(crate) cause: Cause,
 }
 
-/// Why.
+/// Why a switch does not aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
-    /// The job's creator wants it so.
+    /// The job's creator asked for it.
     AskedFor,
     /// The switch does not run our program.
     Plain,
-    /// The job needed more slots than one could have on the switch.
+    /// The job needed more slots than the switch had free.
     Slots { needed: u32, free: u32 },
     /// More streams meet than the switch can tell apart.
     Children,
@@ -43,10 +43,10 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// All of a plan's, made with the fabric as it was then. None where every switch at which streams meet aggregates them, and
-/// where there is nothing to aggregate.
+/// A plan's fallbacks, by the state of the fabric that it was made with. Empty where every switch at which streams
+/// meet aggregates them, and where there is nothing to aggregate.
 ///
-/// `asked`: what the job was created with.
+/// `asked`: the aggregation that the job was created with.
 pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) -> Vec<Fallback> {
     let meet = |role: &&SwitchRole| role.down.len() > 1;
     let may = |role: &&SwitchRole| level(plan, role.key) <= asked.levels();
@@ -64,7 +64,7 @@ pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) ->
     }
 }
 
-/// How many links the switch is away from the nearest worker below it.
+/// How many links the switch is above the nearest worker below it.
 fn level(plan: &Plan, switch: NodeKey) -> usize {
     let places = plan.workers.iter().filter_map(|worker| worker.path.iter().position(|&node| node == switch));
     places.min().unwrap_or(usize::MAX)
@@ -79,7 +79,7 @@ fn cause(plan: &Plan, role: &SwitchRole, state: &FabricState) -> Cause {
     }
 }
 
-/// What a person is told of a job's fallbacks; `None` where there are none.
+/// A job's fallbacks in words for people; `None` if there are none.
 pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     let whole = plan.switches.iter().any(|role| role.aggregate);
     let how = if whole { "with less aggregation than there could be" } else { "without aggregation" };
@@ -87,7 +87,7 @@ pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
-/// Says in the log where a job's present generation falls back.
+/// Logs where a job's present generation falls back.
 pub(crate) fn warn(record: &JobRecord) {
     let generation = record.generation();
     if let Some(summary) = summary(&generation.plan, &generation.fallbacks) {

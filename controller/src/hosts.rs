@@ -1,4 +1,4 @@
-//! The daemons that attend: which hosts are there, and what they can do.
+//! The daemons that are connected: which hosts are there, and what they can do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,48 +13,49 @@ use crate::clock::ClockOffset;
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
 
-/// What a broken connection brings so long after its daemon has come again was not on its way before: there are two daemons.
+/// How long a daemon's old connection may still deliver messages after the daemon has reconnected; if later ones
+/// arrive, there are two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
-/// Without a word for so long a daemon has lost its controller: it says something every second.
+/// A daemon that has been silent this long has lost its controller: it sends something every second.
 pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Without one for so long nobody knows whether it is there, long before its connection is known to be broken.
+/// After this much silence nobody knows whether a daemon is there, long before its connection is known to be broken.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// One life of a daemon's connection.
+/// Identifies one connection of a daemon.
 pub(crate) type AttendanceId = u64;
 
-/// All daemons that attend. A host may have two: its agent's and an aggregation server's.
+/// All connected daemons. A host may have two: its agent's and an aggregation server's.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     daemons: BTreeMap<AttendanceId, Daemon>,
     count: AttendanceId,
-    /// Hosts whose daemons were turned away since one has been welcomed: when it was the last time, and why.
+    /// Hosts whose daemons were turned away since one was last welcomed: when that last happened, and why.
     turned_away: BTreeMap<String, (Instant, String)>,
 }
 
-/// A daemon that attends.
+/// A connected daemon.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) host: String,
     pub(crate) version: String,
     pub(crate) serves: bool,
     pub(crate) works: bool,
-    /// Since when it has been attending.
+    /// When it connected.
     pub(crate) since: Instant,
-    /// When it has said something last.
+    /// When it was last heard.
     heard: Instant,
-    /// How it finds its host, as it has told last.
+    /// The state of its host, as it last reported it.
     pub(crate) condition: Option<v1::HostCondition>,
     pub(crate) clock: ClockOffset,
-    /// Another agent of its host has come since, and this one is there all the same.
+    /// A newer agent of its host has connected, and this one is still there.
     doubled: bool,
     orders: mpsc::Sender<v1::HostOrder>,
 }
 
 impl Hosts {
-    /// A daemon has come: what stands for it, and what it is ordered.
+    /// Adds a daemon; returns its id and the stream of its orders.
     pub(crate) fn enter(
         &mut self,
         hello: &v1::Hello,
@@ -80,22 +81,24 @@ impl Hosts {
         (self.count, receiver)
     }
 
-    /// A daemon's stream has ended.
+    /// Removes a daemon whose stream has ended.
     pub(crate) fn leave(&mut self, id: AttendanceId) -> Option<Daemon> {
         self.daemons.remove(&id)
     }
 
-    /// A daemon was turned away that said it was this host's. `host`: one of the topology's, so that there are no more.
+    /// Notes that a daemon which claimed to be `host`'s was turned away. `host` is in the topology, which bounds the
+    /// number of entries.
     pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
         self.turned_away.insert(host.to_owned(), (Instant::now(), reason.to_owned()));
     }
 
-    /// When a host's daemon was turned away the last time, and why, if none has been welcomed since.
+    /// When a host's daemon was last turned away, and why, if none has been welcomed since.
     pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
         self.turned_away.get(host)
     }
 
-    /// A daemon tells something, and perhaps how its host is. `unix`: the controller's clock, in milliseconds since 1970.
+    /// Notes a message from a daemon, perhaps with its host's condition. `unix`: the controller's clock, in
+    /// milliseconds since 1970.
     pub(crate) fn hear(
         &mut self,
         id: AttendanceId,
@@ -118,21 +121,21 @@ impl Hosts {
         }
     }
 
-    /// The agent of the same host that has come after this one: it was started again, or has lost its connection, or there
-    /// are two.
+    /// A later agent of the same host: it was restarted, has lost its connection, or there are two.
     fn successor(&self, id: AttendanceId) -> Option<&Daemon> {
         let daemon = self.daemons.get(&id).filter(|daemon| daemon.works)?;
         let mut later = self.daemons.range(id + 1..).map(|(_, later)| later);
         later.find(|later| later.works && later.host == daemon.host)
     }
 
-    /// A host's daemons, without agents that another has succeeded: their connections are not known to be broken yet.
+    /// A host's daemons, without agents that a newer one has replaced, whose connections are merely not known to be
+    /// broken yet.
     pub(crate) fn of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Daemon> {
         let own = self.daemons.iter().filter(move |(_, daemon)| daemon.host == host);
         own.filter(|(id, daemon)| daemon.doubled || self.successor(**id).is_none()).map(|(_, daemon)| daemon)
     }
 
-    /// Those of a host's daemons that have said something lately.
+    /// A host's daemons that have been heard lately.
     pub(crate) fn heard_of<'a>(&'a self, host: &'a str, now: Instant) -> impl Iterator<Item = &'a Daemon> {
         self.of(host).filter(move |daemon| now < daemon.heard + SILENCE)
     }
@@ -141,22 +144,22 @@ impl Hosts {
         self.daemons.values()
     }
 
-    /// Whether a daemon of that host is there.
+    /// Whether a daemon of the host is connected.
     pub(crate) fn attends(&self, host: &str) -> bool {
         self.iter().any(|daemon| daemon.host == host)
     }
 
-    /// Since when the daemon of that host attends that came last.
+    /// When the host's latest daemon connected.
     pub(crate) fn attends_since(&self, host: &str) -> Option<Instant> {
         self.iter().filter(|daemon| daemon.host == host).map(|daemon| daemon.since).max()
     }
 
-    /// Whether a daemon of that host could be a job's server. One that cannot be heard would not hear that it is to be either.
+    /// Whether a daemon of the host could be a job's server. One that has fallen silent would not receive the order.
     pub(crate) fn serves(&self, host: &str, now: Instant) -> bool {
         self.server_of(host, now).is_some()
     }
 
-    /// Orders a host to serve a job: an aggregation server's daemon before an agent.
+    /// Orders a host to serve a job; prefers an aggregation server's daemon to an agent.
     pub(crate) fn order_to_serve(&self, host: &str, job: &str, token: Vec<u8>, now: Instant) -> bool {
         let order = Order::Serve(v1::Serve { job: job.to_owned(), token });
         self.server_of(host, now).is_some_and(|daemon| daemon.order(order))
@@ -170,7 +173,7 @@ impl Hosts {
 }
 
 impl Daemon {
-    /// Tells it something; `false` when it does not listen any more.
+    /// Sends an order; `false` if the daemon no longer listens.
     pub(crate) fn order(&self, order: Order) -> bool {
         self.orders.try_send(v1::HostOrder { order: Some(order) }).is_ok()
     }

@@ -6,16 +6,16 @@ use tributary_wire::JobId;
 
 /// Gives each generation of a job its data-plane id.
 ///
-/// A slot remembers by this id whose it was, so that an id must not come back while some slot may still
-/// hold it: ids are given out in a circle of 65,535.
+/// A slot remembers by this id whose it was, so an id must not come back while some slot may still hold it: ids are
+/// given out in a cycle of 65,535.
 #[derive(Debug, Clone)]
 pub(crate) struct JobIds {
     last: u16,
 }
 
 impl JobIds {
-    /// Starts after `last`. A controller that has forgotten what it gave out starts anywhere but at a
-    /// fixed number, or its first job would find the slots of its predecessor's first one.
+    /// Starts after `last`. A controller that has forgotten which ids it gave out must start at a random one: from a
+    /// fixed one, its first job would find the slots of its predecessor's first job.
     pub(crate) fn after(last: u16) -> Self {
         Self { last }
     }
@@ -32,8 +32,8 @@ impl JobIds {
     }
 }
 
-/// Job indices: where a job's counters are. The one that was given back longest ago is given out
-/// first, so that the counters of an ended job can be read for as long as possible.
+/// Allocates job indices, which say where a job's counters are. The index that was returned longest ago goes first,
+/// so that the counters of an ended job can be read for as long as possible.
 #[derive(Debug, Clone)]
 pub(crate) struct JobIndices {
     free: VecDeque<u16>,
@@ -50,7 +50,7 @@ impl JobIndices {
         self.free.pop_front()
     }
 
-    /// Takes this one, for a job that had it under an earlier controller; `false` when it is not free.
+    /// Takes this index, for a job that had it under an earlier controller; `false` if it is not free.
     pub(crate) fn claim(&mut self, index: u16) -> bool {
         let place = self.free.iter().position(|free| *free == index);
         place.is_some_and(|place| self.free.remove(place).is_some())

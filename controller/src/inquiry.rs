@@ -1,7 +1,7 @@
-//! Wrong sums, and who gave what to them.
+//! Finds out which member gave what to an all-reduce whose sum is wrong.
 //!
-//! A member whose all-reduce has a wrong sum knows what it gave, and not what others did. Each of them tells that here; all
-//! are told what comes of comparing it, so that every process learns which rank differs.
+//! A member that gets a wrong sum knows what it gave, but not what others did. Each reports that here; all are told
+//! the result of the comparison, so that every process learns which rank differs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,15 @@ use tributary_wire::{Rank, Seq};
 
 use crate::jobs::JobKey;
 
-/// How long the members have to tell what they gave once the first one has: all of them get the same wrong sum, within
-/// some round trips.
+/// How long the members have to report once the first one has: all of them get the same wrong sum, within some round
+/// trips.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So many different things, and of those who gave the same so many ranks, are named.
+/// At most this many different contributions are named, and as many ranks for each.
 const NAMED: usize = 8;
-/// Characters of a tensor's name that are said.
+/// Characters of a tensor's name that are shown.
 const NAME_LENGTH: usize = 200;
 
-/// What a member tells of an all-reduce whose sum is wrong.
+/// A member's report of an all-reduce whose sum is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     /// The all-reduce's first slice.
@@ -32,7 +32,7 @@ pub(crate) struct Told {
     seen: String,
 }
 
-/// What a member gave.
+/// A member's contribution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Given {
     tensor: String,
@@ -55,20 +55,20 @@ impl std::fmt::Display for Given {
     }
 }
 
-/// What is being found out, by job.
+/// Inquiries in progress, by job.
 #[derive(Debug, Default)]
 pub(crate) struct Inquiries(Mutex<BTreeMap<JobKey, Inquiry>>);
 
 #[derive(Debug)]
 struct Inquiry {
     comparison: Comparison,
-    /// All have told.
+    /// All have reported.
     complete: Arc<Notify>,
     verdict: watch::Sender<Option<String>>,
 }
 
 impl Inquiries {
-    /// Takes note of what a member tells; whether it is the first one, and where the verdict will be.
+    /// Notes a member's report. Returns whether it is the first one, and where the verdict will be.
     pub(crate) fn note(
         &self,
         job: JobKey,
@@ -90,17 +90,17 @@ impl Inquiries {
         (is_first, inquiry.verdict.subscribe())
     }
 
-    /// What comes of it, once all have told, or have had the time to.
+    /// The verdict, once all have reported or have had the time to.
     pub(crate) async fn verdict(&self, job: JobKey) -> String {
         let complete = self.lock().get(&job).map(|inquiry| Arc::clone(&inquiry.complete));
         if let Some(complete) = complete {
-            // Who has not told by then is said.
+            // The verdict names those that have not reported by then.
             let _ = timeout(PATIENCE, complete.notified()).await;
         }
         self.lock().get(&job).map(|inquiry| inquiry.comparison.to_string()).unwrap_or_default()
     }
 
-    /// The job has failed: all who have told are told why.
+    /// Tells all who have reported why the job has failed.
     pub(crate) fn close(&self, job: JobKey, verdict: String) {
         if let Some(inquiry) = self.lock().remove(&job) {
             inquiry.verdict.send_replace(Some(verdict));
@@ -108,12 +108,12 @@ impl Inquiries {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Inquiry>> {
-        // Each change is one call that leaves it sound.
+        // Every change is a single call that leaves the state consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits for the verdict; there is none where the controller is shut down.
+/// Waits for the verdict; there is none if the controller is shut down.
 pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) -> String {
     let told = verdict.wait_for(Option::is_some).await;
     told.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
@@ -128,7 +128,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Where one differs, those behind it do, too: the first one of each member counts.
+    /// Once an all-reduce differs, so do those after it: each member's first report counts.
     fn note(&mut self, rank: Rank, told: Told) {
         match self.told.get(&rank) {
             Some(known) if !known.operation.is_newer_than(told.operation) => {}
@@ -141,14 +141,14 @@ impl Comparison {
         operations.reduce(|first, one| if first.is_newer_than(one) { one } else { first })
     }
 
-    /// Whether all have told of the same all-reduce.
+    /// Whether all have reported on the same all-reduce.
     fn is_complete(&self) -> bool {
         let first = self.first();
         let has_told = |rank| self.told.get(rank).map(|told| told.operation) == first;
         self.members.keys().all(has_told)
     }
 
-    /// Who gave what; those first who are with the fewest.
+    /// Ranks by their contribution, the smallest group first.
     fn groups(&self) -> Vec<(&Given, Vec<Rank>)> {
         let first = self.first();
         let mut groups: BTreeMap<&Given, Vec<Rank>> = BTreeMap::new();
@@ -160,7 +160,7 @@ impl Comparison {
         groups
     }
 
-    /// `rank 1 (w1)`, `ranks 0 (w0), 2 (w2) and 5 others`.
+    /// Names ranks: `rank 1 (w1)`, `ranks 0 (w0), 2 (w2) and 5 others`.
     fn names(&self, ranks: &[Rank]) -> String {
         let host = |rank| self.members.get(rank).map_or("?", String::as_str);
         let named: Vec<_> = ranks.iter().take(NAMED).map(|rank| format!("{rank} ({})", host(rank))).collect();
@@ -171,7 +171,7 @@ impl Comparison {
         format!("rank{} {}{others}", if ranks.len() == 1 { "" } else { "s" }, named.join(", "))
     }
 
-    /// Those who have not told of this all-reduce.
+    /// Ranks that have not reported on this all-reduce.
     fn silent(&self, groups: &[(&Given, Vec<Rank>)]) -> Vec<Rank> {
         let has_told = |rank: &Rank| groups.iter().any(|(_, ranks)| ranks.contains(rank));
         self.members.keys().copied().filter(|rank| !has_told(rank)).collect()

@@ -1,9 +1,9 @@
 //! The controller: jobs, slots, and the tables of every switch.
 //!
-//! It owns the topology, and a *book* of jobs and of who owns which slots (`book`). What a switch should
-//! hold is a pure function of both (`forwarding`, `jobs`); what it does hold is read from it; the
-//! difference (`reconcile`) is written. So a switch that has lost its memory, or that still has an earlier
-//! controller's entries, is brought into the same state as any other.
+//! It owns the topology, and a *book* of jobs and of who owns which slots (`book`). What a switch should hold is a
+//! pure function of both (`forwarding`, `jobs`); what it does hold is read from it, and the difference (`reconcile`)
+//! is written. So a switch that has lost its memory, or that still has an earlier controller's entries, is brought
+//! into the same state as any other.
 //!
 //! Agents reach it through the gRPC API (`service`). Each switch has a task with a P4Runtime session
 //! (`switch`). The `manager` brings these together.

@@ -1,4 +1,4 @@
-//! What the links carry, from the switches' port counters.
+//! The load of links, from the switches' port counters.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use tributary_topology::{LinkDirection, NodeKey, Topology};
 
 /// Between two readings of all port counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// How much a new reading weighs against those before it: traffic comes in bursts, and a tree stays for long.
+/// The weight of a new reading against the earlier ones: traffic comes in bursts, and a tree stays for long.
 const WEIGHT: f64 = 0.5;
 
-/// The load of each link direction that a managed switch sends or receives on.
+/// The load of each link direction on which a managed switch sends or receives.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     /// The last reading of each switch.
     readings: HashMap<NodeKey, Reading>,
-    /// Smoothed, bit/s.
+    /// Smoothed rates, bit/s.
     rates: HashMap<LinkDirection, f64>,
 }
 
 #[derive(Debug)]
 struct Reading {
     at: Instant,
-    /// Bytes so far. Both ends of a link may count the same direction: then both contribute to its rate.
+    /// Bytes so far. If both ends of a link count the same direction, both contribute to its rate.
     bytes: HashMap<LinkDirection, u64>,
 }
 
 impl Loads {
-    /// What the direction carries, bit/s; 0 where nobody has counted yet.
+    /// The load of the direction, bit/s; 0 where nothing was counted yet.
     pub(crate) fn of(&self, direction: LinkDirection) -> u64 {
         self.rates.get(&direction).map_or(0, |rate| *rate as u64)
     }
 
-    /// Takes a reading of a switch's port counters into account. The first one tells no rate yet, nor does one
-    /// that is lower than the one before, which means that the switch has started anew.
+    /// Takes a reading of a switch's port counters into account. The first one gives no rate yet, nor does one that
+    /// is lower than the one before, which means that the switch has been restarted.
     pub(crate) fn update(
         &mut self,
         topology: &Topology,
@@ -87,7 +87,7 @@ mod tests {
         CounterCell { counter: counter.into(), index: port, packets: 0, bytes }
     }
 
-    /// The link of leaf0's to w0: its port there, and both directions, from the leaf first.
+    /// The link between leaf0 and w0: its port on leaf0, and both directions, from the leaf first.
     fn link(topology: &Topology) -> (u64, [LinkDirection; 2]) {
         let (leaf, host) = (topology.find("leaf0").unwrap(), topology.find("w0").unwrap());
         let near = topology.neighbours(leaf).into_iter().find(|near| near.node == host).unwrap();
@@ -108,9 +108,9 @@ mod tests {
         };
         assert_eq!(read(&mut loads, 0, 1_000_000, 0), (0, 0), "what was sent before tells no rate");
         assert_eq!(read(&mut loads, 8, 2_000_000, 500_000), (1_000_000, 500_000));
-        // Half of it is the new rate, which is nothing.
+        // Half of the rate is the new reading's, which is zero.
         assert_eq!(read(&mut loads, 16, 2_000_000, 500_000), (500_000, 250_000));
-        // The switch has started anew.
+        // The switch was restarted.
         assert_eq!(read(&mut loads, 24, 0, 0), (500_000, 250_000));
         assert_eq!(read(&mut loads, 32, 500_000, 250_000), (500_000, 250_000));
     }

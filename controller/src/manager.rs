@@ -1,4 +1,4 @@
-//! Brings the book and the switches together: what calls do, and what happens without one.
+//! Brings the book and the switches together: what calls do, and what happens by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -30,7 +30,7 @@ use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, Switc
 /// The controller's book and its switches.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    /// The network: that of the book, to be asked for without it.
+    /// The network: the book's topology, readable without locking the book.
     topology: RwLock<Arc<Topology>>,
     /// Where jobs are written down.
     pub(crate) journal: Journal,
@@ -38,9 +38,9 @@ pub(crate) struct Manager {
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
     packet_ins: broadcast::Sender<PacketIn>,
-    /// Jobs that members came back to, and that nobody knows.
+    /// Jobs that members came back to but nobody knows.
     orphans: Orphans,
-    /// Wrong sums that members are telling of.
+    /// Wrong sums that members are reporting.
     inquiries: Inquiries,
     runtime: Handle,
 }
@@ -56,7 +56,7 @@ pub(crate) enum CreateFailure {
     Journal(#[from] JournalError),
 }
 
-/// A job that was ended is still on disk.
+/// A job was ended but is still on disk.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the job has ended, but that is not on disk, and a controller that starts before it is takes the job up again: {0}"
@@ -64,8 +64,8 @@ pub(crate) enum CreateFailure {
 pub(crate) struct EndFailure(JournalError);
 
 impl Manager {
-    /// `packet_ins`: where the switches' packets come in. Must be called in a tokio runtime, which then does what
-    /// nobody waits for.
+    /// `packet_ins`: where packets from switches arrive. Must be called in a tokio runtime, which then runs the
+    /// background tasks.
     pub(crate) fn start(
         topology: Arc<Topology>,
         journal: Journal,
@@ -84,14 +84,14 @@ impl Manager {
         manager
     }
 
-    /// Waits until it is known of each switch whether it is there, but no longer than `patience`.
+    /// Waits until it is known of each switch whether it is there, for at most `patience`.
     pub(crate) async fn first_contact(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut absent = Vec::new();
         for switch in self.switches.values() {
             let mut health = switch.health();
             let decided = |health: &SwitchHealth| !matches!(health, SwitchHealth::Connecting { .. });
-            // Its health says what has become of it.
+            // Its health says what came of it.
             let _ = tokio::time::timeout_at(deadline, health.wait_for(decided)).await;
             if !switch.health().borrow().is_up() {
                 absent.push(switch.name());
@@ -105,14 +105,14 @@ impl Manager {
         }
     }
 
-    /// The network as it is now. Keys that come from the book are good for it only if it is asked for while the book is
-    /// locked: a topology may be replaced by one that has more.
+    /// The network as it is now. Keys from the book are only valid for it if it is read while the book is locked: a
+    /// topology may be replaced by one that has more nodes.
     pub(crate) fn topology(&self) -> Arc<Topology> {
-        // It is only ever replaced as a whole, so that a panic elsewhere can't spoil it.
+        // It is only ever replaced as a whole, so a panic elsewhere can't spoil it.
         self.topology.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes over what can be taken over of another topology, and brings it to the switches.
+    /// Takes over as much as possible of another topology, and has the switches brought up to date.
     pub(crate) fn reload_topology(&self, newer: &Topology) -> Reload {
         let reload = {
             let mut book = self.book();
@@ -122,20 +122,20 @@ impl Manager {
             book.look_at_all();
             reload
         };
-        // Nobody waits for it: each gets it as soon as it can.
+        // Nobody waits for it: each switch gets it as soon as it can.
         drop(self.order(self.switches.keys().copied()));
         reload
     }
 
-    /// The book, for a moment.
+    /// Locks the book, which must only be for a moment.
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        // Each change to the book is a call that leaves it sound, so that a panic elsewhere can't spoil it.
+        // Every change to the book is a call that leaves it consistent, so a panic elsewhere can't spoil it.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Orders that switches be brought into the state that they should be in now.
     fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
-        // Orders are given while the book is locked, so that a switch's last one is the latest state.
+        // Orders are given while the book is locked, so that a switch's last order is the latest state.
         let book = self.book();
         let order = |key: NodeKey| {
             let switch = self.switches.get(&key)?;
@@ -144,8 +144,8 @@ impl Manager {
         keys.into_iter().filter_map(order).collect()
     }
 
-    /// Brings switches into the state that they should be in now; reports the first that fails, after all
-    /// have been tried. Those that fail get their state as soon as they can.
+    /// Brings switches into the state that they should be in now; reports the first failure, after all have been
+    /// tried. Switches that fail get their state as soon as they can.
     pub(crate) async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
         let mut result = Ok(());
         for (key, order) in self.order(keys) {
@@ -157,7 +157,7 @@ impl Manager {
         result
     }
 
-    /// Plans a job, takes what it needs, and clears its counters; or lets it wait.
+    /// Plans a job, reserves what it needs, and clears its counters; or queues it.
     pub(crate) async fn create(
         self: &Arc<Self>,
         asking: &Asking,
@@ -179,7 +179,7 @@ impl Manager {
         Ok(key)
     }
 
-    /// Sets a job's counters to zero in all switches that it holds something of.
+    /// Sets a job's counters to zero in all switches that it uses.
     async fn clear_counters(&self, key: JobKey) -> Result<(), SwitchError> {
         let orders: Vec<_> = {
             let book = self.book();
@@ -194,7 +194,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Gives jobs that wait for slots those that have come free.
+    /// Gives slots that have come free to waiting jobs.
     async fn serve_queue(&self) {
         let served = self.book().advance_queue();
         for key in served {
@@ -208,18 +208,18 @@ impl Manager {
         }
     }
 
-    /// A job that has waited has got its slots.
+    /// Starts a job from the queue that has got its slots.
     async fn start_queued(&self, key: JobKey) -> Result<(), SwitchError> {
         self.clear_counters(key).await?;
         let mut book = self.book();
         let Some(job) = book.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
-        // Nobody is told of it before its first generation is on disk, which comes after this.
+        // No member hears of the job before its first generation is on disk, which comes after this.
         drop(self.journal.keep(&self.topology(), key, job));
         Ok(())
     }
 
-    /// Writes a job down as it is now, for a caller who waits.
+    /// Writes a job down as it is now, and waits for that.
     async fn keep(&self, key: JobKey) -> Result<(), JournalError> {
         let kept = self.book().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
         match kept {
@@ -228,7 +228,7 @@ impl Manager {
         }
     }
 
-    /// Takes part in a job, or comes back to it.
+    /// Lets a host take part in a job, or come back to it.
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &str,
@@ -248,7 +248,7 @@ impl Manager {
         Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
     }
 
-    /// What a member answers to a change of its job.
+    /// Passes on a member's answer to a change of its job.
     pub(crate) fn answer(
         &self,
         name: &str,
@@ -269,7 +269,7 @@ impl Manager {
         if taken { Ok(()) } else { Err(JobError::NotAsked(name.to_owned())) }
     }
 
-    /// A member goes: the job goes on without it, unless it is rigid.
+    /// Lets a member go: the job goes on without it, unless it is rigid.
     pub(crate) fn leave(
         &self,
         request: &v1::LeaveRequest,
@@ -279,7 +279,7 @@ impl Manager {
         let mut book = self.book();
         let key = book.jobs.authorize(name, token)?;
         let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
-        // Workers come before servers: a host that says nothing else means its training process.
+        // Workers sort before servers: a host that says nothing else means its training process.
         let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
         if let Some(place) = place {
             tracing::info!(job = name, host, %place, reason, "left");
@@ -291,7 +291,7 @@ impl Manager {
         Ok(())
     }
 
-    /// A member says that something is wrong: the job fails.
+    /// Fails the job: a member says that something is wrong.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         name: &str,
@@ -309,8 +309,8 @@ impl Manager {
         Ok(())
     }
 
-    /// A worker tells what it gave to an all-reduce whose sum is wrong: the job fails once its other workers have told
-    /// it, too, or some time after the first has. What comes of comparing that will be in the channel.
+    /// Takes a worker's report of what it gave to an all-reduce whose sum is wrong. The job fails once its other
+    /// workers have reported, too, or some time after the first has. The verdict comes through the channel.
     pub(crate) fn inquire(
         self: &Arc<Self>,
         name: &str,
@@ -323,7 +323,7 @@ impl Manager {
             let key = book.jobs.authorize(name, token)?;
             let job = book.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             if let State::Failed(reason) = job.state() {
-                // Nobody is a member any more, and whoever has the token may know.
+                // Nobody is a member any more, and anybody with the token may know.
                 return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
             }
             let rank = job.rank_of(host)?;
@@ -337,14 +337,14 @@ impl Manager {
         Ok(verdict)
     }
 
-    /// Waits for what the members tell, and fails the job for it.
+    /// Waits for the members' reports, and fails the job with the verdict.
     async fn conclude(self: Arc<Self>, key: JobKey) {
         let verdict = self.inquiries.verdict(key).await;
         self.finish(key, v1::JobFailed { reason: verdict.clone(), wrong_sum: true });
         self.inquiries.close(key, verdict);
     }
 
-    /// The stream of a member has broken.
+    /// Notes that a member's stream has broken.
     fn lose(&self, key: JobKey, place: &Place, session: SessionId) {
         if let Some(job) = self.book().jobs.get_mut(key) {
             job.lose(place, session, Instant::now());
@@ -362,7 +362,7 @@ impl Manager {
         tracing::info!(job = name, host, told, "asked to serve");
     }
 
-    /// The job is in the structure that it was to change over to.
+    /// Notes that the job has changed over.
     pub(crate) fn note_success(&self, key: JobKey) {
         self.note_setback(key, String::new());
         if let Some(job) = self.book().jobs.get(key) {
@@ -370,12 +370,12 @@ impl Manager {
         }
     }
 
-    /// Why a job has not changed over; empty where nothing is in the way. Whether that is news.
+    /// Notes why a job has not changed over; empty if nothing is in the way. Returns whether that is news.
     pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
         self.book().jobs.get_mut(key).is_some_and(|job| job.note_setback(setback))
     }
 
-    /// What wakes the one who looks after a job.
+    /// What wakes a job's steward.
     pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
         self.book().jobs.get(key).map(|job| job.look.subscribe())
     }
@@ -384,7 +384,7 @@ impl Manager {
         self.finish(key, v1::JobFailed { reason: reason.to_owned(), wrong_sum: false });
     }
 
-    /// The job is over before its end.
+    /// Fails the job.
     fn finish(self: &Arc<Self>, key: JobKey, failure: v1::JobFailed) {
         let reason = failure.reason.clone();
         if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
@@ -393,8 +393,8 @@ impl Manager {
         }
     }
 
-    /// Ends a job and withdraws its tables. Those that can't be withdrawn now go as soon as they can, by themselves, which
-    /// is no failure; until then the job's slots there are nobody's to have.
+    /// Ends a job and withdraws its tables. Tables that can't be withdrawn now are withdrawn as soon as possible,
+    /// which is no failure; until then nobody gets the job's slots there.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.book().jobs.get_mut(key)
             && job.end()
@@ -413,7 +413,7 @@ impl Manager {
         kept.map_err(EndFailure)
     }
 
-    /// The members have changed over: what the generations before had in the switches goes.
+    /// Withdraws what earlier generations have in the switches, now that the members have changed over.
     pub(crate) fn retire_others(&self, key: JobKey) {
         if let Some(job) = self.book().jobs.get_mut(key) {
             job.retire_others();
@@ -421,7 +421,7 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// A change does not come about: what was prepared for it goes, and members that had stopped go on.
+    /// Calls a change off: what was prepared for it is withdrawn, and members that had stopped go on.
     pub(crate) fn call_off(&self, key: JobKey, number: u32) {
         if let Some(job) = self.book().jobs.get_mut(key) {
             job.call_off(&self.topology(), number);
@@ -429,15 +429,15 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// Orders that what is over of a job be withdrawn from the switches, and forgets on disk what is gone of it. Nobody
-    /// waits for it: its slots on each switch are free when it is done there.
+    /// Has the switches withdraw whatever of the job is over, and forgets it on disk. Nobody waits for this: the
+    /// job's slots on each switch are free once it is done there.
     fn withdraw(&self, key: JobKey) {
         let switches = self.book().switches_of(key);
         drop(self.order(switches));
         let mut book = self.book();
         book.settle(key);
         if let Some(job) = book.jobs.get(key) {
-            // Nobody acts on it.
+            // Nobody acts on the outcome.
             drop(self.journal.keep(&self.topology(), key, job));
         }
     }
@@ -447,13 +447,13 @@ impl Manager {
         &self.switches
     }
 
-    /// The packets that switches send to the controller from now on. Who reads too slowly loses the oldest.
+    /// The packets that switches send to the controller from now on. A reader that is too slow loses the oldest.
     pub(crate) fn packet_ins(&self) -> broadcast::Receiver<PacketIn> {
         self.packet_ins.subscribe()
     }
 
-    /// All counters of the switches that are `wanted`, in the topology's order: as they are now, or as they were
-    /// read last where a switch does not answer at once.
+    /// All counters of the `wanted` switches, in the topology's order: as they are now, or as last read if a switch
+    /// does not answer at once.
     pub(crate) async fn counters(&self, wanted: impl Fn(&str) -> bool) -> Vec<(NodeKey, Counters)> {
         let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
         let asked: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
@@ -464,8 +464,8 @@ impl Manager {
         counters
     }
 
-    /// Reads all counters, for the loads of the links, and so that the last reading of a switch that goes is not
-    /// an old one. A switch that does not answer keeps the loads that it had.
+    /// Reads all counters, for the loads of links, and so that the last reading of a switch that goes away is a
+    /// recent one. A switch that does not answer keeps its loads.
     async fn measure_loads(&self) {
         for (key, counters) in self.counters(|_| true).await {
             if let Some(Reading { at, cells }) = counters.fresh() {
@@ -479,10 +479,10 @@ impl Manager {
         self.switches.values().any(|switch| switch.name() == name)
     }
 
-    /// Fails every job that is alive and withdraws all tables of jobs.
+    /// Fails every job that is alive, and withdraws all tables of jobs.
     pub(crate) async fn stop(&self) -> Result<(), SwitchError> {
         self.fail_all();
-        // A switch that has nothing of any job may be away.
+        // Switches without anything of a job may be away.
         let holding: BTreeSet<NodeKey> = {
             let book = self.book();
             book.jobs.iter().flat_map(|(key, _)| book.switches_of(key)).collect()
@@ -501,7 +501,7 @@ impl Manager {
     }
 }
 
-/// Measures what the links carry, again and again. Ends with the controller.
+/// Measures the load of links again and again. Ends with the controller.
 pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     let mut ticks = tokio::time::interval(loads::INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -512,7 +512,7 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     }
 }
 
-/// Looks after the jobs that wait for slots. Ends with the controller.
+/// Serves the queue whenever something has come free. Ends with the controller.
 pub(crate) async fn watch_queue(manager: Weak<Manager>) {
     let Some(mut news) = manager.upgrade().map(|manager| manager.book().queue_news.subscribe()) else {
         return;
@@ -528,7 +528,7 @@ pub(crate) async fn watch_queue(manager: Weak<Manager>) {
     }
 }
 
-/// Frees what jobs that are over had in a switch, whenever their tables have gone from it. Ends with the controller.
+/// Frees what jobs that are over had in a switch, whenever their tables are gone from it. Ends with the controller.
 async fn free_withdrawn(
     manager: Weak<Manager>,
     key: NodeKey,
@@ -541,7 +541,7 @@ async fn free_withdrawn(
     }
 }
 
-/// The events of one member. Dropping it says that its stream has broken.
+/// The events of one member. Dropping it reports that its stream has broken.
 #[derive(Debug)]
 pub(crate) struct MemberEvents {
     events: mpsc::Receiver<v1::JobEvent>,
@@ -561,7 +561,7 @@ impl Stream for MemberEvents {
 
 impl Drop for MemberEvents {
     fn drop(&mut self) {
-        // Nothing happens to a job that is over, which is when a stream ends by itself.
+        // If the stream ended by itself the job is over, and this has no effect.
         self.manager.lose(self.job, &self.place, self.session);
     }
 }

@@ -1,17 +1,18 @@
-//! Members that come back to a job that nobody here knows: it was on another controller, or on one whose journal is gone.
+//! Members that come back to a job that this controller does not know: it was on another controller, or on one whose
+//! journal is gone.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Names come from outside: so many are remembered, and the others not even said.
+/// Names come from outside: only this many are remembered, and no others are logged.
 const REMEMBERED: usize = 64;
 
-/// Names of jobs that were looked for in vain. Each is said once, however many members it has.
+/// Names of jobs that were looked for in vain. Each is logged once, however many members it has.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans(Mutex<BTreeSet<String>>);
 
 impl Orphans {
-    /// A host was a member of this job, and comes back to it.
+    /// Notes that a host comes back to a job that it was a member of.
     pub(crate) fn note(&self, job: &str, host: &str) {
         if self.is_news(job) {
             tracing::warn!(
@@ -25,7 +26,7 @@ impl Orphans {
     }
 
     fn is_news(&self, job: &str) -> bool {
-        // It is only ever added to, so that a panic elsewhere can't spoil it.
+        // Names are only ever added, so a panic elsewhere can't spoil the set.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.len() < REMEMBERED && names.insert(job.to_owned())
     }

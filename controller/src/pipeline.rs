@@ -13,7 +13,7 @@ use tributary_wire::constants::MAX_CHILDREN;
 use crate::tables::{Table, multicast};
 use crate::target::Target;
 
-/// The compiled program's file for its controllers.
+/// The P4Info file in a compiled program's directory.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
 /// The program's two files for slices of [256 values](SliceWidth::ETHERNET).
 const BUILT_IN_FOR_ETHERNET: [&str; 2] = [
@@ -25,28 +25,28 @@ const BUILT_IN_FOR_JUMBO_FRAMES: [&str; 2] = [
     include_str!("../../p4/build/2048/tributary.json"),
     include_str!("../../p4/build/2048/tributary.p4info.txtpb"),
 ];
-/// What errors call the built-in program's file.
+/// The name of the built-in program's file in errors.
 const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
-/// The register array with one cell a slot that says how many slots there are.
+/// The register array with one cell a slot, which shows how many slots there are.
 const SLOT_REGISTER: &str = "slot_values_0";
-/// What the register arrays are called that have a slot's values, before the number of their first lane.
+/// The prefix of the register arrays that hold a slot's values; the number of their first lane follows it.
 const VALUES_REGISTERS: &str = "slot_values_";
-/// The action, and its parameter with one bit a child, that says how many children a switch tells apart.
+/// The action whose parameter [`CHILDREN`], with one bit a child, shows how many children a switch tells apart.
 const ADMIT: &str = "admit";
 const CHILDREN: &str = "children";
-/// The counter array with one cell a job that says how many jobs there can be.
+/// The counter array with one cell a job, which shows how many jobs there can be.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
 pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
-/// Where a packet to the controller says by which port it came.
+/// The packet-in header's field with the port by which a packet came in.
 pub(crate) const PACKET_IN_PORT: &str = "ingress_port";
-/// Where a packet from the controller says by which port it goes.
+/// The packet-out header's field with the port by which a packet is to leave.
 pub(crate) const PACKET_OUT_PORT: &str = "egress_port";
 
 /// Where the compiled program comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PipelineSource {
-    /// The program that this version of Tributary was built with, for slices as wide as all links let them be.
+    /// The program that this version of Tributary was built with, for slices as wide as every link allows.
     #[default]
     BuiltIn,
     /// A directory with `tributary.p4info.txtpb` and the file for the switch: `tributary.json` for BMv2 and the embedded
@@ -73,7 +73,7 @@ pub enum PipelineError {
         /// What the operating system says.
         reason: io::Error,
     },
-    /// The P4Info is none.
+    /// The P4Info is not valid.
     #[error("{}: {reason}", file.display())]
     P4Info {
         /// The file.
@@ -81,7 +81,7 @@ pub enum PipelineError {
         /// What is wrong with it.
         reason: P4InfoError,
     },
-    /// Something that the controller works with is not in the P4Info: this is another program.
+    /// The P4Info lacks something that the controller works with: this is another program.
     #[error("{}: the program has no {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
     Missing {
         /// The P4Info file.
@@ -91,7 +91,7 @@ pub enum PipelineError {
         /// Its name.
         name: String,
     },
-    /// A slot's values have a number of bits that no slice has.
+    /// A slot's values have a number of bits that fits no slice width.
     #[error(
         "{}: a slot has {bits} bits for values, and a slice 1024, or that times a power of two, up to 65536: it is not \
          Tributary's, or not of this version",
@@ -103,7 +103,7 @@ pub enum PipelineError {
         /// The bits of all register arrays for values together.
         bits: u64,
     },
-    /// The program wants something that the controller has no value for: this is another program.
+    /// The program needs something that the controller does not know: this is another program.
     #[error("{}: the controller does not know the {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
     Unknown {
         /// The P4Info file.
@@ -115,15 +115,15 @@ pub enum PipelineError {
     },
 }
 
-/// A compiled program that has all that the controller works with.
+/// A compiled program that is checked to have all that the controller works with.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     /// The file for the switch.
     pub(crate) device_config: Vec<u8>,
     pub(crate) info: P4Info,
-    /// Identifies the two files: their hash's first 64 bits.
+    /// Identifies the two files: the first 64 bits of their hash.
     pub(crate) cookie: u64,
-    /// How many values the widest slice has that a switch takes.
+    /// The widest slice that a switch takes.
     pub(crate) width: SliceWidth,
     /// How many children a switch tells apart.
     pub(crate) children: usize,
@@ -147,8 +147,8 @@ pub(crate) struct CounterArray {
 }
 
 impl Pipeline {
-    /// Reads both files of the compiled program: of those built in, the one for the narrowest slices that are as wide as
-    /// `widest`.
+    /// Reads both files of the compiled program. Of the built-in programs it takes the one for the narrowest slices
+    /// that are at least as wide as `widest`.
     pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
         let (device_config, text, file) = match source {
             PipelineSource::BuiltIn => {
@@ -194,7 +194,7 @@ impl Pipeline {
     }
 }
 
-/// As many values as a slot has bits for.
+/// The slice width that matches a slot's bits.
 fn width(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
     let values = info.registers().filter(|register| register.name.alias.starts_with(VALUES_REGISTERS));
     let bits = values.map(|register| u64::from(register.bits)).sum::<u64>();
@@ -203,7 +203,7 @@ fn width(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
         .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
-/// As many as `admit` has bits for, or hop entries have names for.
+/// As many children as `admit` has bits for, or hop entries have names for, whichever is fewer.
 fn children(info: &P4Info, file: &Path) -> Result<usize, PipelineError> {
     let parameter =
         info.action(ADMIT).and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));
@@ -216,7 +216,7 @@ fn read<T>(file: PathBuf, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T,
     how(&file).map_err(|reason| PipelineError::Unreadable { file, reason })
 }
 
-/// The first 64 bits of a hash of both files, with their border.
+/// The first 64 bits of a hash of both files, with the length of the first.
 fn cookie(device_config: &[u8], p4info: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update((device_config.len() as u64).to_be_bytes());
@@ -260,7 +260,7 @@ fn check_packets(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// The program has all names that we use, and no other.
+/// Checks that the program has all names that we use, and no others.
 fn check_names(file: &Path, kind: &str, ours: &[&str], theirs: &[&str]) -> Result<(), PipelineError> {
     if let Some(name) = ours.iter().find(|name| !theirs.contains(name)) {
         return Err(missing(file, kind, name));

@@ -1,4 +1,4 @@
-//! What goes on in jobs, as their members' hosts tell.
+//! The progress of jobs, as their members' hosts report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use tributary_api::v1::{Heartbeat, ServedJob};
 use tributary_wire::Rank;
 
-/// A process that has waited so long for a result, without any that came, waits for somebody who is not there: most
-/// operations get results all the time.
+/// A process that has waited this long for a result in vain waits for somebody who is not there: most operations get
+/// results all the time.
 const STALL: Duration = Duration::from_millis(700);
-/// What a host has told longer ago says nothing of the present.
+/// A host's report that is older than this says nothing about the present.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// That frames of a rank come to the server says nothing any more when it was told so long ago.
+/// A server's report of which ranks it hears is worth nothing once it is older than this.
 const HEARD: Duration = Duration::from_millis(1500);
 
 /// What is known of each job's members, by the job's name and the host.
@@ -23,30 +23,30 @@ pub(crate) struct Progress {
     servers: BTreeMap<(String, String), Heard>,
 }
 
-/// What a job's server has told last.
+/// The last report of a job's server.
 #[derive(Debug)]
 struct Heard {
-    /// Who waits for a result, and is heard by the server.
+    /// Ranks that wait for a result and are heard by the server.
     asking: BTreeSet<Rank>,
     at: Instant,
 }
 
-/// What a host has told last of one job.
+/// The last report of a host on one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// All-reduces that have ended well.
+    /// All-reduces that have succeeded.
     pub(crate) operations: u64,
-    /// The time that the process last took between two of them.
+    /// The time that the process last spent between two of them.
     pub(crate) step: Duration,
-    /// How long it has been waiting for a result while none came.
+    /// How long it has been waiting for a result in vain.
     pub(crate) waits: Duration,
-    /// The same, but not longer than the job has had its present structure.
+    /// The same, but at most the time that the job has had its present structure.
     pub(crate) stalled: Duration,
     pub(crate) at: Instant,
 }
 
 impl Progress {
-    /// A host has told something.
+    /// Notes a host's report.
     pub(crate) fn note(&mut self, host: &str, heartbeat: &Heartbeat, now: Instant) {
         for ServedJob { job, asking_ranks } in &heartbeat.served {
             let ranks = asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
@@ -65,15 +65,16 @@ impl Progress {
         }
     }
 
-    /// For how long a process of the job has waited in its present structure for somebody who is not there; `None`: none does.
+    /// How long a process of the job has waited, in the present structure, for somebody who is not there; `None`:
+    /// none does.
     pub(crate) fn stall(&self, job: &str, now: Instant) -> Option<Duration> {
         let stalls =
             self.of(job).filter(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH);
         stalls.map(|(_, told)| told.stalled).max()
     }
 
-    /// For how long all of these hosts' processes have waited in the job's present structure for a result while none came;
-    /// `None`: one of them does not wait, or has told nothing lately.
+    /// How long all of these hosts' processes have waited in vain for a result in the job's present structure;
+    /// `None`: one of them does not wait, or has reported nothing lately.
     pub(crate) fn stuck<'a>(
         &self,
         job: &str,
@@ -88,24 +89,24 @@ impl Progress {
         shortest.filter(|shortest| *shortest >= STALL)
     }
 
-    /// Who of a job waits for a result and is heard by its server, as that has just told.
+    /// Ranks of a job that wait for a result and are heard by its server, if it has just said so.
     pub(crate) fn asking(&self, job: &str, server: &str, now: Instant) -> BTreeSet<Rank> {
         let heard = self.servers.get(&(job.to_owned(), server.to_owned()));
         let lately = heard.filter(|heard| now.duration_since(heard.at) < HEARD);
         lately.map(|heard| heard.asking.clone()).unwrap_or_default()
     }
 
-    /// When a host has told the last time that it has a training process in the job.
+    /// When a host last reported that it has a training process in the job.
     pub(crate) fn process_told(&self, job: &str, host: &str) -> Option<Instant> {
         self.processes.get(&(job.to_owned(), host.to_owned())).map(|told| told.at)
     }
 
-    /// When a host has told the last time that it serves the job.
+    /// When a host last reported that it serves the job.
     pub(crate) fn server_told(&self, job: &str, host: &str) -> Option<Instant> {
         self.servers.get(&(job.to_owned(), host.to_owned())).map(|heard| heard.at)
     }
 
-    /// What each host has told of a job's process there.
+    /// The last report of each host with a process in the job.
     pub(crate) fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = (&'a str, Told)> {
         self.processes
             .iter()

@@ -1,18 +1,18 @@
 //! How much each creator of jobs may have.
 
-/// Who creates jobs where callers show no certificates.
+/// The creator of all jobs where callers show no certificates.
 pub(crate) const LOCAL: &str = "local";
 
-/// Limits that a controller sets to those who create jobs: each by the name in its certificate, and all together where
-/// there are no certificates.
+/// Limits on those who create jobs: on each name in a certificate, or on all callers together where there are no
+/// certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// Jobs of one creator that are alive, those that wait for slots among them; `None`: as many as there can be.
+    /// Jobs of one creator that are alive, including those that wait for slots; `None`: no limit.
     pub jobs: Option<u32>,
-    /// Slots that the jobs of one creator may have together on each switch; `None`: as many as there are. A job that
-    /// changes its structure has twice its own for a moment, and is not held up by this.
+    /// Slots that the jobs of one creator may have together on each switch; `None`: no limit. While a job changes its
+    /// structure it briefly has twice as many; this limit does not hold that up.
     pub slots: Option<u32>,
-    /// Jobs that may wait for slots, of all creators.
+    /// Jobs of all creators that may wait for slots.
     pub queue: u32,
 }
 
@@ -22,10 +22,10 @@ impl Default for Quotas {
     }
 }
 
-/// Who asks for a job, and how.
+/// Who creates a job, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) creator: String,
-    /// A job without slots is to wait for them, and not to be refused.
+    /// Whether a job without slots is to wait for them rather than be refused.
     pub(crate) waits: bool,
 }

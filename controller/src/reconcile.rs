@@ -1,4 +1,4 @@
-//! From what a switch has to what it should have.
+//! The changes from what a switch has to what it should have.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use tributary_p4runtime::p4::v1::Update;
 use crate::state::SwitchState;
 use crate::tables::Table;
 
-/// What is done to one thing that a switch holds.
+/// What a change does to an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
@@ -22,12 +22,12 @@ pub(crate) enum Operation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) operation: Operation,
-    /// What shall be; for a deletion, only its place.
+    /// The entity as it shall be; for a deletion, only its key.
     pub(crate) entity: Entity,
 }
 
 impl Change {
-    /// The change as P4Runtime says it.
+    /// The change as a P4Runtime update.
     pub(crate) fn to_update(&self, p4info: &P4Info) -> Result<Update, EntryError> {
         match self.operation {
             Operation::Insert => self.entity.insert(p4info),
@@ -48,13 +48,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// The fewest changes that turn `have` into `want`, in batches to be written one after the other: a
-/// switch may carry out the updates of one batch in any order.
+/// The fewest changes that turn `have` into `want`, in batches to be written one after the other: a switch may carry
+/// out the updates of one batch in any order.
 ///
 /// 1. Groups that entries are about to use.
-/// 2. Entries that are to go, the gate (`admission`) first. They go before new ones come: a full table
-///    must not stop a change, and a new job must not get slots that an old one still reaches.
-/// 3. Entries that are to be, the gate last: nobody comes in while a job's tables are half written.
+/// 2. Entries that are to go, the gate (`admission`) first. They go before new ones come: a full table must not stop
+///    a change, and a new job must not get slots that an old one still reaches.
+/// 3. New entries, the gate last: nothing is admitted while a job's tables are half written.
 /// 4. Groups that no entry uses any more.
 ///
 /// Default actions are only ever set: there is no table without one.
@@ -151,7 +151,7 @@ mod tests {
         })
     }
 
-    /// What a P4Runtime server does, which refuses to insert twice or to touch what is not there.
+    /// Does what a P4Runtime server does, which refuses to insert twice or to touch what is not there.
     fn apply(state: &mut SwitchState, change: &Change) -> Result<(), String> {
         fn put<K: Ord, V>(
             map: &mut BTreeMap<K, V>,
@@ -170,7 +170,7 @@ mod tests {
         }
         match change.entity.clone() {
             Entity::Multicast(group) => put(&mut state.groups, change.operation, (group.id, group.replicas)),
-            // A default action is always there.
+            // A default action always exists.
             Entity::Table(entry) if entry.default => {
                 state.put(entry);
                 if change.operation == Operation::Modify { Ok(()) } else { Err("default action".into()) }
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// The table and what it is about, in the order of writing.
+    /// Each change's operation and table, in the order of writing.
     fn order(batches: &[Vec<Change>]) -> Vec<(Operation, Option<Table>)> {
         let table = |change: &Change| match &change.entity {
             Entity::Table(entry) => Table::named(&entry.table),

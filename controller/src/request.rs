@@ -11,14 +11,14 @@ use tributary_wire::SliceWidth;
 
 use crate::jobs::{OnDegraded, Terms};
 
-/// The gradient that speed-ups are told of when the request does not say: that of a million values.
+/// The gradient that expected speed-ups are computed for if the request does not say: a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
-/// How long a job waits for its members: time enough for a cluster's scheduler to start them, and an end for the slots
-/// of one that nobody remembers.
+/// How long a job waits for its members: long enough for a cluster's scheduler to start them, and a limit for the
+/// slots of a job that nobody remembers.
 const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
-/// θ where the request does not say: one of ten processes.
+/// θ if the request does not say: one process in ten.
 const DEFAULT_THETA: f64 = 0.1;
-/// Longer than anybody means it.
+/// More than anybody means.
 const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// What is wrong with a request.
@@ -40,16 +40,16 @@ pub(crate) enum RequestError {
     Unknown {
         /// The field's name.
         field: &'static str,
-        /// What it held.
+        /// Its value.
         value: i32,
     },
-    /// A window that does not work.
+    /// A window that is not a power of two, or too large.
     #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
     Window(u32),
-    /// A share that is none.
+    /// A θ that is not a share.
     #[error("theta is {0}: it is a share of the processes, from 0 to 1")]
     Theta(f64),
-    /// A job that fails when it loses a member cannot go on without one.
+    /// A rigid job fails when it loses a member, so it cannot go on without one.
     #[error("a rigid job cannot go on without degraded processes: leave one of the two out")]
     RigidAndDegraded,
     /// The topology has no server, and the request names none.
@@ -57,7 +57,7 @@ pub(crate) enum RequestError {
     NoServer,
 }
 
-/// The job that is asked for; what the request leaves out comes from the topology. `widest`: the widest slice that the
+/// The requested job; what the request leaves out comes from the topology. `widest`: the widest slice that the
 /// switches take.
 pub(crate) fn job(
     topology: &Topology,
@@ -87,7 +87,7 @@ pub(crate) fn job(
     Ok(job.with_widest_slices(topology, widest))
 }
 
-/// What its creator wants of the job's life.
+/// The terms that its creator sets.
 pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestError> {
     let join_deadline = match request.join_deadline_milliseconds {
         0 => DEFAULT_JOIN_DEADLINE,
@@ -105,7 +105,8 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
     Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads, confidential })
 }
 
-/// Off unless it is asked for: a job's processes have to share their data anew.
+/// Whether something is done about degraded processes. Off unless requested: the job's processes then have to share
+/// their data anew.
 fn is_auto(value: i32) -> Result<bool, RequestError> {
     match v1::Degraded::try_from(value) {
         Ok(v1::Degraded::Unspecified | v1::Degraded::Off) => Ok(false),
@@ -122,7 +123,7 @@ fn check_name(name: &str) -> Result<(), RequestError> {
     Err(RequestError::Name(name.chars().take(MAX_JOB_NAME).collect()))
 }
 
-/// The node of that name; whether it is a host is for the planner to say.
+/// The node of that name; whether it is a host is for the planner to check.
 fn host(topology: &Topology, name: &str) -> Result<NodeKey, RequestError> {
     topology.find(name).ok_or_else(|| RequestError::UnknownHost {
         host: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Workers' profiles come in, and their schedules go out.
+//! The exchange of workers' profiles for their schedules.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tributary_wire::Rank;
 use crate::jobs::{Agreed, HandedIn, JobError, Number, Outcome};
 use crate::manager::Manager;
 
-/// How long a worker that hands in a profile waits for the others' until it asks again.
+/// How long a worker that hands in a profile waits for the others before it asks again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Gradients that a model may have: ten times as many as the largest ones that are trained.
+/// Gradients that a model may have: ten times as many as the largest models in training.
 const MAX_GRADIENTS: usize = 1 << 16;
 
-/// A worker of a job hands in a profile, and waits for the others' for a moment.
+/// Hands in a worker's profile, and waits for the others' for a moment.
 pub(crate) async fn hand_in(
     manager: &Manager,
     (name, token, host): (&str, &[u8], &str),
@@ -38,14 +38,14 @@ pub(crate) async fn hand_in(
             return Ok(heard);
         }
         tokio::select! {
-            // An error means that the job is gone, which the next look says.
+            // An error means that the job is gone, which the next round of the loop reports.
             _ = news.changed() => {}
             () = &mut patience => return Ok(heard),
         }
     }
 }
 
-/// What was handed in, checked.
+/// Checks a profile that was handed in.
 pub(crate) fn checked(
     number: Option<schedule::ProfileNumber>,
     profile: Option<schedule::Profile>,
@@ -72,7 +72,7 @@ pub(crate) fn checked(
     Ok((Number { run: number.run, number: number.number }, profile))
 }
 
-/// What a worker hears.
+/// The answer to a worker.
 pub(crate) fn answer(heard: HandedIn) -> Result<v1::HandInProfileResponse, Status> {
     use v1::hand_in_profile_response::Outcome as Answer;
     let answer = match heard {
@@ -94,7 +94,7 @@ pub(crate) fn answer(heard: HandedIn) -> Result<v1::HandInProfileResponse, Statu
     Ok(v1::HandInProfileResponse { outcome: Some(answer) })
 }
 
-/// A job's schedule and what it follows from.
+/// A job's schedule, and what it was derived from.
 pub(crate) fn report(job: &str, agreed: &Agreed) -> v1::GetScheduleResponse {
     let Profile { gradients, start_up } = &agreed.profile;
     let profile = schedule::Profile {

@@ -1,5 +1,4 @@
-//! The gRPC API: requests checked and put into the controller's terms, answers and errors put into the
-//! API's.
+//! The gRPC API: checks requests and translates them into the controller's terms, and answers and errors back.
 
 use std::sync::Arc;
 
@@ -77,12 +76,13 @@ impl Controller for Service {
         let (request, manager) = (request.into_inner(), self.manager.clone());
         let asking = Asking { creator, waits: request.wait };
         let (tell, created) = oneshot::channel();
-        // In a task of its own: a caller that hangs up must not leave a job half created, nor one whose token nobody has.
+        // In a task of its own: a caller that hangs up must not leave a job half created, or one whose token nobody
+        // has.
         tokio::spawn(async move {
             let created = manager.create(&asking, &request.name, &job, terms).await;
             if let Err(Ok(key)) = tell.send(created) {
                 tracing::info!(job = request.name, "whoever created it has hung up: it is ended again");
-                // What is left to be done of it is in the log, and done by itself.
+                // What is left to be done is in the log, and will be done by itself.
                 let _ = manager.end(key).await;
             }
         });
@@ -139,7 +139,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::EndJobRequest>,
     ) -> Result<Response<v1::EndJobResponse>, Status> {
-        // A token is one job's, and that job is meant, whoever shows it: a later one may have the same name.
+        // A token belongs to one job, whoever shows it: a later job may have the same name.
         let without_token = request.get_ref().token.is_empty() && self.access.is_operator(&request);
         let v1::EndJobRequest { job, token } = request.into_inner();
         let key = {
@@ -254,7 +254,7 @@ impl Controller for Service {
 }
 
 impl Service {
-    /// The switches that are meant by these names; all, where there are none.
+    /// The switches with these names; all, if there are none.
     fn wanted(&self, names: Vec<String>) -> Result<impl Fn(&str) -> bool + use<>, Status> {
         if let Some(unknown) = names.iter().find(|name| !self.manager.manages(name)) {
             return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
@@ -272,7 +272,7 @@ fn role(number: i32) -> Result<v1::MemberRole, Status> {
     v1::MemberRole::try_from(number).map_err(unknown)
 }
 
-/// The places of a host that are meant by a role.
+/// Matches the places of a host that a role stands for.
 fn meant(number: i32) -> Result<impl Fn(&Place) -> bool, Status> {
     let role = role(number)?;
     Ok(move |place: &Place| match role {
@@ -282,14 +282,14 @@ fn meant(number: i32) -> Result<impl Fn(&Place) -> bool, Status> {
     })
 }
 
-/// `losses`: what of the fabric is dead.
+/// `losses`: the dead parts of the fabric, in words.
 fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
     let message = failure.to_string();
     match failure {
         CreateFailure::Refused(CreateError::Job(error)) => job_status(error),
         CreateFailure::Refused(CreateError::Plan(PlanError::Internal(_))) => Status::internal(message),
         CreateFailure::Refused(CreateError::Plan(_)) => match losses {
-            // It may be possible again when that is back.
+            // It may be possible once they are back.
             Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
             None => Status::invalid_argument(message),
         },

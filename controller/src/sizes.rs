@@ -1,4 +1,4 @@
-//! How large requests may be, and whose: what a member has finished is large, and all others small.
+//! How large requests may be: finished slices, which members send, are large; all other requests are small.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use tributary_transport::{BySize, Size, method};
 
 use crate::service::{Service, job_status};
 
-/// The largest request that is not from a member: the profile of a model of ten thousand tensors has a tenth of it.
+/// The largest request other than finished slices; ten times the profile of a model of ten thousand tensors.
 const MAX_REQUEST: usize = 1 << 20;
 /// The call that brings finished slices.
 const ANSWER: &str = "Answer";
 
-/// The controller's service, with room for finished slices where a member of a living job brings them.
+/// The controller's service, which takes large messages only where a member of a job brings finished slices.
 pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     let service = Arc::new(service);
     let manager = Arc::clone(&service.manager);
@@ -31,7 +31,7 @@ pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     })
 }
 
-/// What a call's metadata show.
+/// The job and token in a call's metadata.
 pub(crate) fn ticket(metadata: &MetadataMap) -> Result<Ticket, Status> {
     Ticket::read(metadata).ok_or_else(|| {
         Status::permission_denied(

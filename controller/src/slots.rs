@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// The slots of one switch, given away in aligned blocks whose size is a power of two: so a block's
-/// slots are `base | (seq & (size - 1))`, whatever the sequence number.
+/// The slots of one switch, allocated in aligned blocks whose size is a power of two, so that a block's slots are
+/// `base | (seq & (size - 1))`, whatever the sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotMap {
     capacity: u32,
@@ -13,7 +13,7 @@ pub(crate) struct SlotMap {
     taken: BTreeMap<u32, u32>,
 }
 
-/// No block of that size is left.
+/// No free block of that size is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{needed} slots needed in one block; {free} of {capacity} are free, {largest} in the largest block")]
 pub(crate) struct NoSlots {
@@ -29,7 +29,7 @@ impl SlotMap {
         Self { capacity, taken: BTreeMap::new() }
     }
 
-    /// Lets the switch have other slots; `false` when blocks are owned that would not be there any more.
+    /// Changes the number of slots; `false` if blocks are owned that would no longer exist.
     pub(crate) fn resize(&mut self, capacity: u32) -> bool {
         let fits = self.taken.iter().all(|(base, len)| base.saturating_add(*len) <= capacity);
         if fits {
@@ -54,7 +54,8 @@ impl SlotMap {
         }
     }
 
-    /// Takes just this block, for a job that had it under an earlier controller; `false` when it is not free, or none.
+    /// Takes exactly this block, for a job that had it under an earlier controller; `false` if it is not free, or not
+    /// a valid block.
     pub(crate) fn claim(&mut self, base: u32, size: u32) -> bool {
         let Some(end) = base.checked_add(size).filter(|end| *end <= self.capacity) else { return false };
         let is_block = size.is_power_of_two() && base.is_multiple_of(size);
@@ -65,7 +66,7 @@ impl SlotMap {
         is_block && free
     }
 
-    /// Gives back the block at `base`; nothing happens when there is none.
+    /// Releases the block at `base`; does nothing if there is none.
     pub(crate) fn release(&mut self, base: u32) {
         self.taken.remove(&base);
     }
@@ -75,7 +76,7 @@ impl SlotMap {
         self.capacity
     }
 
-    /// Slots that nobody owns, in pieces or not.
+    /// Slots that nobody owns, contiguous or not.
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.taken.values().sum())
     }
@@ -110,7 +111,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Allocate(u32),
-        /// The block to release, counted among those owned at that time.
+        /// The position of the block to release among those owned at that time.
         Release(usize),
     }
 
@@ -122,7 +123,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against an array with one owner a slot.
+        /// Compares with an array that holds one owner a slot.
         #[test]
         fn blocks_are_aligned_inside_and_apart(capacity in 0u32..300, steps in vec(step(), 0..60)) {
             let mut map = SlotMap::new(capacity);

@@ -9,14 +9,14 @@ use crate::tables::Table;
 /// All that the controller manages in one switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SwitchState {
-    /// Multicast groups: what each id stands for.
+    /// Multicast groups: the replicas of each id.
     pub(crate) groups: BTreeMap<u32, BTreeSet<Replica>>,
-    /// Table entries and default actions: what happens in each place.
+    /// Table entries and default actions: the action for each key.
     pub(crate) entries: BTreeMap<TableEntry, Option<ActionCall>>,
 }
 
 impl SwitchState {
-    /// Adds an entry; the last one in its place wins.
+    /// Adds an entry, which replaces another one with the same key.
     pub(crate) fn put(&mut self, entry: TableEntry) {
         self.entries.insert(entry.place(), entry.action);
     }
@@ -38,7 +38,7 @@ impl SwitchState {
         }
     }
 
-    /// What to read so as to see all of a switch's state.
+    /// The queries that read all of a switch's state.
     pub(crate) fn queries() -> Vec<Query> {
         let table = |table: Table| {
             let schema = table.schema();

@@ -1,9 +1,9 @@
-//! The kinds of switch that there is a compiled program for.
+//! The kinds of switches that there is a compiled program for.
 //!
-//! They differ in little that a controller has to know: names of tables, actions and counters are the same
-//! (`tests/programs.rs`), and how many values, slots and children a switch has is in the P4Info. Ports have the numbers
-//! that the switch gives them, which the topology file says (`ends = ["leaf:132", "w0"]`). None of their P4Runtime
-//! servers can be relied on to read or clear registers, so nothing asks for that.
+//! They differ in little that a controller has to know: the names of tables, actions and counters are the same
+//! (`tests/programs.rs`), and the P4Info tells how many values, slots and children a switch has. Ports have the
+//! switch's own numbers, which the topology file gives (`ends = ["leaf:132", "w0"]`). None of their P4Runtime servers
+//! can be relied on to read or clear registers, so nothing asks for that.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ pub(crate) enum Target {
 impl Target {
     const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
 
-    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`. For v1model it is what p4c wrote;
-    /// for Tofino what Stratum's `bf_pipeline_builder` packs of that (`docs/tofino.md`).
+    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`. For v1model it is p4c's
+    /// output; for Tofino it is what Stratum's `bf_pipeline_builder` makes of that (`docs/tofino.md`).
     pub(crate) fn device_config(self) -> &'static str {
         match self {
             Self::V1model => "tributary.json",
@@ -28,7 +28,7 @@ impl Target {
         }
     }
 
-    /// What a folder has a program for; v1model where it has none.
+    /// The target that a folder has a program for; v1model if it has none.
     pub(crate) fn of(folder: &Path) -> Self {
         let has = |target: &Self| folder.join(target.device_config()).is_file();
         Self::ALL.into_iter().find(has).unwrap_or(Self::V1model)

@@ -1,4 +1,4 @@
-//! What several unit tests start from.
+//! What several unit tests share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) fn topology() -> Arc<Topology> {
     Arc::new(Topology::parse(TWO_LEAVES, "two-leaves").unwrap())
 }
 
-/// The same with switches that only forward.
+/// The same topology with switches that only forward.
 pub(crate) fn plain_topology() -> Arc<Topology> {
     let text = TWO_LEAVES.replace("[[switch]]", "[[switch]]\nprogrammable = false");
     Arc::new(Topology::parse(&text, "plain").unwrap())
@@ -78,7 +78,7 @@ pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
     topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
 }
 
-/// What most jobs are created with.
+/// The terms of most jobs.
 pub(crate) const TERMS: Terms = Terms {
     server_reads: false,
     confidential: false,
@@ -87,7 +87,7 @@ pub(crate) const TERMS: Terms = Terms {
     on_degraded: OnDegraded { auto: false, theta: 0.1 },
 };
 
-/// What lets a job's first generation, as it was planned, begin.
+/// The target with which a job's first generation begins as it was planned.
 pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
     let record = &book.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
@@ -120,7 +120,7 @@ pub(crate) fn book(slots: u32, job_indices: u16) -> Book {
 }
 
 impl Book {
-    /// Creates a job of nobody in particular, that waits for nothing.
+    /// Creates a job by an arbitrary creator, which does not wait for slots.
     pub(crate) fn create(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The secret that stands for the right to act for a job.
+//! The secret that authorizes its holder to act for a job.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ const BYTES: usize = 32;
 pub(crate) struct Token([u8; BYTES]);
 
 impl Token {
-    /// A new one from the operating system's generator, seeded into the thread's.
+    /// A new token from the thread's generator, which the operating system's generator seeds.
     pub(crate) fn random() -> Self {
         Self(rand::random())
     }
 
-    /// One that was written down.
+    /// A token that was written down; `None` if it has another length.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// Whether `shown` is this token. Takes as long for a near miss as for a far one, so that nobody
-    /// can find it byte by byte.
+    /// Whether `shown` is this token. Takes the same time wherever they differ, so that nobody can find the token
+    /// byte by byte.
     pub(crate) fn matches(&self, shown: &[u8]) -> bool {
         self.0.as_slice().ct_eq(shown).into()
     }
 
-    /// Its bytes, for the one who creates the job.
+    /// Its bytes, for the job's creator.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.0.to_vec()
     }
 }
 
-/// Not its bytes: they would end in a log.
+/// Hides the bytes, which would otherwise end up in a log.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")

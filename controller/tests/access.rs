@@ -1,4 +1,4 @@
-//! Who may do what, where callers show certificates.
+//! Who may do what when callers show certificates.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod common;
@@ -100,7 +100,7 @@ async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() 
         server: server.into(),
         ..job("group")
     };
-    // Slots are everyone's: who trains takes none, whoever is to serve the job.
+    // Slots belong to everyone: a host that trains takes none, whichever host serves the job.
     for (client, server, may) in [
         (&ps, "w0", "for \"alice\" only"),
         (&w0, "w0", "for \"alice\" only"),
@@ -112,10 +112,10 @@ async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() 
     }
     assert!(list(&mut ps).await.is_empty());
 
-    // Where no server is named, it is the topology's.
+    // If no server is named, it is the topology's.
     for server in ["ps", ""] {
         let (token, _) = create(&mut ps, served_by(server)).await.unwrap();
-        // To have created the job, and to serve it, is not to be its worker.
+        // Having created the job, and serving it, does not make a host its worker.
         let (code, message) = refusal(Member::join(&mut ps, "group", &token, "w1").await);
         assert_eq!(code, Code::PermissionDenied, "{message}");
         end(&mut ps, "group", &token).await.unwrap();
@@ -129,18 +129,18 @@ async fn a_job_is_ended_with_its_token_or_by_an_operator_without() {
     let mut alice = ca.client(&controller, "alice").await;
     let mut ps = ca.client(&controller, "ps").await;
     let (first, _) = create(&mut ps, job("group")).await.unwrap();
-    // The server that has created it needs the token as everyone else.
+    // The server that created it needs the token like anybody else.
     for (client, token) in [(&ps, &[][..]), (&ps, &[0; 32]), (&alice, &[0; 32])] {
         let (code, message) = refusal(end(&mut client.clone(), "group", token).await);
         assert!(code == Code::PermissionDenied && message.contains("wrong token"), "{message}");
     }
-    // A server that has lost the token, or never lets go, does not keep its slots.
+    // A server that has lost the token, or never lets go, cannot keep its slots.
     end(&mut alice, "group", &[]).await.unwrap();
     assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Ended);
     let (code, _) = refusal(end(&mut alice, "another", &[]).await);
     assert_eq!(code, Code::NotFound);
 
-    // A token is one job's, for operators as well.
+    // A token belongs to one job, for operators as well.
     let (second, _) = create(&mut ps, job("group")).await.unwrap();
     let (code, _) = refusal(end(&mut alice, "group", &first).await);
     assert_eq!(code, Code::PermissionDenied);

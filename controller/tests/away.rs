@@ -1,4 +1,4 @@
-//! Switches that are not there, and what the controller does and says meanwhile.
+//! Switches that are away, and what the controller does and reports meanwhile.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod common;
@@ -14,7 +14,7 @@ use tributary_api::v1;
 use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 
-/// Whoever waits this long for a switch has not noticed that it is away: the test does not end.
+/// A caller that waits this long for a switch has not noticed that it is away; the test then fails to end.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 async fn controller(
@@ -53,7 +53,7 @@ async fn joined(client: &mut Client, request: v1::CreateJobRequest) -> (Vec<u8>,
     (token, members)
 }
 
-/// A job of workers under the server's own leaf, which needs no other switch.
+/// A job whose workers are under the server's own leaf, so that it needs no other switch.
 fn near(name: &str) -> v1::CreateJobRequest {
     v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job(name) }
 }
@@ -67,7 +67,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     is(&client, "leaf", v1::SwitchState::Up).await;
     let before = switches.read_all().await;
 
-    // Away for longer than anything waits for it, and asked for its counters all the time.
+    // Away for longer than any caller waits, while its counters are requested all the time.
     switches.stop("leaf").await;
     eventually(async || {
         let leaf = listed(&client, "leaf").await;
@@ -84,7 +84,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     });
     switches.restart("leaf").await;
     eventually(async || counters(&client, "leaf").await.unreachable.is_none()).await;
-    // Its counters can be read: then its tables are there, too.
+    // Its counters can be read, so its tables are there, too.
     assert_eq!(switches.read_all().await, before);
     is(&client, "leaf", v1::SwitchState::Up).await;
     asking.abort();
@@ -147,7 +147,7 @@ async fn a_dead_switch_holds_up_no_other_job_and_loses_what_its_jobs_held_when_i
     switches.restart("leaf3").await;
     is(&client, "leaf3", v1::SwitchState::Up).await;
     assert_eq!(switches.read_all().await, bare);
-    // Its slots are free again as well, all of them.
+    // All of its slots are free again, too.
     let all = v1::CreateJobRequest { window: 4096, ..job("all") };
     let (_, plan) = create(&mut client, all).await.unwrap();
     assert!(plan.switches.iter().any(|switch| switch.name == "leaf3" && switch.aggregates), "{plan:?}");

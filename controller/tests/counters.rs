@@ -1,4 +1,4 @@
-//! What the switches have counted, as the API tells it: a worker's frames go through a real switch.
+//! The switches' counters as the API reports them: a worker's frames go through a real switch.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod common;
@@ -88,7 +88,7 @@ async fn counters(client: &Client) -> v1::SwitchCounters {
     switches.remove(0)
 }
 
-/// Packets that a job's counter has counted; `None` when the API tells of no such job or reason.
+/// Packets that a job's counter has counted; `None` if the API reports no such job or reason.
 async fn packets(client: &Client, job: &str, reason: &str) -> Option<u64> {
     let counters = counters(client).await.jobs;
     counters
@@ -137,7 +137,7 @@ async fn packets_are_counted_for_their_job_until_another_gets_its_index() {
     .await;
     assert_eq!(packets(&client, "first", "received").await, Some(2), "its tables are gone");
 
-    // As many jobs as there are indices: the last one gets the first one's, with nothing in it.
+    // As many jobs as there are indices: the last one gets the first one's index, with its counters at zero.
     let first = index(&client, "first").await;
     let mut last = String::new();
     for number in 0..256 {

@@ -1,4 +1,5 @@
-//! A job that goes on without a process that has become slow, and takes it in again, as its members and hosts see it.
+//! A job that goes on without a process that has become slow, and later takes it back, as its members and hosts see
+//! it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod common;
@@ -18,7 +19,7 @@ use tributary_topology::Topology;
 use tributary_wire::Rank;
 
 const WINDOW: u32 = 4;
-/// More than it takes to be judged.
+/// More steps than are needed to judge a process.
 const STEPS: usize = 12;
 
 /// A host with a training process, and its daemon's stream to the controller.
@@ -37,7 +38,7 @@ struct Net {
     server: Member,
 }
 
-/// Two workers on a switch that only forwards, in a job with this θ; nothing is done about slow ones without.
+/// Two workers on a switch that only forwards, in a job with this θ; without θ nothing is done about slow ones.
 async fn running(theta: Option<f64>) -> Net {
     let (controller, mut client) = start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await;
     let degraded = if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Unspecified };
@@ -77,8 +78,8 @@ impl Net {
         &mut self.hosts.get_mut(host).unwrap().member
     }
 
-    /// A host tells of as many steps as it takes to be judged, each of so many samples and milliseconds. Returns when the
-    /// controller knows, so that what comes next comes after it.
+    /// Reports as many steps as are needed to judge a process, each with this many samples and milliseconds. Returns
+    /// once the controller knows, so that later reports come later.
     async fn report(&mut self, name: &str, samples: u32, milliseconds: u64) {
         let host = self.hosts.get_mut(name).unwrap();
         host.steps += STEPS as u64;
@@ -113,7 +114,7 @@ impl Net {
         self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
-    /// A worker is asked to stop for a change, and does, at the beginning of this operation.
+    /// Waits until a worker is asked to stop for a change, and stops it at the beginning of this operation.
     async fn stop(&mut self, host: &str, begun: u64, next_seq: u32) {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
@@ -122,7 +123,7 @@ impl Net {
         self.answer(host, prepare.generation, Answer::Standing(standing)).await;
     }
 
-    /// A worker that stays, and the server, change over; what the worker is told.
+    /// Lets a worker that stays, and the server, change over; returns the worker's configuration.
     async fn change(&mut self, host: &str) -> JobConfig {
         let of_server = self.server.changed().await;
         self.answer("ps", of_server.generation, Answer::Changed(v1::Changed {})).await;
@@ -141,7 +142,7 @@ fn ranks(numbers: &[u16]) -> Vec<Rank> {
     numbers.iter().copied().map(Rank::new).collect()
 }
 
-/// w1 becomes four times as slow, and the job goes on without it. What w0 and w1 are told.
+/// Makes w1 four times as slow, so that the job goes on without it. Returns what w0 and w1 are told.
 async fn detached(net: &mut Net) -> (JobConfig, v1::JobDetached) {
     net.report("w0", 16, 100).await;
     net.report("w1", 16, 400).await;
@@ -173,13 +174,13 @@ async fn its_data_are_the_others_above_theta_and_it_comes_back_when_it_is_well()
     assert!(slow.host == "w1" && slow.detached && slow.degraded && slow.ratio > Some(3.5), "{slow:?}");
     let change = explained.last_change.unwrap();
     assert_eq!((change.generation, &*change.reason), (2, reason));
-    // One does what two did: twice the samples, and the all-reduce.
+    // One process does what two did: twice the samples, and the all-reduce.
     assert!((change.predicted_seconds - 0.21).abs() < 1e-6, "{change:?}");
     assert!(change.before_seconds > 0.35, "{change:?}");
 
-    // It goes on making steps, and w0 makes larger ones.
+    // w1 goes on making steps, and w0 makes larger ones.
     net.report("w0", 32, 200).await;
-    // What it took before is not forgotten at once.
+    // Its earlier times are not forgotten at once.
     net.report("w1", 16, 100).await;
     net.report("w1", 16, 100).await;
     net.stop("w0", 30, 400).await;
@@ -208,7 +209,7 @@ async fn one_that_was_detached_is_told_again_when_its_connection_comes_back_and_
     let (client, token) = (&mut net.client.clone(), net.token.clone());
     *net.member("w1") = join(client, &token, "w1", 1).await;
     assert_eq!(net.member("w1").next().await, Some(Event::Detached(told)));
-    // The process there ends, and another one takes its place: it is judged anew.
+    // The process on w1 ends, and another one takes its place: it is judged anew.
     let leave = v1::LeaveRequest {
         job: "digits".into(),
         token: token.clone(),
@@ -264,7 +265,7 @@ async fn nothing_is_done_unless_it_is_asked_for_and_what_would_be_is_explained()
 }
 
 impl Net {
-    /// What there is to explain, once it is so.
+    /// The explanation of the job, once it satisfies the condition.
     async fn explained_once(
         &self,
         holds: impl Fn(&v1::ExplainJobResponse) -> bool,

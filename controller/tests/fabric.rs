@@ -1,4 +1,4 @@
-//! The controller and real switches: what they hold after everything that can happen to either.
+//! The controller and real switches: what they hold after anything that can happen to either.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod common;
@@ -11,7 +11,7 @@ use tributary_api::v1;
 use tributary_controller::PipelineSource;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 
-/// A job of that name on the topology's workers, running.
+/// Creates a job on the topology's workers, and gets it running.
 async fn running(client: &mut common::Client, request: v1::CreateJobRequest) -> (Vec<u8>, Vec<Member>) {
     let name = request.name.clone();
     let (token, plan) = create(client, request).await.unwrap();
@@ -83,7 +83,7 @@ async fn whatever_a_switch_held_it_is_brought_into_its_state() {
             .action(ActionCall::new("set_identity").with("node", 4711u16))
             .into(),
     ];
-    // With the same program: another one would be replaced, and take all this with it.
+    // With the same program: another one would be replaced, and all this with it.
     let (_, ours) = fresh.running("leaf").await;
     spoilt.install_and_write("leaf", ours, &leftovers).await;
     assert_ne!(spoilt.read_all().await, expected);
@@ -98,7 +98,7 @@ async fn another_program_is_replaced_whatever_it_is_called() {
     let (first, _) = start(topology.clone(), switches.addresses()).await;
     let ours = switches.running("leaf").await;
     first.shutdown().await.unwrap();
-    // As whoever is primary may do: under the same cookie.
+    // As any primary controller may do: under the same cookie.
     let other = switches::program_with_small_table("SwitchIngress.admission.admission", 8);
     switches.use_program(other.path());
     switches.install_and_write("leaf", ours.1, &[]).await;

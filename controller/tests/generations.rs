@@ -25,7 +25,7 @@ use tributary_controller::{Controller, ControllerConfig, RunningController, Swit
 use tributary_topology::Topology;
 use tributary_wire::{Rank, Seq};
 
-/// The job's window, small enough to be written out.
+/// The job's window, small enough to write out.
 const WINDOW: u32 = 4;
 
 struct Net {
@@ -79,7 +79,7 @@ impl Net {
             token: self.token.clone(),
             host: host.into(),
             role: role.into(),
-            // Only training processes can be, as with our agents.
+            // Only training processes can be elastic, as with our agents.
             elastic: host != "ps",
             resume_generation: resume,
         };
@@ -98,7 +98,7 @@ impl Net {
         self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
-    /// All members that are left change over to a generation, and say so.
+    /// Lets all remaining members change over to a generation, and say so.
     async fn all_change(&mut self) -> BTreeMap<String, JobConfig> {
         let mut configs = BTreeMap::new();
         for host in self.members.keys().cloned().collect::<Vec<_>>() {
@@ -113,7 +113,7 @@ impl Net {
         configs
     }
 
-    /// A worker is asked to stop, and says where it is.
+    /// Waits until a worker is asked to stop, and answers with its standing.
     async fn stop(&mut self, host: &str, standing: v1::Standing) -> u32 {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
@@ -128,7 +128,7 @@ impl Net {
     }
 }
 
-/// A daemon that attends.
+/// A connected daemon.
 struct Daemon {
     reports: mpsc::Sender<v1::HostReport>,
     orders: Streaming<v1::HostOrder>,
@@ -143,7 +143,7 @@ impl Daemon {
         Ok(Self { reports, orders })
     }
 
-    /// Tells again and again, until the returned value is dropped.
+    /// Sends the report again and again, until the returned value is dropped.
     fn tell(&self, job: v1::JobProgress) -> JoinSet<()> {
         let (reports, mut telling) = (self.reports.clone(), JoinSet::new());
         telling.spawn(async move {
@@ -183,7 +183,7 @@ async fn the_others_go_on_without_a_member_that_is_gone() {
     assert_eq!((after.state(), after.generation), (v1::JobState::Running, 2));
     assert_eq!(after.last_change, "w3 is gone");
     assert_ne!(before.job_id, after.job_id);
-    // The old tables go: one group and one result entry a switch, as before.
+    // The old tables are withdrawn: one group and one result entry a switch remain, as before.
     let switches = &net.switches;
     eventually(async || {
         let held = switches.read_all().await;
@@ -250,7 +250,7 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
     }
     let now = net.listed().await;
     assert_ne!(spine(&now), used);
-    // Over all its structures.
+    // The wait counts over all its structures.
     assert_eq!(now.waiting_for, ["a result, at w0 for 60 s"]);
 }
 
@@ -317,7 +317,7 @@ async fn a_member_comes_in_at_the_beginning_of_an_operation() {
     let others: Vec<_> = (0..8).filter(|rank| *rank != 3).map(|rank| format!("w{rank}")).collect();
     let mut generation = 0;
     for host in &others {
-        // w6 has begun an operation more.
+        // w6 has begun one operation more.
         let begun = if host == "w6" { 3 } else { 2 };
         generation = net.stop(host, standing(begun, 30, host != "w6", [0; 4])).await;
     }
@@ -342,7 +342,7 @@ async fn a_member_that_is_back_in_time_is_not_missed() {
     drop(net.members.remove("w3"));
     net.join("w3", 1, v1::MemberRole::Worker).await;
     assert_eq!(net.member("w3").changed().await.generation, 1);
-    // Whoever is away for too long is told that the job went on.
+    // A worker that is away for too long learns that the job went on.
     drop(net.members.remove("w3"));
     net.all_change().await;
     net.join("w3", 1, v1::MemberRole::Worker).await;
@@ -368,7 +368,7 @@ async fn a_new_controller_takes_up_the_jobs_of_the_one_before() {
     let after = net.listed().await;
     assert_eq!((after.state(), after.job_id, after.generation), (v1::JobState::Running, before.0.job_id, 1));
     assert_eq!(net.switches.read_all().await, before.1);
-    // Its token is still its own, and its slots are nobody else's.
+    // The token still belongs to the job, and nobody else gets its slots.
     let (code, _) = refusal(Member::join(&mut net.client.clone(), "digits", b"guess", "w0").await);
     assert_eq!(code, Code::PermissionDenied);
     common::end(&mut net.client.clone(), "digits", &net.token).await.unwrap();

@@ -1,5 +1,5 @@
-//! The life of jobs as members see it: through the API, on a network whose switches only forward, so that
-//! no switch is needed.
+//! The life of jobs as members see it: through the API, on a network whose switches only forward, so that no running
+//! switch is needed.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod common;
@@ -205,7 +205,7 @@ async fn shutdown_tells_the_members() {
     for member in &mut members {
         assert_eq!(member.failed().await, "the controller was shut down");
     }
-    // Which of the two depends on whether the request still met the old connection.
+    // Which one depends on whether the request still met the old connection.
     let code = refusal(client.list_jobs(v1::ListJobsRequest {}).await).0;
     assert!(matches!(code, Code::Unavailable | Code::Cancelled), "{code:?}");
 }

@@ -1,4 +1,4 @@
-//! What a controller makes of a journal of jobs that is not as it was left.
+//! How a controller treats a journal of jobs that was changed behind its back.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod common;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use common::{config, shipped};
 use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
 
-/// With a switch that is not there: jobs are planned and written down all the same.
+/// A configuration with a switch that is not there: jobs are planned and written down all the same.
 fn with(state: &Path) -> ControllerConfig {
     let nowhere = SwitchAddress { address: "127.0.0.1:9".into(), device_id: 1 };
     let switches = BTreeMap::from([("leaf".to_owned(), nowhere)]);
@@ -31,8 +31,7 @@ async fn refusal(state: &Path) -> String {
     error.to_string()
 }
 
-/// Counts panics from now on. One that is caught would still have written its message and its backtrace to standard
-/// error.
+/// Counts panics from now on. Even a caught one would write its message and backtrace to standard error.
 fn count_panics() -> &'static AtomicU32 {
     static PANICS: AtomicU32 = AtomicU32::new(0);
     static HOOK: Once = Once::new();
@@ -74,7 +73,7 @@ async fn a_page_that_is_not_as_it_was_written_is_refused() {
         }
         let state = tempfile::tempdir().unwrap();
         fs::write(state.path().join("jobs.redb"), &garbled).unwrap();
-        // Pages that nothing is on any more may hold anything.
+        // Pages that are not in use may hold anything.
         if let Err(error) = Controller::start(with(state.path())).await.map(drop) {
             assert!(error.to_string().contains("damaged"), "page {page}: {error}");
         }
@@ -95,7 +94,7 @@ async fn a_file_that_was_cut_off_is_damaged_and_the_disk_is_not_full() {
         assert!(error.contains("damaged"), "{len} bytes: {error}");
     }
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // What an earlier controller could not finish making is no journal.
+    // What an earlier controller left half made is no journal.
     fs::remove_file(&file).unwrap();
     fs::write(state.path().join("jobs.redb.new"), &whole[..100]).unwrap();
     leave_a_journal(state.path()).await;

@@ -10,7 +10,7 @@ use tributary_p4runtime::p4info::{Field, MatchType, Scope, Table, Unit};
 
 /// The program that the others are compared with: v1model's, for slices as narrow as Tofino's.
 const REFERENCE: &str = "32";
-/// The parameter that may have another width, since it has a bit for each child that a slot tells apart.
+/// The parameter that may differ in width, since it has a bit for each child that a slot tells apart.
 const CHILDREN: &str = "children";
 
 fn p4info(folder: &str) -> P4Info {
@@ -18,7 +18,7 @@ fn p4info(folder: &str) -> P4Info {
     P4Info::parse(&fs::read_to_string(file.join("tributary.p4info.txtpb")).unwrap()).unwrap()
 }
 
-/// What a controller can tell of a program, without the ids: those it looks up by name.
+/// What a controller sees of a program, without the ids, which it looks up by name.
 #[derive(Debug, PartialEq)]
 struct Surface {
     tables: BTreeMap<String, TableSurface>,

@@ -79,7 +79,7 @@ async fn a_job_behind_a_dead_switch_starts_when_it_is_back() {
     assert_eq!(waits[0], "what is dead at the moment: switch leaf", "{jobs:?}");
     switches.restart("leaf").await;
     is(&client, "early", v1::JobState::Created).await;
-    // What no switch that comes back can help is refused as ever.
+    // A job that no returning switch can help is refused as ever.
     let stranger = v1::CreateJobRequest { wait: true, server: "w9".into(), ..job("stranger") };
     assert_eq!(refusal(create(&mut client, stranger).await).0, Code::InvalidArgument);
 }

@@ -1,4 +1,4 @@
-//! A worker's host that serves its job, too: real agents on embedded switches that hold what its plan says.
+//! A worker's host that serves its job, too: real agents on embedded switches that hold the plan's tables.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod common;
@@ -24,13 +24,13 @@ use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq, SliceWidth};
 
 const JOB: u16 = 7;
 const WINDOW: u32 = 64;
-/// More than a window of slices, and not a whole number of them.
+/// More values than a window of slices, and not a whole number of slices.
 const LEN: usize = 150 * SliceWidth::ETHERNET.values() + 17;
 const GROUP: u16 = 2;
 /// Far more than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is left of a job when the root of three-tier-8 has died, the server behind it.
+/// The plan of what is left of a job when the root of three-tier-8 has died, and with it the server behind it.
 fn left_over(topology: &Topology, downlink: Downlink) -> Plan {
     let mut state = FabricState::of(topology, 4096);
     state.dead_nodes.insert(topology.find("root").unwrap());
@@ -44,7 +44,7 @@ fn left_over(topology: &Topology, downlink: Downlink) -> Plan {
     plan
 }
 
-/// What a switch holds for the plan: its tables, and nothing that forwards by address.
+/// The plan's entities for a switch: its tables, without any forwarding by address.
 fn entities(role: &SwitchRole) -> Vec<Entity> {
     let call = ActionCall::new;
     let table = TableEntry::new;
@@ -82,7 +82,7 @@ fn entities(role: &SwitchRole) -> Vec<Entity> {
 struct Network {
     _switches: Switches,
     hosts: HashMap<NodeKey, InProcessPort>,
-    /// What the server's link carries, and which of its directions leads to the server.
+    /// Counts what the server's link carries.
     meter: LinkMeter,
     server_end: usize,
 }
@@ -113,7 +113,7 @@ impl Network {
         Self { _switches: switches, hosts, meter, server_end }
     }
 
-    /// Frames that the server's host has got and sent so far.
+    /// Frames that the server's host has received and sent so far.
     fn frames_of_server(&self) -> [u64; 2] {
         let directions = [&self.meter.a_to_b, &self.meter.b_to_a];
         // a is the first end.
@@ -204,7 +204,7 @@ impl Team {
         Self { workers, server, _splitter: splitter }
     }
 
-    /// Every worker reduces its values; what each of them got.
+    /// Has every worker reduce its values; returns what each got.
     fn all_reduce(&self) -> Vec<Sums> {
         let (done, results) = mpsc::channel();
         thread::scope(|scope| {
@@ -215,7 +215,7 @@ impl Team {
             }
             let sums = || {
                 let result = results.recv_timeout(PATIENCE);
-                // Those that still wait would do so for ever.
+                // Workers that still wait would do so for ever.
                 result.inspect_err(|_| self.workers.values().for_each(|agent| agent.end("no result")))
             };
             self.workers.iter().map(|_| sums().unwrap()).collect()
@@ -223,7 +223,7 @@ impl Team {
     }
 }
 
-/// Values that differ from worker to worker and do not overflow when they are added.
+/// Values that differ from worker to worker and whose sum does not overflow.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN).map(|index| (index as i32 - 1000) * (i32::from(rank) + 1)).collect()
 }

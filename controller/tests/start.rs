@@ -1,4 +1,4 @@
-//! What stops a controller from starting, and whether it says so.
+//! What stops a controller from starting, and what it says then.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What the API tells of counters.
+//! What the API says about counters.
 
 use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
@@ -10,7 +10,7 @@ use crate::manager::Manager;
 use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};
 use crate::switch::Counters;
 
-/// The counters of the switches that are `wanted`, in the topology's order.
+/// The counters of the `wanted` switches, in the topology's order.
 pub(crate) async fn all_counters(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
@@ -21,8 +21,7 @@ pub(crate) async fn all_counters(
     read.iter().map(told).collect()
 }
 
-/// The counters of one switch: those of every job that still has its index, and of the ports that have a
-/// link.
+/// The counters of one switch: of every job that still has its index, and of every port that has a link.
 fn counters(
     topology: &Topology,
     jobs: &Registry,
@@ -51,7 +50,7 @@ fn counters(
     }
 }
 
-/// The last job that was given the index, if it uses the switch.
+/// The last job that was given `index`, if it uses the switch.
 fn owner(jobs: &Registry, switch: NodeKey, index: u64) -> Option<&Job> {
     let (_, job) = jobs.iter().rev().find(|(_, job)| u64::from(job.record.job_index) == index)?;
     let on_tree =

@@ -1,4 +1,4 @@
-//! What the API tells of hosts.
+//! What the API says about hosts.
 
 use tokio::time::Instant;
 use tributary_api::v1;

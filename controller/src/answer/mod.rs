@@ -1,4 +1,4 @@
-//! What the API tells: of jobs here, of the rest in the modules below.
+//! What the API says: about jobs here, about the rest in the modules below.
 
 mod counters;
 mod hosts;
@@ -21,10 +21,10 @@ pub(crate) use counters::all_counters;
 pub(crate) use hosts::hosts;
 pub(crate) use switches::{comparisons, switches};
 
-/// A process that waits for a result for longer than this is worth a word: a lost slice takes a fraction of it.
+/// A wait for a result that is worth reporting: recovering a lost slice takes a fraction of it.
 const LONG_WAIT: Duration = Duration::from_secs(2);
 
-/// The plan in short.
+/// A summary of the plan.
 pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
     let switch = |role: &tributary_planner::SwitchRole| v1::TreeSwitch {
         name: role.name.clone(),
@@ -93,7 +93,7 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
     v1::Fallback { cause: cause.into(), switch: fallback.switch.clone(), description: fallback.to_string() }
 }
 
-/// Who is to take part, and what of it is known: all workers of the job by rank, also those without which it has gone on,
+/// Who takes part, and what is known of each: all workers of the job by rank, including those it has gone on without,
 /// then the server.
 fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
@@ -124,12 +124,12 @@ fn told_of(job: &str, told: Told) -> v1::JobProgress {
         operations: told.operations,
         step_nanoseconds: u64::try_from(told.step.as_nanos()).unwrap_or(u64::MAX),
         stalled_milliseconds: milliseconds(told.waits),
-        // ExplainJob has its steps.
+        // ExplainJob reports its steps.
         ..v1::JobProgress::default()
     }
 }
 
-/// Whose processes have been waiting for a result for long.
+/// The processes that have waited long for a result.
 fn stalled<'a>(job: &'a Job, progress: &'a Progress) -> impl Iterator<Item = String> + 'a {
     let lives = job.is_alive();
     let long = progress.of(&job.record.name).filter(move |(_, told)| lives && told.waits >= LONG_WAIT);

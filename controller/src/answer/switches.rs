@@ -1,4 +1,4 @@
-//! What the API tells of switches.
+//! What the API says about switches.
 
 use tributary_api::v1;
 use tributary_topology::{NodeKey, Topology};
@@ -23,7 +23,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     manager.switches().iter().map(of_switch).collect()
 }
 
-/// A switch, and whether it is there; without what only the book knows of it.
+/// A switch, and whether it is there; without what only the book knows about it.
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {
@@ -62,13 +62,13 @@ fn away_cause(cause: AwayCause) -> v1::AwayCause {
     }
 }
 
-/// Whether the switches that are `wanted` hold what they should, in the topology's order.
+/// Whether each of the `wanted` switches holds what it should, in the topology's order.
 pub(crate) async fn comparisons(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::TableComparison> {
     let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
-    // All at once, then one is waited for after the other.
+    // All are asked at once; then the answers are awaited one after the other.
     let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
     let mut comparisons = Vec::new();
     for (name, compared) in asked {

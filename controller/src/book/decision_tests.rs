@@ -1,4 +1,4 @@
-//! What is to be done about a job, as a controller's book sees its members and its fabric.
+//! The next step of a job, as a controller's book sees its members and its fabric.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn join(job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
     joined
 }
 
-/// A job of all four workers that runs, with its members: workers by rank, and its server.
+/// A running job of all four workers, with its members: workers by rank, then the server.
 fn running(book: &mut Book) -> (JobKey, Vec<Joined>) {
     let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
     let job = book.jobs.get_mut(key).unwrap();
@@ -30,7 +30,7 @@ fn running(book: &mut Book) -> (JobKey, Vec<Joined>) {
     (key, members)
 }
 
-/// A change to the next generation that is carried through.
+/// Carries a change to the next generation through.
 fn carry_out(book: &mut Book, key: JobKey, target: &Target) {
     let number = book.install(key, target).unwrap();
     let job = book.jobs.get_mut(key).unwrap();
@@ -38,7 +38,7 @@ fn carry_out(book: &mut Book, key: JobKey, target: &Target) {
     job.retire_others();
 }
 
-/// The change that is due; the controller is at work, and hears somebody.
+/// The change that is due, while the controller is at work and hears somebody.
 fn due(book: &mut Book, key: JobKey, now: Instant) -> Target {
     book.pulse.beat(now);
     match book.next_step(key, now) {
@@ -68,14 +68,14 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
     assert_eq!(told(&book), without);
 }
 
-/// A daemon that could serve comes.
+/// Connects a daemon that could serve.
 fn attend(book: &mut Book, host: &str, now: Instant) {
     let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
-    // Its orders go nowhere.
+    // Nobody reads its orders.
     drop(book.hosts.enter(&hello, now));
 }
 
-/// What a switch tells of a host's probes.
+/// Reports that a switch has heard a host's probe.
 fn probe(book: &mut Book, host: &str, now: Instant) {
     let topology = Arc::clone(&book.topology);
     let host = topology.find(host).unwrap();
@@ -84,7 +84,7 @@ fn probe(book: &mut Book, host: &str, now: Instant) {
     book.cabling.hear((via.node, via.remote_port), probe, now);
 }
 
-/// The process on w0 has waited for a result for so long.
+/// Reports that the process on w0 has waited this long for a result.
 fn tell_of_wait(book: &mut Book, stalled_milliseconds: u64, now: Instant) {
     tell_of_wait_on("w0", book, stalled_milliseconds, now);
 }
@@ -98,7 +98,7 @@ fn tell_of_wait_on(host: &str, book: &mut Book, stalled_in_generation_millisecon
     book.progress.note(host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
-/// The server hears these ranks, which wait for a result.
+/// Reports that the server hears these ranks, which wait for a result.
 fn tell_of_asking(book: &mut Book, ranks: &[u32], now: Instant) {
     let served = vec![v1::ServedJob { job: "job".into(), asking_ranks: ranks.to_vec() }];
     book.progress.note("ps", &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
@@ -125,7 +125,7 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     };
     assert_eq!(reason_without_w3(&mut book, at(6500)), "w3 is gone");
 
-    // One whose daemon has its controller again has time to come back to the job, whatever its switch hears.
+    // Once w2's daemon has its controller again, w2 has time to come back to the job, whatever its switch hears.
     let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
     let _orders = book.hosts.enter(&hello, at(6550));
     for beat in 0..16 {
@@ -171,7 +171,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     assert!(matches!(book.next_step(key, at(500)), Step::Rest(Some(_))));
     waits(&mut book, 6_000, at(600));
     assert_eq!(due(&mut book, key, at(600)).reason, "w1 is gone");
-    // Somebody dies: w1 cannot be told that the others go on without him.
+    // w2 dies: w1 cannot be told that the others go on without it.
     lose(&mut book, 2);
     waits(&mut book, 900, at(700));
     assert_eq!(due(&mut book, key, at(700)).reason, "w1, w2 are gone");
@@ -367,7 +367,7 @@ fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_woul
         assert_eq!(book.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
         assert_eq!(due(&mut book, key, at(late)).members.len(), 2);
 
-        // Its switch is back in time.
+        // leaf1 is back in time.
         book.health.set_node(topology.find("leaf1").unwrap(), Life::Alive, at(late - 1));
         assert!(matches!(book.next_step(key, at(late)), Step::Rest(_)));
     }
@@ -378,7 +378,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let (mut book, topology) = (book(256, 4), topology());
     let (key, members) = running(&mut book);
     let (server, last_worker) = (&members[4], &members[3]);
-    // Its server dies, w0 serves instead; then the server is back.
+    // The server dies and w0 serves instead; then the server is back.
     let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&book, key) };
     let job = book.jobs.get_mut(key).unwrap();
     job.invite("w0", Instant::now());
@@ -411,7 +411,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     let server = join(job, "ps", v1::MemberRole::Server);
     assert!(matches!(book.next_step(key, now), Step::Rest(Some(_))));
 
-    // Its stream breaks. The same daemon is asked again after a while, another one at once.
+    // The server's stream breaks. The same daemon is asked again after a while, another one at once.
     book.jobs.get_mut(key).unwrap().lose(&server.place, server.session, at(1));
     let Step::Rest(Some(later)) = book.next_step(key, at(1)) else {
         panic!("{:?}", book.next_step(key, at(1)))
@@ -430,7 +430,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     attend(&mut book, "ps", now);
     book.jobs.get_mut(key).unwrap().leave(&members[4].place, "it has no thread", later);
     book.pulse.beat(later);
-    // Nobody else could serve: it is left alone for a while.
+    // Nobody else could serve: the job leaves ps alone for a while.
     let Step::Rest(Some(until)) = book.next_step(key, later) else {
         panic!("{:?}", book.next_step(key, later))
     };
@@ -443,7 +443,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
         (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
     );
 
-    // One that is started again may do better.
+    // A daemon that is started again may do better.
     attend(&mut book, "ps", until - Duration::from_secs(1));
     let target = due(&mut book, key, until - Duration::from_secs(1));
     assert_eq!(target.server, topology.find("ps").unwrap());

@@ -1,4 +1,4 @@
-//! Another topology while jobs run.
+//! Replaces the topology while jobs run.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use tributary_topology::{NodeKey, Topology};
 use super::Book;
 use crate::forwarding;
 
-/// What a topology's changes came to.
+/// What came of reloading a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reload {
-    /// Changes that hold from now on, for people.
+    /// Changes that hold from now on, in words for people.
     pub taken: Vec<String>,
-    /// Changes that do not, each with the reason.
+    /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 impl Book {
-    /// Takes over what can be taken over of another topology: jobs stay as they are, and are planned with it from their
-    /// next change on.
+    /// Takes over as much as possible of another topology. Jobs stay as they are; their next change is planned with
+    /// it.
     pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
         let evolution = self.topology.evolve(newer);
         let mut reload = Reload { taken: evolution.taken, refused: evolution.refused };
@@ -42,7 +42,7 @@ impl Book {
         reload
     }
 
-    /// How many slots a switch is to have.
+    /// How many slots a switch has under `topology`.
     fn capacity(&self, topology: &Topology, key: NodeKey) -> u32 {
         let own = topology.get(key).and_then(|node| node.switch()?.slots);
         own.map_or(self.most_slots, |own| own.min(self.most_slots))

@@ -7,7 +7,7 @@ use crate::liveness::Doubt;
 use crate::slots::SlotMap;
 
 impl Book {
-    /// The state of the fabric; `free` says how many slots one more job can get on a switch.
+    /// The state of the fabric; `free` returns the slots that one more job can get on a switch.
     pub(super) fn fabric(&self, doubt: Doubt, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut state = FabricState {
@@ -17,7 +17,7 @@ impl Book {
             dead_links: self.health.dead_links(doubt),
             ..FabricState::of(&self.topology, 0)
         };
-        // A load in the topology file is one to be counted on, even where it is not there now.
+        // A load in the topology file is to be reckoned with even while it is absent.
         for (direction, load) in &mut state.load {
             *load = self.loads.of(*direction).max(*load);
         }

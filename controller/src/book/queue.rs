@@ -1,7 +1,8 @@
-//! Jobs that wait for slots, or for what is dead to come back; and what each creator may have.
+//! Jobs that wait for slots, or for dead parts of the fabric to come back; and creators' quotas.
 //!
-//! Jobs get slots in the order in which they were asked for: one that waits keeps those behind it off the switches that it
-//! wants, so that many small jobs do not starve a large one. One that only its creator's quota holds up keeps nobody.
+//! Jobs get slots in the order in which they were created: a waiting job keeps later ones off the switches that it
+//! wants, so that many small jobs do not starve a large one. A job that waits only because of its creator's quota
+//! holds up nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use crate::slots::SlotMap;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
-/// Where a job's counters are that has no place among the counters yet: nobody's can be there.
+/// The index of a job that has no counters yet: no real job has it.
 const NOWHERE: u16 = u16::MAX;
 
 /// What a job needs before it can start.
@@ -31,7 +32,7 @@ struct Means {
 }
 
 impl Book {
-    /// Plans a job, and gives it what it needs; or lets it wait for that, where it is asked to.
+    /// Plans a job and reserves what it needs; or queues it, if it was asked to wait.
     pub(crate) fn create_for(
         &mut self,
         asking: &Asking,
@@ -83,7 +84,7 @@ impl Book {
         let key = self.jobs.add(record, Instant::now())?;
         if let (Some(waits), Some(job)) = (waits, self.jobs.get_mut(key)) {
             job.enqueue(waits);
-            // From now on it keeps others off.
+            // From now on the job keeps others off these switches.
             let wanted = self.wanted(&asking.creator, request, &reserved);
             self.reserved.extend(wanted);
             self.queue_news.send_replace(());
@@ -92,7 +93,7 @@ impl Book {
     }
 
     /// # Errors
-    /// What the creator has, or asks for, is more than it may have; or too many jobs wait.
+    /// The creator has, or asks for, more than its quota allows.
     fn check_quotas(&self, creator: &str, request: &JobRequest) -> Result<(), CreateError> {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         let own = alive.filter(|(_, job)| job.record.creator == creator).count();
@@ -109,8 +110,8 @@ impl Book {
         Ok(())
     }
 
-    /// Gives slots to jobs that wait for them: those that got some still have to be started. All others know what they wait
-    /// for.
+    /// Gives slots to waiting jobs, and returns those that got some, which are still to be started. The others learn
+    /// what they wait for.
     pub(crate) fn advance_queue(&mut self) -> Vec<JobKey> {
         let mut reserved = BTreeSet::new();
         let mut served = Vec::new();
@@ -136,7 +137,7 @@ impl Book {
         served
     }
 
-    /// Jobs that wait, the first first.
+    /// Waiting jobs, oldest first.
     fn waiting(&self) -> Vec<JobKey> {
         let waits = |(key, job): (JobKey, &crate::jobs::Job)| {
             (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
@@ -156,7 +157,7 @@ impl Book {
         }
     }
 
-    /// A job that got its slots cannot start with them after all: it waits again.
+    /// Takes a job's slots back, since it cannot start with them after all: it waits again.
     pub(crate) fn put_back(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == State::Queued) else { return };
         let record = &mut job.record;
@@ -173,7 +174,7 @@ impl Book {
         }
     }
 
-    /// Takes what a job needs, if there is enough of it.
+    /// Reserves what a job needs, if there is enough of it.
     fn take_means(
         &mut self,
         name: &str,
@@ -192,7 +193,7 @@ impl Book {
         Ok(Means { plan, fallbacks, switches, job_index })
     }
 
-    /// What a job waits for that was not given what it needs; `None` where time does not help.
+    /// What a refused job would wait for, in words; `None` where waiting does not help.
     fn waits_for(&self, error: &CreateError, request: &JobRequest) -> Option<String> {
         match error {
             CreateError::NoSlots { switches, .. } => Some(format!("slots ({})", switches.join("; "))),
@@ -208,13 +209,13 @@ impl Book {
         }
     }
 
-    /// The fabric as it would be if all of it were alive and free.
+    /// The fabric as if all of it were alive and free.
     fn sound_fabric(&self) -> FabricState {
         let (dead_nodes, dead_links) = Default::default();
         FabricState { dead_nodes, dead_links, ..self.fabric(Doubt::Dead, |_| u32::MAX) }
     }
 
-    /// What a job has while it waits: how it would be with all the slots that it wants.
+    /// The means of a job that waits: a plan as if it had all the slots it wants, and nothing reserved.
     fn no_means(&self, request: &JobRequest) -> Result<Means, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
@@ -225,7 +226,7 @@ impl Book {
         Ok(Means { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
-    /// Plans a job that is to be created: where switches could aggregate for it and none has the slots, it is refused.
+    /// Plans a new job; refuses it where switches could aggregate for it but none has the slots.
     fn plan_new(
         &self,
         name: &str,
@@ -249,7 +250,7 @@ impl Book {
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
-    /// Why a switch has no slots for a job.
+    /// Why a switch has no slots for a job; `None` if it does not manage any.
     fn lack(&self, creator: &str, switch: NodeKey, window: u32) -> Option<String> {
         let map = self.slots.get(&switch)?;
         if let Err(error) = map.clone().allocate(window) {
@@ -264,7 +265,7 @@ impl Book {
         }
     }
 
-    /// The switches that a job waits for, and that are kept for it; none where only its creator's quota is in the way.
+    /// The switches that are kept for a waiting job; none if only its creator's quota is in the way.
     fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
         let unlimited = self.fabric_for(None, reserved);
         if self.plan_new("", creator, request, &unlimited).is_ok() {
@@ -275,7 +276,8 @@ impl Book {
         switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
     }
 
-    /// The state of the fabric for a creator; `None`: for one without a quota. Of what is reserved it gets nothing.
+    /// The state of the fabric as a creator may use it, without the `reserved` switches; `None`: a creator without a
+    /// quota.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
         let mut state = self.fabric(Doubt::Dead, SlotMap::largest_block);
         for (switch, free) in &mut state.free_slots {
@@ -286,7 +288,7 @@ impl Book {
         state
     }
 
-    /// Slots that a creator's jobs have on a switch.
+    /// Slots that a creator's jobs hold on a switch.
     fn held(&self, creator: &str, switch: NodeKey) -> u32 {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive() && job.record.creator == creator);
         let block = alive.filter_map(|(_, job)| *job.record.generation().switches.get(&switch)?);
@@ -328,7 +330,7 @@ mod tests {
         book.jobs.get(key).unwrap().waits.clone()
     }
 
-    /// A job ends, and its tables go from all switches.
+    /// Ends a job, and withdraws its tables from all switches.
     fn end(book: &mut Book, key: JobKey) {
         book.jobs.get_mut(key).unwrap().end();
         let switches: Vec<_> = book.topology.switches().map(|(key, ..)| key).collect();
@@ -339,7 +341,7 @@ mod tests {
         book.settle(key);
     }
 
-    /// Those that got slots start.
+    /// Serves the queue, and starts the jobs that got slots.
     fn advance(book: &mut Book) -> Vec<JobKey> {
         let served = book.advance_queue();
         for key in &served {
@@ -383,9 +385,9 @@ mod tests {
         );
         let refused = create(&mut book, &asking("b", false), "now", 32).unwrap_err();
         assert!(refused.to_string().contains("jobs that came before wait"), "{refused}");
-        // Who takes no slots waits for none.
+        // A job that takes no slots does not wait for any.
         book.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
-        // The large one gives up: those behind it go on.
+        // The large one gives up; those behind it go on.
         end(&mut book, large);
         assert_eq!(advance(&mut book), [late]);
     }

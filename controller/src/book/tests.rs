@@ -9,13 +9,13 @@ use crate::testing::{
     TERMS, base, book, first_target, pipeline, plain_topology, request, topology, two_spines,
 };
 
-/// The job's first tables belong in the switches.
+/// Puts the tables of the job's first generation into the switches.
 fn run(book: &mut Book, key: JobKey) {
     let target = first_target(book, key);
     assert_eq!(book.install(key, &target), Ok(1));
 }
 
-/// A change to another generation that is carried through.
+/// Carries a change to another generation through.
 fn change(book: &mut Book, key: JobKey) -> Result<u32, CreateError> {
     let number = book.install(key, &first_target(book, key))?;
     let job = book.jobs.get_mut(key).unwrap();
@@ -24,7 +24,7 @@ fn change(book: &mut Book, key: JobKey) -> Result<u32, CreateError> {
     Ok(number)
 }
 
-/// What the manager does when a job is over, all switches being well.
+/// Does what the manager does when a job is over and all switches are well.
 fn withdraw_everywhere(book: &mut Book) {
     let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
     for switch in switches {
@@ -111,7 +111,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
         "{reason}"
     );
     assert_eq!(free(&narrow), [64, 64, 64], "nothing is taken");
-    // One that has not begun is still to be planned.
+    // A job that has not started is still to be planned.
     assert_eq!(narrow.take_up(kept(true), now), Ok(()));
     assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
     let mut few = book(64, 4);
@@ -220,7 +220,7 @@ proptest! {
                 Step::Change(which) if !created.is_empty() => {
                     let key = created[which % created.len()];
                     if book.jobs.get(key).unwrap().is_alive() {
-                        // A fabric that is full refuses it, and the job keeps what it has.
+                        // A full fabric refuses the change, and the job keeps what it has.
                         let _ = change(&mut book, key);
                     }
                 }

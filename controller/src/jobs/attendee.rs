@@ -8,11 +8,11 @@ use tributary_api::v1;
 use tributary_api::v1::job_event::Event;
 use tributary_wire::Rank;
 
-/// Events that wait for a member to read them: more than any change of generation sends. A member that leaves as many
-/// unread is as good as gone.
+/// Events that wait for a member to read them: more than any change of generation sends. A member that leaves this
+/// many unread counts as gone.
 const EVENTS_PER_MEMBER: usize = 64;
 
-/// A place in a job that somebody attends to. Workers come before servers.
+/// A place in a job. Workers sort before servers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
     /// The worker of this rank.
@@ -30,31 +30,31 @@ impl fmt::Display for Place {
     }
 }
 
-/// One life of a connection: two joins of the same place are told apart by it.
+/// Identifies one connection, and so tells two joins of the same place apart.
 pub(crate) type SessionId = u64;
 
-/// Whoever attends to a place of a job.
+/// The process that has taken a place of a job.
 #[derive(Debug)]
 pub(crate) struct Attendee {
     pub(crate) host: String,
     pub(crate) session: SessionId,
-    /// Copes with others that join.
+    /// Whether it copes with workers that come and go.
     pub(crate) elastic: bool,
-    /// It has been told to start, in this life of its process.
+    /// Whether it has been told to start, in this life of its process.
     pub(crate) started: bool,
-    /// It was told that the job goes on without it for as long as its process is degraded.
+    /// Whether it was told that the job goes on without it for as long as its process is degraded.
     pub(crate) detached: bool,
-    /// Its stream is broken since then.
+    /// When its stream broke; `None` while it is connected.
     pub(crate) gone: Option<Instant>,
-    /// It was told of a change of generation then, and has not said that it has changed over.
+    /// When it was told of a change of generation, until it says that it has changed over.
     pub(crate) behind: Option<Instant>,
     events: Option<mpsc::Sender<v1::JobEvent>>,
-    /// What it was told last: told again when it comes back.
+    /// The last event it was sent; sent again when it comes back.
     told: Option<Event>,
 }
 
 impl Attendee {
-    /// Somebody who has just joined, and the stream of what it will be told.
+    /// A process that has just joined, and the stream of its events.
     pub(crate) fn new(host: &str, session: SessionId, elastic: bool) -> (Self, mpsc::Receiver<v1::JobEvent>) {
         let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
         let attendee = Self {
@@ -71,7 +71,7 @@ impl Attendee {
         (attendee, receiver)
     }
 
-    /// One whose job was running when the controller stopped: it has to come back by itself.
+    /// An attendee whose job was running when the controller stopped: it has to come back by itself.
     pub(crate) fn awaited(host: &str, elastic: bool, now: Instant) -> Self {
         Self {
             host: host.to_owned(),
@@ -86,7 +86,7 @@ impl Attendee {
         }
     }
 
-    /// It is connected again: it is told its last event again, or else `present`.
+    /// Reconnects it; sends its last event again, or else `present`.
     pub(crate) fn come_back(
         &mut self,
         session: SessionId,
@@ -102,12 +102,12 @@ impl Attendee {
         receiver
     }
 
-    /// Whether it could come into a job that is running: it is there, and not in.
+    /// Whether it could be let into a running job: it is connected and not in.
     pub(crate) fn waits_to_come_in(&self) -> bool {
         self.is_here() && self.elastic && !self.started
     }
 
-    /// The job goes on without it as long as its process is degraded; it stays.
+    /// Tells it that the job goes on without it for as long as its process is degraded; it stays connected.
     pub(crate) fn detach(&mut self, detached: v1::JobDetached) {
         (self.started, self.detached) = (false, true);
         self.tell(Event::Detached(detached));
@@ -118,27 +118,27 @@ impl Attendee {
         self.events.is_some()
     }
 
-    /// Its stream has broken.
+    /// Notes that its stream has broken.
     pub(crate) fn lose(&mut self, now: Instant) {
         self.events = None;
         self.gone.get_or_insert(now);
     }
 
-    /// Tells it something; it is told again when it was away.
+    /// Sends it an event, again when it comes back if it is away.
     pub(crate) fn tell(&mut self, event: Event) {
         self.told = Some(match event.clone() {
-            // Whoever comes back and goes on has started.
+            // An attendee that comes back and goes on has started.
             Event::Start(config) => Event::Change(config),
             event => event,
         });
         let Some(events) = &self.events else { return };
         if events.try_send(v1::JobEvent { event: Some(event) }).is_err() {
-            // Without a sender its stream ends behind what is unread.
+            // Without a sender its stream ends after the unread events.
             self.events = None;
         }
     }
 
-    /// Tells it the last thing; its stream ends behind it.
+    /// Sends it a last event, after which its stream ends.
     pub(crate) fn dismiss(mut self, event: Event) {
         self.tell(event);
     }

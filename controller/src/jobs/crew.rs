@@ -1,4 +1,4 @@
-//! Who of a running job is there, may come back, or waits to come in.
+//! Which members of a running job are there, may come back, or wait to come in.
 
 use std::time::Duration;
 
@@ -13,62 +13,62 @@ use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
 use crate::liveness::{Doubt, Standstill, Ways};
 
-/// A member whose stream breaks has this long to come back, while its host's daemon is there.
+/// How long a member whose stream breaks has to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// The same where its host's daemon is gone, too: one that has only lost its connections comes back at once, or its probes
-/// show that it lives.
+/// The same if its host's daemon is gone, too: a host that has only lost its connections comes back at once, or its
+/// probes show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// What of the fabric is only silent is taken for dead when a process has waited for a result for so long, even if that costs
+/// How long a process waits for a result before silent parts of the fabric are taken for dead, even at the cost of
 /// members: a switch without power is silent, too, and steps of training are mostly shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for members that the controller cannot hear, and whose hosts live: that one of them has died as well would be a
-/// rare accident.
+/// The same for members that the controller cannot hear, but whose hosts live: that one of them has died as well
+/// would be a rare accident.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
-/// Who was told of a change so long ago and has not changed over is not there, if others wait for a result.
+/// A member that has not changed over this long after it was told to is gone, if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// The members of a job that a controller has found on its disk have this long to come back, and those whose host's daemon
-/// has: they look for the controller once a second.
+/// How long the members of a job that was read from disk have to come back, and members whose host's daemon has just
+/// reconnected: they look for the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// The same while others wait for a result without getting any: whoever is missing may have died while there was no
-/// controller to see it.
+/// The same while others wait for a result in vain: the missing member may have died while there was no controller to
+/// see it.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
-/// Whose stream breaks during a standstill of the controller, or so long before or after it, has given it up because of
-/// that, and comes back like one that has lost its controller.
+/// A stream that breaks during a standstill of the controller, or this long before or after it, broke because of the
+/// standstill: its member may come back like one that has lost its controller.
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 
-/// Who of a running job is there.
+/// Who of a running job is there, and what its structure can rely on.
 pub(super) struct Crew<'a> {
     topology: &'a Topology,
     /// Workers of the present generation that are there, or may come back.
     pub(super) members: Vec<Member>,
-    /// Its workers that are gone, by name.
+    /// The present generation's workers that are gone, by name.
     lost: Vec<String>,
-    /// Those of them whose stream is broken: they are not gone any more when they come back.
+    /// Workers that are gone because their stream is broken: they may still come back.
     pub(super) absent: Vec<Rank>,
-    /// Workers that the job goes on without as long as they are degraded.
+    /// Workers that the job goes on without for as long as they are degraded.
     pub(super) detachment: Detachment,
     pub(super) server: NodeKey,
-    /// The present server is there, or may come back.
+    /// Whether the present server is there, or may come back.
     pub(super) server_is_there: bool,
-    /// Why it has given up serving, if it has said so.
+    /// Why the present server has given up serving, if it has said so.
     given_up: Option<String>,
-    /// Until when those that are away may come back.
+    /// For each member that is away, the time until which it may come back.
     returns: Vec<Instant>,
-    /// What that is taken for which is only silent.
+    /// How silent parts of the fabric are judged.
     pub(super) doubt: Doubt,
-    /// Ways through the present structure by which frames come.
+    /// Ways through the present structure along which frames still come.
     ways: Ways,
 }
 
 impl<'a> Crew<'a> {
-    /// Finds out who of a job is there now.
+    /// Determines who of a job is there now.
     pub(super) fn of(job: &Job, around: &Surroundings<'a>) -> Self {
         let all = Self::with(job, around, Unheard::May);
         if *job.state() != State::Running {
             return Self { doubt: Doubt::Dead, ..all };
         }
         let Some(stalled) = around.stalled else { return all };
-        // What is silent cannot be told of a change either.
+        // Silent parts cannot be told of a change either.
         let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, around, doubt).is_some();
         let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, around);
         let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) || goes_round() {
@@ -89,14 +89,14 @@ impl<'a> Crew<'a> {
         around.health.broken_part(&job.record.generation().plan, doubt, &self.ways)
     }
 
-    /// Whether all members can go on with the same server, without what is silent.
+    /// Whether all members can go on with the same server while avoiding silent parts.
     fn has_way_round(&self, job: &Job, around: &Surroundings<'a>) -> bool {
         let request = self.request(job, self.members.clone());
         let choice = planner::choose(around.topology, around.fabric, &request, &[self.server]);
         choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
-    /// The fabric as the job's present structure is judged by it.
+    /// The fabric by which the job's present structure is judged.
     pub(super) fn fabric(&self, around: &Surroundings<'a>) -> &'a FabricState {
         match self.doubt {
             Doubt::Alive => around.trusting_fabric,
@@ -146,12 +146,12 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Until when the first of those that are away may come back.
+    /// The earliest time at which a member that is away is given up.
     pub(super) fn earliest_return(&self) -> Option<Instant> {
         self.returns.iter().min().copied()
     }
 
-    /// Who is gone, in words.
+    /// Who is gone, in words; `None` if nobody is.
     pub(super) fn loss(&self) -> Option<String> {
         let why = self.given_up.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let server = (!self.server_is_there)
@@ -163,18 +163,18 @@ impl<'a> Crew<'a> {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// What the job is to be with these workers, served as it is now.
+    /// The job's request with these workers and its present server.
     pub(super) fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
         planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
     }
 
-    /// Whether the job keeps its server when that host serves it.
+    /// Whether the job keeps its server if `host` serves it.
     pub(super) fn is_present_server(&self, host: NodeKey) -> bool {
         host == self.server && self.server_is_there
     }
 
-    /// Hosts that could serve, the one to be preferred first: the present server, the one that the job was created
-    /// with, other hosts with that role, the members' own.
+    /// Hosts that could serve, in order of preference: the present server, the one that the job was created with,
+    /// other hosts with that role, the members' own.
     pub(super) fn servers(&self, job: &Job, around: &Surroundings<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
         let role = around.topology.servers();
@@ -191,7 +191,7 @@ impl<'a> Crew<'a> {
         servers
     }
 
-    /// Whether all members cope with others that come and go.
+    /// Whether all members cope with workers that come and go.
     pub(super) fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
             job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
@@ -199,7 +199,7 @@ impl<'a> Crew<'a> {
         self.members.iter().all(elastic)
     }
 
-    /// Whether somebody is away who may come back.
+    /// Whether a member is away that may come back.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.returns.is_empty()
     }
@@ -223,32 +223,32 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// Whether a host could be a job's server: it is there, and has not just given that up.
+/// Whether a host could be a job's server: it is there, and has not just given up serving.
 pub(super) fn can_serve(job: &Job, host: &str, around: &Surroundings<'_>) -> bool {
     let is_there = (around.serving)(host) || job.is_here(&Place::Server(host.to_owned()));
     is_there && given_up(job, host, around).is_none()
 }
 
-/// Why a host has given up to be a job's server, if it is left alone for that.
+/// Why a host has given up serving, if it is left alone because of that.
 fn given_up<'a>(job: &'a Job, host: &str, around: &Surroundings<'_>) -> Option<&'a str> {
     let pause = job.invitations.pause(host, around.attends_since(host), around.now);
     pause.map(|(reason, _)| reason)
 }
 
-/// Whether somebody is there.
+/// Whether a member is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Here,
-    /// It may come back until then.
+    /// It may come back until this time.
     Away(Instant),
     Gone,
 }
 
-/// Whether members may stay that live, and whom the controller cannot hear.
+/// Whether members may stay that live but that the controller cannot hear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
     May,
-    /// Only those that wait for a result, and whom the server hears.
+    /// Only those that wait for a result and that the server hears.
     MayIfAsking,
     MayNot,
 }
@@ -284,8 +284,9 @@ fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unhear
     if around.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Whether somebody is there who has not come back to this controller yet, which found the job on its disk, was at work
-/// again, or heard of his host's daemon again, at `since`. A rigid job would be lost with him: it has all the time.
+/// Whether a member counts as there that has not come back yet since `since`: when the controller found the job on
+/// disk, when its standstill ended, or when the host's daemon reconnected. Losing the member would end a rigid job,
+/// so there it has the full time.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {

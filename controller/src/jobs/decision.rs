@@ -1,4 +1,4 @@
-//! What is to be done about a job, given who is there and what of the fabric is alive: a pure function.
+//! Decides what is to be done about a job, given who is there and what of the fabric is alive: a pure function.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use super::job::{Job, State};
 use super::surroundings::{STALL_INTERVAL, Surroundings};
 use crate::liveness::{Doubt, Ways};
 
-/// Members that are alive and cut off are waited for so long before the job goes on without them, ...
+/// How long a job waits for members that are alive but cut off before it goes on without them, ...
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// ... and so long where they could not come in again: one whose job has gone on without it is lost to a training that
-/// takes nobody in. Most switches that die are rebooted, and most cables that are pulled are put back.
+/// ... and how long if they could not come in again: a training that takes nobody in would lose them for good. Most
+/// switches that die are rebooted, and most cables that are pulled are put back.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
-/// A job whose members are all there and wait for a result is taken off its slots after so long without any: results come many
+/// How long all members of a job may wait for a result in vain before the job moves to new slots: results come many
 /// times a second, and whatever is lost is sent again.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
-/// A change that is not needed, only better, comes so long after what it makes good use of.
+/// How long after the last change of the fabric a job moves to a better tree that it does not need.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is to be done.
+/// The next step for a job.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Nothing until something happens, or until then.
+    /// Nothing until something happens, or until this time.
     Rest(Option<Instant>),
     /// The host is to be asked to serve.
     Invite(String),
@@ -48,29 +48,29 @@ pub(crate) enum Step {
 pub(crate) struct Target {
     /// Its workers.
     pub(crate) members: Vec<Member>,
-    /// Those of them that come in.
+    /// Ranks of the workers that come in with this generation.
     pub(crate) joined: Vec<Rank>,
-    /// Those who are left out because they are away. When one of them comes back there is something else to be done.
+    /// Workers that are left out because they are away. If one of them comes back, the decision changes.
     pub(crate) absent: Vec<Rank>,
-    /// Who is left out for as long as its process is degraded.
+    /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// What a change of that is expected to bring; `None`: the change has another reason.
+    /// The expected gain of detaching or taking back degraded workers; `None`: the change has another reason.
     pub(crate) expected: Option<Expectation>,
     /// Its server's host.
     pub(crate) server: NodeKey,
-    /// The server has to go on where another one stopped.
+    /// Whether the server takes over where another one stopped.
     pub(crate) takes_over: bool,
     /// Why, for people.
     pub(crate) reason: String,
 }
 
 impl Target {
-    /// A change that can wait for one that is under way: the job is only to be better off.
+    /// Whether the change can wait for one that is under way: it would only make the job better off.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
 
-    /// Whether the members have to synchronise, and therefore to stop at the beginning of one operation.
+    /// Whether the members have to synchronise, and therefore to stop at the beginning of the same operation.
     pub(crate) fn regroups(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
@@ -86,7 +86,7 @@ pub(crate) fn next_step(job: &Job, around: &Surroundings<'_>) -> Step {
     }
 }
 
-/// Slots come by themselves; but not for ever.
+/// Waits for slots, until the deadline.
 fn in_the_queue(job: &Job, around: &Surroundings<'_>) -> Step {
     let patience = job.record.terms.join_deadline;
     match job.since + patience {
@@ -95,7 +95,7 @@ fn in_the_queue(job: &Job, around: &Surroundings<'_>) -> Step {
     }
 }
 
-/// Waits for everyone; then starts.
+/// Waits for all members, then starts.
 fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
@@ -185,9 +185,10 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
     }
 }
 
-/// Nothing is dead, and nothing comes. Somebody on the wire may have put into a switch's slot, or the server's, what no member
-/// has sent: with a number from the future it keeps the members' slices out, for ever. Tags do not let anything wrong be
-/// believed, and new slots, under a new number of the job, hold nothing of that.
+/// Moves a job whose results have stopped coming, though nothing is dead, to new slots. Somebody on the wire may have
+/// put into a switch's or the server's slot something that no member sent: a sequence number from the future keeps
+/// the members' slices out for ever. Tags keep anything wrong from being believed, and new slots, under a new job id,
+/// are free of it.
 fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
     let time = around.stuck.filter(|time| *time >= STUCK_PATIENCE && !crew.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
@@ -198,7 +199,7 @@ fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> 
     Some(Step::Change(same_members(crew, crew.server, reason)))
 }
 
-/// Nothing is wrong: somebody may come in, or a better structure may be worth a change.
+/// With nothing wrong: lets somebody in, or moves to a better structure where that is worth a change.
 fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
     if job.is_at_its_end() {
         return Step::Rest(crew.earliest_return());
@@ -216,12 +217,12 @@ fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surround
         Some(step) => return step,
         None => None,
     };
-    // Something may be wrong before anything can get better.
+    // What is in doubt may turn out to be broken; that is settled before anything is improved.
     let doubt = in_doubt.then(|| around.now + STALL_INTERVAL);
     Step::Rest([crew.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
-/// Lets those in who wait for it, unless that would cost somebody who is in.
+/// Lets waiting workers in, unless that would cost a present member.
 fn join(
     job: &Job,
     crew: &Crew<'_>,
@@ -256,7 +257,7 @@ fn join(
     }))
 }
 
-/// Goes on without members that are degraded, or with others of them than now, where that is worth it.
+/// Leaves degraded members out, or others than now, where that is worth it.
 fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Option<Step> {
     if !crew.is_elastic(job) || crew.is_awaiting() {
         return None;
@@ -286,7 +287,7 @@ fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundi
     }))
 }
 
-/// Whether the job would be clearly better off with its own server, or with another tree.
+/// Moves the job to the server it was created with, or to another tree, if that is clearly better.
 fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
     let wanted = job.record.request.server;
     let plan = &job.record.generation().plan;
@@ -305,7 +306,7 @@ fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<
     Some(Step::Change(same_members(crew, server, "a better tree has appeared".to_owned())))
 }
 
-/// The same members on another structure.
+/// A change of structure that keeps the members.
 fn same_members(crew: &Crew<'_>, server: NodeKey, reason: String) -> Target {
     Target {
         members: crew.members.clone(),

@@ -1,4 +1,4 @@
-//! What a job adds to the state of a switch.
+//! What a job adds to the desired state of a switch.
 
 use tributary_planner::SwitchRole;
 use tributary_topology::{NodeKey, Topology};
@@ -11,8 +11,8 @@ use crate::state::SwitchState;
 use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
 use crate::tables::{egress_guard, multicast, result_group, sender_admission};
 
-/// Adds what the job's installed generations need to the state of `switch`. A switch that is not on a generation's
-/// tree, or that does not run our program, gets nothing of it.
+/// Adds what the job's installed generations need to the state of `switch`. Nothing is added to a switch that is not
+/// on a generation's tree, or does not run our program.
 pub(crate) fn add_job(state: &mut SwitchState, topology: &Topology, switch: NodeKey, job: &JobRecord) {
     for generation in job.installed() {
         add_generation(state, topology, switch, job.job_index, generation);
@@ -42,8 +42,8 @@ fn add_generation(
     }
 }
 
-/// Lets in what the job's tree sends through each port. Where several hosts can send through one, each of those that are
-/// in the job is let in by its addresses, which its agent and, on the way, every sum with its gradient carries.
+/// Admits what the job's tree sends through each port. Where several hosts share a port, each of the job's hosts is
+/// admitted by its addresses, which its agent's packets carry, and every sum on the way that includes its gradient.
 fn add_admission(
     state: &mut SwitchState,
     topology: &Topology,

@@ -1,4 +1,4 @@
-//! Members that a job goes on without because they are degraded: who, and whether that is to change.
+//! Members that a job goes on without because they are degraded, and when that changes.
 
 use tributary_planner::Member;
 use tributary_planner::degraded::{Decision, Mode, Verdict, mode};
@@ -12,27 +12,28 @@ use super::job::Job;
 pub(crate) struct OnDegraded {
     /// The job goes on without them, where that makes steps clearly shorter.
     pub(crate) auto: bool,
-    /// Up to this share of all processes they are detached; the data of more are shared by the others.
+    /// θ: while at most this share of all processes is degraded, nobody processes their data; beyond it the others
+    /// share their data.
     pub(crate) theta: f64,
 }
 
 /// Who is detached from a job, and what becomes of their data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Detachment {
-    /// Ascending.
+    /// The detached ranks, ascending.
     pub(crate) ranks: Vec<Rank>,
-    /// `None`: nobody is.
+    /// What becomes of their data; `None`: nobody is detached.
     pub(crate) mode: Option<Mode>,
 }
 
 impl Detachment {
-    /// Of `all` processes, with this θ.
+    /// Detaches `ranks` of `all` processes, with this θ.
     pub(super) fn new(ranks: Vec<Rank>, all: usize, theta: f64) -> Self {
         let mode = (!ranks.is_empty()).then(|| mode(ranks.len(), all, theta));
         Self { ranks, mode }
     }
 
-    /// Ranks whose data the members process though they are not in.
+    /// Detached ranks whose data the members process.
     pub(crate) fn adopted(&self) -> &[Rank] {
         match self.mode {
             Some(Mode::Shrink) => &self.ranks,
@@ -41,27 +42,27 @@ impl Detachment {
     }
 }
 
-/// What a change of who is detached is expected to bring.
+/// The expected gain of a change of who is detached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Expectation {
-    /// What a step takes before it, in seconds.
+    /// Seconds that a step takes before the change.
     pub(crate) before: f64,
-    /// And after it.
+    /// Seconds that a step should take after it.
     pub(crate) predicted: f64,
 }
 
 /// A group of members to go on with.
 pub(super) struct Group {
-    /// By rank.
+    /// Ascending by rank.
     pub(super) members: Vec<Member>,
-    /// Those of them who come back.
+    /// Members that come back.
     pub(super) returning: Vec<Rank>,
     pub(super) detachment: Detachment,
     pub(super) expected: Expectation,
 }
 
-/// The group that a job with these members should change to because of degraded processes; `None`: it should stay as it
-/// is, in this respect.
+/// The group that a job with these members should change to because of degraded processes; `None` if it should stay
+/// as it is in this respect.
 pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     let OnDegraded { auto, theta } = job.record.terms.on_degraded;
     if !auto || job.record.terms.rigid {
@@ -86,7 +87,7 @@ pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     returning.iter().all(can_come).then_some(Group { members, returning, detachment, expected })
 }
 
-/// Those who are detached and well again.
+/// Ranks that are detached and well again.
 pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     match job.measured.team().decide(job.record.terms.on_degraded.theta).verdict {
         Verdict::Return(ranks) => ranks.into_iter().map(Rank::new).collect(),
@@ -94,7 +95,7 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     }
 }
 
-/// What is done, and why, in words. `name`: a rank's host.
+/// What is done about degraded processes, and why, in words. `name` returns a rank's host.
 pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
@@ -124,7 +125,7 @@ pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String
     }
 }
 
-/// Why nothing is done about degraded processes, whatever they take.
+/// Why nothing is done about degraded processes, however slow they are; `None` if something may be.
 fn held_back(job: &Job) -> Option<&'static str> {
     if !job.is_alive() {
         Some("the job is over")

@@ -3,7 +3,7 @@ use thiserror::Error;
 /// Why a call for a job is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum JobError {
-    /// No job has that name, or had it since the controller started.
+    /// No job has that name, or none has had it since the controller started.
     #[error("there is no job {0:?}: create it first, or correct the name")]
     NoSuchJob(String),
     /// The token is not the job's.
@@ -16,10 +16,10 @@ pub(crate) enum JobError {
         job: String,
         /// The host.
         host: String,
-        /// The hosts that are.
+        /// The hosts that are members.
         members: String,
     },
-    /// Someone has joined for that host.
+    /// Another process has joined for that host.
     #[error("host {host:?} has joined job {job:?} already")]
     AlreadyJoined {
         /// The job.
@@ -38,7 +38,7 @@ pub(crate) enum JobError {
     /// A job with that name is alive.
     #[error("job {0:?} exists and is not over: end it first, or use another name")]
     AlreadyExists(String),
-    /// The job runs, and nobody can come in.
+    /// The job runs, and takes nobody in.
     #[error(
         "job {job:?} is running and takes host {host:?} in no more: a job does that only where all of its processes \
          joined as elastic ones, and where it is not rigid"

@@ -1,4 +1,4 @@
-//! One version of a job's structure: who is in, who serves, which tree.
+//! One version of a job's structure: its members, its server, its tree.
 
 use std::collections::BTreeMap;
 
@@ -15,27 +15,28 @@ use crate::tables::admission::SlotBlock;
 pub(crate) struct Generation {
     /// Counts the job's generations from 1.
     pub(crate) number: u32,
-    /// Its data-plane id, which no other generation has.
+    /// Its data-plane id, unique to this generation.
     pub(crate) job: JobId,
     /// Its tree; the workers in it are its members.
     pub(crate) plan: Plan,
     /// Ranks that were not in the generation before.
     pub(crate) joined: Vec<Rank>,
-    /// Its members synchronise before they reduce again: somebody has joined, or whose data they process has changed.
+    /// Whether its members synchronise before they reduce again: somebody has joined, or the members' share of the
+    /// data has changed.
     pub(crate) regroup: bool,
-    /// Who is not in for as long as its process is degraded.
+    /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// Where those begin.
+    /// Where joining members begin.
     pub(crate) beginning: Beginning,
     /// The switches that may have tables of it, with its slots on those that aggregate. Shrinks when it is retired, switch
     /// by switch, as its tables are withdrawn.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
-    /// Where less is aggregated in the network than could be.
+    /// Places where less is aggregated in the network than could be.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) stage: Stage,
 }
 
-/// Where a member begins that comes into a job.
+/// Where a member that comes into a job begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beginning {
     /// Its first slice.
@@ -45,18 +46,18 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// That of a job.
+    /// The beginning of a job.
     pub(crate) const OF_JOB: Self = Self { seq: Seq::FIRST, begun: 0 };
 }
 
 /// How far a generation is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has its slots, and no tables.
+    /// It has its slots, but no tables.
     Reserved,
     /// Its tables belong in the switches.
     Installed,
-    /// Its tables are to go; its slots are nobody's until they have.
+    /// Its tables are to be withdrawn; until they are, nobody else gets its slots.
     Retired,
 }
 

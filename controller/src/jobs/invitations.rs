@@ -1,20 +1,21 @@
-//! Whom a job has asked to be its server, and what came of it.
+//! Hosts that a job has asked to be its server, and what came of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Who was asked and is not there is asked again after so long: its daemon may have joined and lost its stream again.
+/// When a host that was asked and is not there is asked again: its daemon may have joined and lost its stream since.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// A host that has given up serving the job is left alone for so long, ...
+/// How long a host that has given up serving the job is left alone, ...
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
-/// ... twice as long each time that it gives up again, so often at most, ...
+/// ... doubled each time that it gives up again, up to this many times, ...
 const DOUBLINGS: u32 = 6;
-/// ... within so long after it was asked again. Who gives up later has served meanwhile, and begins anew.
+/// ... if that happens this soon after the last pause. A host that gives up later has served meanwhile, and starts
+/// afresh.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Hosts that were asked to be a job's server, or were it.
+/// Hosts that were asked to be a job's server, or have been it.
 #[derive(Debug, Default)]
 pub(crate) struct Invitations(BTreeMap<String, Invitation>);
 
@@ -28,7 +29,7 @@ struct Invitation {
 struct GivenUp {
     reason: String,
     at: Instant,
-    /// How often by now, each time soon after the one before.
+    /// How often it has given up, each time soon after the one before.
     times: u32,
 }
 
@@ -39,7 +40,7 @@ impl GivenUp {
 }
 
 impl Invitations {
-    /// A host is asked.
+    /// Notes that a host is asked.
     pub(crate) fn ask(&mut self, host: &str, now: Instant) {
         self.0.entry(host.to_owned()).or_default().asked = Some(now);
     }
@@ -49,7 +50,7 @@ impl Invitations {
         self.0.get(host).is_some_and(|invitation| invitation.asked.is_some())
     }
 
-    /// A host has said that it does not serve the job any more, and why.
+    /// Notes that a host has stopped serving the job, and why.
     pub(crate) fn give_up(&mut self, host: &str, reason: &str, now: Instant) {
         let invitation = self.0.entry(host.to_owned()).or_default();
         let before = invitation.given_up.as_ref().filter(|before| now < before.until() + SOON);
@@ -57,8 +58,8 @@ impl Invitations {
         invitation.given_up = Some(GivenUp { reason: reason.to_owned(), at: now, times });
     }
 
-    /// Why a host has given up, and until when it is therefore left alone; `None` if it is not. A daemon that attends since
-    /// later is another one, which may do better.
+    /// Why a host has given up, and until when it is left alone for that; `None` if it is not. A daemon that has
+    /// connected since counts as another one, which may do better.
     pub(crate) fn pause(
         &self,
         host: &str,
@@ -70,13 +71,13 @@ impl Invitations {
         (!is_another && now < given_up.until()).then(|| (&*given_up.reason, given_up.until()))
     }
 
-    /// When the first host that is left alone may be asked again, whatever daemon it has.
+    /// When the first host that is left alone may be asked again by the same daemon.
     pub(crate) fn end_of_pause(&self, now: Instant) -> Option<Instant> {
         let all = self.0.values().filter_map(|invitation| invitation.given_up.as_ref());
         all.map(GivenUp::until).filter(|until| now < *until).min()
     }
 
-    /// When a host that is not there may be asked: who was not asked, or has another daemon since then, at once.
+    /// When a host that is not there may be asked: at once if it was never asked, or has a new daemon since.
     pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
         let asked = self.0.get(host).and_then(|invitation| invitation.asked);
         let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));

@@ -34,7 +34,8 @@ use super::record::JobRecord;
 ///    +------------------------------+-- no member left, a fault -----+--> Failed
 /// ```
 ///
-/// A running job whose last member leaves at the end of its training has Ended, too. EndJob may come in any state. What is over stays so. A running job changes its generations and goes on running.
+/// A running job whose last member leaves at the end of its training has Ended, too. EndJob may come in any state.
+/// Ended and Failed are final. A running job changes its generations and goes on running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// Waits for slots that other jobs have.
@@ -47,11 +48,11 @@ pub(crate) enum State {
     Running,
     /// It was ended.
     Ended,
-    /// It was over before its end, because of this.
+    /// It failed before its end, for this reason.
     Failed(String),
 }
 
-/// What a member has said to a change of generation.
+/// A member's answer to a change of generation.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) place: Place,
@@ -68,25 +69,25 @@ pub(crate) struct Job {
     /// Hosts that were asked to be its server.
     pub(super) invitations: Invitations,
     sessions: SessionId,
-    /// It is in this state of attendance since then: created, or taken up by a controller that has started again.
+    /// When it was created, admitted from the queue, or taken up by a restarted controller.
     pub(crate) since: Instant,
     /// When the present generation began.
     pub(super) advanced: Instant,
-    /// Its steward is to look at it again.
+    /// Wakes its steward to look at it again.
     pub(crate) look: watch::Sender<()>,
     /// A worker has come to the end of its training: nobody comes in any more.
     at_its_end: bool,
     /// What it waits for while it is queued.
     pub(crate) waits: String,
-    /// Why it has not changed over, the last time that this was tried; empty when nothing is in the way.
+    /// Why the last attempt to change over failed; empty if nothing is in the way.
     pub(crate) setback: String,
-    /// What its processes take.
+    /// How long its processes take for their steps.
     pub(crate) measured: Measured,
-    /// When their gradients are ready, and leave.
+    /// When its gradients are ready, and when they leave.
     pub(crate) profiles: Profiles,
-    /// Who takes answers, while the job changes over.
+    /// Where answers go while the job changes over.
     answers: Option<mpsc::UnboundedSender<Answered>>,
-    /// The number of the generation that is the present one as soon as that is on disk, and why it is made.
+    /// The number of the generation that becomes the present one as soon as that is on disk, and the reason for it.
     announced: Option<(u32, String)>,
 }
 
@@ -104,12 +105,12 @@ pub(crate) struct Joining<'a> {
     pub(crate) host: &'a str,
     pub(crate) role: v1::MemberRole,
     pub(crate) elastic: bool,
-    /// The generation that it is at; 0 for one that begins.
+    /// The generation that it is at; 0 for a process that begins.
     pub(crate) resume: u32,
 }
 
 impl Job {
-    /// A job that waits for its members.
+    /// A new job, which waits for its members.
     pub(crate) fn new(record: JobRecord, now: Instant) -> Self {
         Self {
             record,
@@ -160,12 +161,12 @@ impl Job {
         self.is_alive() || !self.record.holds_nothing()
     }
 
-    /// Whoever attends to that place.
+    /// The process that has taken a place.
     pub(crate) fn attendee(&self, place: &Place) -> Option<&Attendee> {
         self.attendees.get(place)
     }
 
-    /// Whether somebody attends to that place, with an unbroken stream.
+    /// Whether a place is taken by a process whose stream is open.
     pub(crate) fn is_here(&self, place: &Place) -> bool {
         self.attendee(place).is_some_and(Attendee::is_here)
     }
@@ -187,7 +188,7 @@ impl Job {
         }
     }
 
-    /// Somebody takes part, or comes back.
+    /// Lets a host take part, or come back.
     pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
         let place = self.place_of(topology, joining)?;
@@ -230,7 +231,7 @@ impl Job {
         matches!(place, Place::Worker(rank) if ranks.contains(rank))
     }
 
-    /// One that an earlier controller has detached.
+    /// Takes in a worker that an earlier controller had detached.
     fn detached_before(
         &mut self,
         place: &Place,
@@ -243,7 +244,7 @@ impl Job {
         events
     }
 
-    /// What those are told who are detached in the present generation.
+    /// The event for workers that are detached in the present generation.
     pub(crate) fn word_of_detachment(&self) -> v1::JobDetached {
         let generation = self.record.generation();
         v1::JobDetached {
@@ -253,7 +254,7 @@ impl Job {
         }
     }
 
-    /// What a host tells of the process at a rank. Whether the job should change for it, if that may be.
+    /// Notes the progress of a rank's process. Returns whether the job may have to change because of it.
     pub(crate) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
         let OnDegraded { auto, theta } = self.record.terms.on_degraded;
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
@@ -263,7 +264,7 @@ impl Job {
             || news && auto && is_degraded()
     }
 
-    /// The worker at a host hands in a profile of its backward passes.
+    /// Takes a profile of its backward passes from the worker at a host.
     pub(crate) fn hand_in(
         &mut self,
         host: &str,
@@ -282,7 +283,8 @@ impl Job {
         Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
-    /// One that was in an earlier generation and not in the present one: the job has gone on without it.
+    /// Dismisses a process that was in an earlier generation but is not in the present one: the job has gone on
+    /// without it.
     fn left_behind(&mut self, place: Place, session: SessionId, host: &str) -> Joined {
         let (attendee, events) = Attendee::new(host, session, false);
         attendee.dismiss(match place {
@@ -300,7 +302,7 @@ impl Job {
     fn check_open(&self, place: &Place, joining: &Joining<'_>) -> Result<(), JobError> {
         let runs = !matches!(self.state, State::Queued | State::Created);
         let Place::Worker(rank) = place else { return Ok(()) };
-        // The place of one whose process has died: the job goes on without it first.
+        // The rank's own process has died: the job goes on without it first.
         let others = |place: &Place| matches!(place, Place::Worker(one) if one != rank);
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
@@ -309,7 +311,7 @@ impl Job {
         }
     }
 
-    /// Whether all workers that attend to it, or are awaited, cope with others that come and go. Servers always do.
+    /// Whether all workers that are connected or awaited cope with others that come and go. Servers always do.
     pub(crate) fn is_elastic(&self) -> bool {
         self.are_elastic(|place| matches!(place, Place::Worker(_)))
     }
@@ -337,19 +339,19 @@ impl Job {
         asked_for || self.invitations.has(host) || self.record.generation().plan.server.name == host
     }
 
-    /// A host is asked to join as its server.
+    /// Notes that a host is asked to be its server.
     pub(crate) fn invite(&mut self, host: &str, now: Instant) {
         self.invitations.ask(host, now);
     }
 
-    /// `host` is one of the job's: its places.
+    /// The places of `host`, if it is one of the job's.
     pub(crate) fn places_of(&self, host: &str) -> Result<Vec<Place>, JobError> {
         let of_host = self.attendees.iter().filter(|(_, attendee)| attendee.host == host);
         let places: Vec<_> = of_host.map(|(place, _)| place.clone()).collect();
         if places.is_empty() { Err(self.not_a_member(host)) } else { Ok(places) }
     }
 
-    /// `host` is one of the job's workers: its rank.
+    /// The rank of `host`, if it is one of the job's workers.
     pub(crate) fn rank_of(&self, host: &str) -> Result<Rank, JobError> {
         let worker = |place| match place {
             Place::Worker(rank) => Some(rank),
@@ -375,7 +377,7 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// The stream of one session has broken. A later session of the same place is none of its business.
+    /// Notes that a session's stream has broken. A later session of the same place is not affected.
     pub(crate) fn lose(&mut self, place: &Place, session: SessionId, now: Instant) {
         if let Some(attendee) = self.attendees.get_mut(place)
             && attendee.session == session
@@ -388,18 +390,18 @@ impl Job {
         }
     }
 
-    /// Its training has come to its end at this place, if it took part in it.
+    /// Notes that the training has come to its end at this place, if it took part in it.
     pub(crate) fn come_to_end(&mut self, place: &Place) {
         let is_in = self.attendees.get(place).is_some_and(|attendee| attendee.started);
         self.at_its_end |= is_in && matches!(place, Place::Worker(_));
     }
 
-    /// Whether its training has come to its end: once the last worker is gone, it has ended.
+    /// Whether its training has come to its end: once the last worker is gone, the job has ended.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.at_its_end
     }
 
-    /// Whoever attends to the place has said that it goes, and why.
+    /// Frees a place whose process has said that it goes, and why.
     pub(crate) fn leave(&mut self, place: &Place, reason: &str, now: Instant) {
         if let Place::Server(host) = place {
             self.invitations.give_up(host, reason, now);
@@ -407,7 +409,7 @@ impl Job {
         self.depart(place, None);
     }
 
-    /// Whoever attends to the place has gone for good; says so.
+    /// Frees a place for good, with a last event to its process if there is one.
     pub(crate) fn depart(&mut self, place: &Place, event: Option<Event>) {
         if let Some(attendee) = self.attendees.remove(place) {
             if let (Place::Worker(rank), true) = (place, attendee.detached) {
@@ -420,7 +422,7 @@ impl Job {
         }
     }
 
-    /// What a member of the present generation is told when it comes back: the generation.
+    /// The event for a member that comes back: the present generation.
     fn present(&self, topology: &Topology, place: &Place) -> Option<Event> {
         let generation = self.record.generation();
         match self.state {
@@ -429,7 +431,7 @@ impl Job {
         }
     }
 
-    /// What the place's member is told of a generation, if it is in it.
+    /// The configuration of a place in a generation; `None` if it is not in it.
     pub(crate) fn config(
         &self,
         topology: &Topology,
@@ -446,8 +448,8 @@ impl Job {
         config.as_ref().map(Into::into)
     }
 
-    /// All members of the present generation are told (again) what it is: those that had stopped for a change that is
-    /// off go on.
+    /// Tells all members of the present generation (again) what it is, so that those that stopped for a cancelled
+    /// change go on.
     pub(crate) fn thaw(&mut self, topology: &Topology) {
         let started = self.attendees.iter().filter(|(_, attendee)| attendee.started);
         let places: Vec<_> = started.map(|(place, _)| place.clone()).collect();
@@ -459,7 +461,7 @@ impl Job {
         }
     }
 
-    /// From now on answers go to whoever drives the change of generation.
+    /// Directs answers to the returned channel from now on, for whoever drives the change of generation.
     pub(crate) fn take_answers(&mut self) -> mpsc::UnboundedReceiver<Answered> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.answers = Some(sender);
@@ -477,13 +479,13 @@ impl Job {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 
-    /// Why it has not changed over; empty where nothing is in the way. Whether that is news: one that is over has nothing to
-    /// change over to.
+    /// Notes why it has not changed over; empty if nothing is in the way. Returns whether that is news: a job that is
+    /// over has nothing to change over to.
     pub(crate) fn note_setback(&mut self, setback: String) -> bool {
         self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
     }
 
-    /// It waits for slots; `waits`: which, for people.
+    /// Queues it; `waits`: what it waits for, for people.
     pub(crate) fn enqueue(&mut self, waits: String) {
         if matches!(self.state, State::Queued | State::Created) {
             self.state = State::Queued;
@@ -491,7 +493,7 @@ impl Job {
         }
     }
 
-    /// It has got its slots: from now on it waits for its members.
+    /// Admits it from the queue: it has its slots, and waits for its members.
     pub(crate) fn admit(&mut self, now: Instant) {
         if self.state == State::Queued {
             self.state = State::Created;
@@ -501,15 +503,15 @@ impl Job {
         }
     }
 
-    /// Its first tables are being written.
+    /// Notes that its first tables are being written.
     pub(crate) fn installing(&mut self) {
         if self.state == State::Created {
             self.state = State::Installing;
         }
     }
 
-    /// The generation with that number is to be the present one, and begins there. Nobody is told before that is on disk,
-    /// where it [lasts](Self::lasting) from now on. `false` when the job is over.
+    /// Decides that generation `number` becomes the present one, with this beginning. Members hear of it only once
+    /// that is on disk, where it [lasts](Self::lasting) from now on. `false` if the job is over.
     pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
         let is_alive = self.is_alive();
         let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };
@@ -518,7 +520,7 @@ impl Job {
         true
     }
 
-    /// What of it is to outlive the controller.
+    /// The record that is to outlive the controller.
     pub(crate) fn lasting(&self) -> Cow<'_, JobRecord> {
         let Some((number, reason)) = &self.announced else { return Cow::Borrowed(&self.record) };
         let mut record = self.record.clone();
@@ -526,13 +528,13 @@ impl Job {
         Cow::Owned(record)
     }
 
-    /// Whether its members have been told to start, or are as soon as that is on disk.
+    /// Whether its members have been told to start, or will be as soon as that is on disk.
     pub(crate) fn has_lasting_start(&self) -> bool {
         self.state == State::Running || self.announced.is_some()
     }
 
-    /// The generation with that number is the present one from now on; the others are to be withdrawn once
-    /// [`retire_others`](Self::retire_others) says so. `false` when the job is over.
+    /// Makes generation `number` the present one. The tables of the others stay until
+    /// [`retire_others`](Self::retire_others). `false` if the job is over.
     pub(crate) fn advance(&mut self, number: u32, reason: &str) -> bool {
         if !self.is_alive() || self.record.numbered(number).is_none() {
             return false;
@@ -545,7 +547,7 @@ impl Job {
         true
     }
 
-    /// The tables of all generations but the present one are to go.
+    /// Retires all generations but the present one: their tables are to be withdrawn.
     pub(crate) fn retire_others(&mut self) {
         let current = self.record.current;
         for generation in self.record.generations.iter_mut().filter(|one| one.number != current) {
@@ -553,11 +555,11 @@ impl Job {
         }
     }
 
-    /// The generation that was being prepared is not to come.
+    /// Cancels the generation that was being prepared.
     pub(crate) fn call_off(&mut self, topology: &Topology, number: u32) {
         (self.answers, self.announced) = (None, None);
         if number == self.record.current {
-            // Its first one, which stays its first one, without tables for now.
+            // The job's first generation stays its first one, without tables for now.
             let state = std::mem::replace(&mut self.state, State::Created);
             if state != State::Installing {
                 self.state = state;
@@ -574,12 +576,12 @@ impl Job {
         self.thaw(topology);
     }
 
-    /// The job is over before its end; `false` when it was over already.
+    /// Fails the job; `false` if it was over already.
     pub(crate) fn fail(&mut self, failure: v1::JobFailed) -> bool {
         self.finish(State::Failed(failure.reason.clone()), &Event::Failed(failure))
     }
 
-    /// The job is over; `false` when it was over already.
+    /// Ends the job; `false` if it was over already.
     pub(crate) fn end(&mut self) -> bool {
         self.finish(State::Ended, &Event::Ended(v1::JobEnded {}))
     }
@@ -594,7 +596,7 @@ impl Job {
         for generation in &mut self.record.generations {
             generation.stage = Stage::Retired;
         }
-        // Their streams end behind this event.
+        // Their streams end after this event.
         for attendee in std::mem::take(&mut self.attendees).into_values() {
             attendee.dismiss(event.clone());
         }
@@ -602,8 +604,8 @@ impl Job {
         true
     }
 
-    /// The controller stops and leaves the job to the next one: streams end without a word, which members take for a
-    /// controller that is away.
+    /// Leaves the job to the next controller: streams end without an event, from which members conclude that the
+    /// controller is away.
     pub(crate) fn hang_up(&mut self) {
         self.attendees.clear();
     }

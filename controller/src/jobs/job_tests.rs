@@ -20,7 +20,7 @@ fn join(job: &mut Job, host: &str) -> Joined {
     job.join(&topology(), &joining(host, true, 0)).unwrap()
 }
 
-/// A job that runs, with what its members are told.
+/// A running job, with its members' streams of events.
 fn running() -> (Job, Vec<Joined>) {
     let mut job = created();
     let members: Vec<_> = HOSTS.iter().map(|host| join(&mut job, host)).collect();
@@ -86,7 +86,7 @@ fn members_are_told_their_own_part() {
             }
             Role::Server { fan_in, down, node, .. } => {
                 assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
-                // The server is the last hop of every stack, which its leaf and the root begin.
+                // Every stack ends at the server; it begins at the leaf and goes on to the root.
                 assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));
             }
         }
@@ -120,7 +120,7 @@ fn one_that_comes_back_is_told_again_where_the_job_is() {
     let Some(Event::Change(config)) = next(&mut back) else { panic!("not told") };
     assert_eq!(config.generation, 1);
     assert!(job.waiting_for().is_empty());
-    // The old stream's end comes late, and means nothing any more.
+    // The old stream's end arrives late, and changes nothing any more.
     job.lose(&lost.place, lost.session, Instant::now());
     assert!(job.waiting_for().is_empty());
 }

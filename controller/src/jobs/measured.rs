@@ -1,4 +1,4 @@
-//! What a job's processes take, as their hosts tell.
+//! How long a job's processes take for their steps, as their hosts report it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tributary_planner::degraded::{Step, Team};
 use super::detachment::Expectation;
 use super::generation::Generation;
 
-/// What is known of the processes of a job.
+/// The measured steps of a job's processes.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     team: Team,
-    /// How many steps of each process are known, by rank: hosts tell of the last ones again and again.
+    /// Steps of each process that are already counted, by rank: hosts report the last ones again and again.
     seen: BTreeMap<u16, u64>,
     pub(crate) last_change: Option<LastChange>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Measured {
 /// The last change that was made because of degraded processes.
 #[derive(Debug, Clone)]
 pub(crate) struct LastChange {
-    /// The generation that came of it.
+    /// The generation that it led to.
     pub(crate) generation: u32,
     pub(crate) reason: String,
     pub(crate) expected: Expectation,
@@ -34,23 +34,23 @@ impl Measured {
         &self.team
     }
 
-    /// The job is in this generation from now on.
+    /// Notes who is in the job's new generation.
     pub(super) fn arrange(&mut self, generation: &Generation) {
         let detachment = &generation.detachment;
         let detached = detachment.ranks.iter().map(|rank| rank.get());
         self.team.arrange(generation.ranks().map(|rank| rank.get()), detached, detachment.mode);
     }
 
-    /// Another process has taken this place.
+    /// Forgets a rank: another process has taken its place.
     pub(super) fn forget(&mut self, rank: u16) {
         self.team.forget(rank);
         self.seen.remove(&rank);
     }
 
-    /// What a host tells. Whether a process has made a step since it told last.
+    /// Notes a host's report. Returns whether the process has made a step since the last one.
     pub(super) fn note(&mut self, rank: u16, progress: &v1::JobProgress) -> bool {
         let seen = self.seen.insert(rank, progress.steps).unwrap_or_default();
-        // A count that has gone back is another process's.
+        // A count that has gone back is that of a new process.
         let new = if progress.steps < seen { progress.steps } else { progress.steps - seen };
         let told = &progress.last_steps;
         let new = usize::try_from(new).map_or(told.len(), |new| new.min(told.len()));
@@ -92,10 +92,10 @@ mod tests {
         assert!(!measured.note(0, &progress(2, &[100, 110])));
         assert!(measured.note(0, &progress(3, &[100, 110, 120])));
         assert_eq!(steps(&measured), 3);
-        // More than are told of again.
+        // More steps than a report repeats.
         assert!(measured.note(0, &progress(9, &[130, 140])));
         assert_eq!(steps(&measured), 5);
-        // A process that begins anew, in the same place.
+        // A new process in the same place.
         assert!(measured.note(0, &progress(1, &[100])));
         assert_eq!(steps(&measured), 6);
     }

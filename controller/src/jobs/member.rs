@@ -1,4 +1,4 @@
-//! What each member of a job is told.
+//! The configuration of each member of a job.
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
@@ -10,7 +10,7 @@ use super::generation::{Beginning, Generation};
 use super::record::JobRecord;
 use crate::tables::multicast;
 
-/// What a worker of the generation is told; `None` when it is not one of the generation's.
+/// The configuration of a worker; `None` if it is not in the generation.
 pub(crate) fn worker_config(
     topology: &Topology,
     record: &JobRecord,
@@ -25,7 +25,7 @@ pub(crate) fn worker_config(
     config(topology, record, generation, (worker.key, role, beginning))
 }
 
-/// What the generation's server is told: where it goes on, if it takes over from another one.
+/// The configuration of the generation's server, including where it goes on if it takes over from another one.
 pub(crate) fn server_config(
     topology: &Topology,
     record: &JobRecord,

@@ -1,4 +1,4 @@
-//! Jobs: what they own, who takes part, how they begin, change and end.
+//! Jobs: their resources and members, and how they begin, change and end.
 
 mod attendee;
 mod crew;

@@ -1,4 +1,4 @@
-//! The profiles that a job's workers hand in, and the schedule that follows from them.
+//! The profiles that a job's workers hand in, and the schedule derived from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,46 +8,46 @@ use tokio::time::Instant;
 use tributary_schedule::{Decision, Profile, ProfileError, Schedule, Stall, decide};
 use tributary_wire::Rank;
 
-/// What the workers of a job have handed in.
+/// The profiles that the workers of a job have handed in.
 ///
-/// Nothing of it is kept for the next controller: a schedule lives in the processes that go by it, and whoever waits for one
-/// hands in the profile again.
+/// None of this is kept for the next controller: a schedule lives in the processes that follow it, and a worker that
+/// waits for one hands in its profile again.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
-    /// The profile that is collected, and whose it is there.
+    /// The profile that is being collected, by the ranks that have handed it in.
     collected: (Number, BTreeMap<Rank, Profile>),
-    /// What came of the last one that was complete.
+    /// The outcome of the last profile that was complete.
     outcome: Option<(Number, Outcome)>,
-    /// Those that were thrown out since the last schedule.
+    /// Profiles thrown out since the last schedule.
     thrown_out: Vec<Stall>,
     /// The last schedule.
     agreed: Option<Arc<Agreed>>,
-    /// There is an outcome.
+    /// Told when there is an outcome.
     pub(crate) news: watch::Sender<()>,
 }
 
-/// Which profile is meant.
+/// Identifies a profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// What the processes of a job have in common, and others that have the job after them do not.
+    /// A number that the job's present processes share; processes that run the job later have another.
     pub(crate) run: u64,
     /// Counts the profiles of a run from 1.
     pub(crate) number: u32,
 }
 
-/// A schedule, and what it follows from.
+/// A schedule, and what it was derived from.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) version: u32,
     pub(crate) schedule: Schedule,
     pub(crate) profile: Profile,
     pub(crate) ranks: Vec<Rank>,
-    /// Profiles that were thrown out before.
+    /// Profiles that were thrown out before it.
     pub(crate) thrown_out: usize,
     pub(crate) at: Instant,
 }
 
-/// What comes of a profile, the same for all workers.
+/// The outcome of a profile, the same for all workers.
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     Agreed(Arc<Agreed>),
@@ -55,13 +55,13 @@ pub(crate) enum Outcome {
     Unequal(ProfileError),
 }
 
-/// What a worker hears.
+/// The answer to a worker that hands in a profile.
 #[derive(Debug, Clone)]
 pub(crate) enum HandedIn {
     Outcome(Outcome),
-    /// These have not handed it in.
+    /// These ranks have not handed it in yet.
     Awaited(Vec<Rank>),
-    /// The others are at that profile.
+    /// The other workers are at this later profile.
     Passed(u32),
 }
 
@@ -71,7 +71,7 @@ impl Profiles {
         self.agreed.as_deref()
     }
 
-    /// A worker hands in a profile; `members` are those whose it takes.
+    /// Takes a worker's profile; it is complete once all `members` have handed it in.
     pub(crate) fn hand_in(
         &mut self,
         rank: Rank,

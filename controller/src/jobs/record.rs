@@ -1,4 +1,4 @@
-//! What is worth keeping of a job.
+//! The part of a job that is worth keeping.
 
 use std::time::Duration;
 
@@ -9,47 +9,47 @@ use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
 use crate::token::Token;
 
-/// All of a job but who is connected right now.
+/// Everything about a job except who is connected right now.
 #[derive(Debug, Clone)]
 pub(crate) struct JobRecord {
     pub(crate) name: String,
-    /// Who has created it: the name in its certificate.
+    /// Its creator: the name in the creator's certificate.
     pub(crate) creator: String,
     pub(crate) token: Token,
-    /// What its members' tags are made from.
+    /// The secret that its members' tags are made from.
     pub(crate) secret: JobSecret,
-    /// As its creator asked for it: all the workers that it may ever have.
+    /// The request that created it, with all workers that it may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
-    /// Where its counters are in every switch. Still true when the index is no longer its own to hold: its
-    /// counters stay until another job gets the index.
+    /// Where its counters are in every switch. Still valid once the job no longer holds the index: its counters stay
+    /// until another job gets it.
     pub(crate) job_index: u16,
-    /// Whether the index is its own.
+    /// Whether the job holds the index.
     pub(crate) holds_index: bool,
-    /// The present generation, which is always there; before it those that are being withdrawn, behind it one that is
+    /// The present generation, which is always there; before it those that are being withdrawn, after it one that is
     /// being prepared.
     pub(crate) generations: Vec<Generation>,
     /// The number of the present one.
     pub(crate) current: u32,
-    /// The highest number that was ever given: none is given twice, so that an answer to a change that was called off
-    /// is none to the next.
+    /// The highest number ever issued. No number is issued twice, so that an answer to a cancelled change is never
+    /// taken for an answer to the next.
     pub(crate) issued: u32,
     /// Why the last change of generation was made.
     pub(crate) last_change: String,
 }
 
-/// What a job's creator wants of its life.
+/// Terms that a job's creator sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Terms {
-    /// It fails when it loses a member.
+    /// Whether the job fails when it loses a member.
     pub(crate) rigid: bool,
     /// How long it may wait for its members to join.
     pub(crate) join_deadline: Duration,
-    /// What is done about processes that become much slower than the others.
+    /// What is done about degraded processes.
     pub(crate) on_degraded: OnDegraded,
-    /// Its server reads the sums, and is told the secret.
+    /// Whether its server reads the sums, and therefore gets the secret.
     pub(crate) server_reads: bool,
-    /// Its workers hide their values.
+    /// Whether its workers hide their values.
     pub(crate) confidential: bool,
 }
 
@@ -57,11 +57,11 @@ impl JobRecord {
     /// The present generation.
     pub(crate) fn generation(&self) -> &Generation {
         let current = self.generations.iter().find(|generation| generation.number == self.current);
-        // The first one in the worst case: the constructor puts one in, and the present one is never removed.
+        // The first generation at worst: the constructor adds one, and the present one is never removed.
         current.unwrap_or(&self.generations[0])
     }
 
-    /// The generation with that number is the present one.
+    /// Makes generation `number` the present one.
     pub(crate) fn advance(&mut self, number: u32, reason: &str) {
         self.current = number;
         if number > 1 {
@@ -69,17 +69,17 @@ impl JobRecord {
         }
     }
 
-    /// A generation that has not been withdrawn.
+    /// The generation with that number, unless it has been withdrawn.
     pub(crate) fn numbered(&mut self, number: u32) -> Option<&mut Generation> {
         self.generations.iter_mut().find(|generation| generation.number == number)
     }
 
-    /// Those whose tables belong in the switches.
+    /// Generations whose tables belong in the switches.
     pub(crate) fn installed(&self) -> impl Iterator<Item = &Generation> {
         self.generations.iter().filter(|generation| generation.stage == Stage::Installed)
     }
 
-    /// Nothing of the job is, or may be, in any switch.
+    /// Whether no switch has, or may have, anything of the job.
     pub(crate) fn holds_nothing(&self) -> bool {
         !self.holds_index && self.generations.iter().all(|generation| generation.switches.is_empty())
     }

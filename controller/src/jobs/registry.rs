@@ -1,4 +1,4 @@
-//! All jobs, those that are over among them.
+//! All jobs, including those that are over.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use super::record::JobRecord;
 /// A job's place in the order of creation; never used again.
 pub(crate) type JobKey = u64;
 
-/// Jobs that are over and still listed.
+/// Jobs that are over but still listed.
 pub const JOB_HISTORY: usize = 256;
 
 /// All jobs by their order of creation.
 ///
-/// A job's [`JobRecord`] is all of it that is worth keeping: a store that is told of each record when it
-/// comes and goes can rebuild the registry of a controller that starts again.
+/// A job's [`JobRecord`] is all that is worth keeping of it: from the stored records a restarted controller can
+/// rebuild the registry.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     jobs: BTreeMap<JobKey, Job>,
@@ -50,7 +50,7 @@ impl Registry {
         self.jobs.insert(key, job);
     }
 
-    /// No job that is alive has that name.
+    /// Checks that no job that is alive has that name.
     pub(crate) fn check_name_free(&self, name: &str) -> Result<(), JobError> {
         match self.iter().any(|(_, job)| job.is_alive() && job.record.name == name) {
             true => Err(JobError::AlreadyExists(name.to_owned())),
@@ -74,8 +74,8 @@ impl Registry {
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
-    /// A host tells what its process does in the latest job of that name; whoever looks after the job looks at it if
-    /// that matters.
+    /// Notes a host's report on its process in the latest job of that name, and wakes the job's steward if it
+    /// matters.
     pub(crate) fn note_progress(&mut self, host: NodeKey, progress: &v1::JobProgress) {
         let Ok(key) = self.latest(&progress.job) else { return };
         let Some(job) = self.jobs.get_mut(&key) else { return };
@@ -94,7 +94,7 @@ impl Registry {
         self.jobs.get_mut(&key)
     }
 
-    /// All of them in order of creation.
+    /// All jobs in order of creation.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (JobKey, &Job)> {
         self.jobs.iter().map(|(key, job)| (*key, job))
     }
@@ -113,7 +113,7 @@ impl Registry {
         }
     }
 
-    /// Drops the oldest jobs that are over, once they are many. What still holds resources stays.
+    /// Drops the oldest jobs that are over, once there are many. Jobs that still hold resources stay.
     fn forget(&mut self) {
         let over = |(key, job): (&JobKey, &Job)| (!job.holds_resources()).then_some(*key);
         let over: Vec<JobKey> = self.jobs.iter().filter_map(over).collect();

@@ -1,4 +1,4 @@
-//! What a decision about a job depends on besides the job.
+//! What a decision about a job depends on, besides the job.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,40 +12,40 @@ use super::attendee::Place;
 use crate::hosts::WORD_PATIENCE;
 use crate::liveness::{Health, Standstill};
 
-/// How soon it is looked again whether somebody waits for a result.
+/// How soon a job is looked at again to see whether somebody waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
-/// A probe that came so long after a stream broke was sent after that.
+/// A probe heard this long after a stream broke was sent after the break.
 const PROBE_LAG: Duration = Duration::from_millis(50);
-/// Without a probe for so long a daemon does not live any more.
+/// A daemon whose last probe is older than this does not live any more.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
-/// What a decision depends on besides the job.
+/// What a decision depends on, besides the job.
 pub(crate) struct Surroundings<'a> {
     pub(crate) topology: &'a Topology,
-    /// What a new structure is built on, with the slots that the job could get beside those that it has: what is only silent
-    /// is dead.
+    /// The fabric that a new structure is built on, with the slots that the job could get beside those that it has.
+    /// Silent parts count as dead.
     pub(crate) fabric: &'a FabricState,
-    /// The same, where what is only silent is alive: what the present structure is judged by, as long as the job's slices
-    /// get through.
+    /// The same with silent parts counted as alive: the present structure is judged by it for as long as the job's
+    /// slices get through.
     pub(crate) trusting_fabric: &'a FabricState,
     pub(crate) health: &'a Health,
-    /// What is known of whoever attends to that place of the job, and of its host's daemons.
+    /// What is known of the process at a place of the job, and of its host's daemons.
     pub(crate) signs: &'a dyn Fn(&Place, &str) -> Signs,
-    /// Who waits for a result, and is heard by the job's server.
+    /// Ranks that wait for a result and are heard by the job's server.
     pub(crate) asking: &'a BTreeSet<Rank>,
-    /// Hosts whose daemons could serve.
+    /// Whether a host's daemon could serve.
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
-    /// For how long a process of the job has waited for a result, and nothing has come; `None`: none waits for long.
+    /// How long a process of the job has waited for a result in vain; `None`: none has waited long.
     pub(crate) stalled: Option<Duration>,
-    /// For how long all processes of the job have waited for a result, and nothing has come; `None`: one does not wait.
+    /// How long all processes of the job have waited for a result in vain; `None`: one of them does not wait.
     pub(crate) stuck: Option<Duration>,
-    /// When the controller itself could not hear anybody the last time.
+    /// When the controller itself was last unable to hear anybody.
     pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,
 }
 
 impl Surroundings<'_> {
-    /// Since when the daemon attends that came last of a host that may serve; `None`: none does.
+    /// When the latest daemon connected of a host that may serve; `None` if none is connected.
     pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
         (self.signs)(&Place::Server(server.to_owned()), server).attends_since
     }
@@ -54,20 +54,20 @@ impl Surroundings<'_> {
 /// What is known of a member and of its host's daemons.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Signs {
-    /// Since when the one attends that came last; `None`: none does.
+    /// When the latest daemon of the host connected; `None` if none is connected.
     pub(crate) attends_since: Option<Instant>,
-    /// When the host's switch heard its probes the last time.
+    /// When the host's switch last heard its probes.
     pub(crate) last_probe: Option<Instant>,
-    /// When the controller was told anything the last time.
+    /// When the host's daemon was last heard.
     pub(crate) last_word: Option<Instant>,
-    /// When it was told the last time that the member is at work.
+    /// When the host's daemon last said that the member is at work.
     pub(crate) last_told: Option<Instant>,
 }
 
 impl Signs {
-    /// Whether a member is at work, though its own connection to the controller is over since `gone`: its daemon still has
-    /// one and says so, or has none either, and its switch hears its probes. What comes from a daemon after its connection
-    /// is over was on its way before.
+    /// Whether a member is at work, though its own connection to the controller broke at `gone`: either its daemon is
+    /// connected and says so, or the daemon has lost its connection, too, and its switch hears its probes. What
+    /// arrives from a daemon after its connection broke may have been sent before.
     pub(super) fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
         let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
         let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);

@@ -1,4 +1,4 @@
-//! What stands in the way of writing jobs down, for those who look: an error, or a disk that does not answer at all.
+//! Watches the writing of jobs to disk, and reports an error, or a disk that does not answer at all.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::JournalError;
 /// How long a disk may take before it is said to hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How writing goes. Shared by the one who writes, the one who watches over it, and those who look.
+/// How writing goes. Shared by the writer, the watchdog, and those who ask.
 #[derive(Debug)]
 pub(super) struct Health {
     file: PathBuf,
@@ -21,20 +21,20 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The disk was asked then, and has not answered.
+    /// When the disk was asked, until it answers.
     asked: Option<Instant>,
-    /// It was said that it hangs.
+    /// Whether it was logged that the disk hangs.
     hangs: bool,
-    /// What came of the last attempt.
+    /// Why the last attempt failed; `None` if it did not.
     error: Option<JournalError>,
     is_closed: bool,
 }
 
 impl Health {
-    /// Watches from now on, by a thread of its own: whoever hangs cannot say so.
+    /// Starts watching, in a thread of its own: a thread that hangs cannot say so.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(super) fn watched(file: PathBuf, patience: Duration) -> io::Result<Arc<Self>> {
         let health = Arc::new(Self { file, patience, state: Mutex::default(), closed: Condvar::new() });
         let watched = Arc::clone(&health);
@@ -43,16 +43,16 @@ impl Health {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change leaves it sound.
+        // Every change leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk is asked now.
+    /// Notes that the disk is asked now.
     pub(super) fn asks(&self) {
         self.state().asked = Some(Instant::now());
     }
 
-    /// It has answered. One line for the time that it does not work, however often it is tried.
+    /// Notes that the disk has answered. An outage is logged once, however often the write is retried.
     pub(super) fn answered(&self, outcome: &Result<(), JournalError>) {
         let mut state = self.state();
         state.asked = None;
@@ -67,7 +67,7 @@ impl Health {
         state.error = outcome.as_ref().err().cloned();
     }
 
-    /// Nobody writes any more.
+    /// Notes that nothing will be written any more.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.closed.notify_all();
@@ -79,23 +79,23 @@ impl Health {
         self.overdue(&state).or_else(|| state.error.clone())
     }
 
-    /// What came of the last attempt, if it was refused. It is tried again and again.
+    /// Why the last attempt was refused, if it was. It is retried until it succeeds.
     pub(super) fn refusal(&self) -> Option<JournalError> {
         self.state().error.clone()
     }
 
-    /// That the disk hangs, if it has not answered for too long.
+    /// The error of a disk that has not answered for too long.
     fn overdue(&self, state: &State) -> Option<JournalError> {
         let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
         waited.map(|waited| self.hangs(waited))
     }
 
-    /// The disk has not answered for so long.
+    /// The error of a disk that has not answered for `waited`.
     pub(super) fn hangs(&self, waited: Duration) -> JournalError {
         JournalError::Hangs { file: self.file.clone(), waited: Duration::from_secs(waited.as_secs()) }
     }
 
-    /// Says once of each time that the disk hangs.
+    /// Logs once for each time that the disk hangs.
     fn watch(&self) {
         let mut state = self.state();
         while !state.is_closed {

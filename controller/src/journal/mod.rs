@@ -1,8 +1,8 @@
-//! Jobs on disk, for a controller that starts again: everything that is worth keeping of each job, written before
-//! anybody acts on it.
+//! Jobs on disk, for a controller that is restarted: whatever is worth keeping of a job is written before anybody
+//! acts on it.
 //!
-//! Jobs are handed in while the book is locked, so that their order on disk is the book's; the disk is waited for when
-//! it is not.
+//! Jobs are handed in while the book is locked, so that they reach the disk in the book's order; callers wait for the
+//! disk after unlocking the book.
 
 mod health;
 #[cfg(feature = "journal")]
@@ -34,7 +34,7 @@ pub(crate) use writer::Written;
 /// The format of the records. A controller reads its own, and refuses a newer one.
 const FORMAT: u64 = 1;
 
-/// Jobs' new records; `None`: the job is to be forgotten.
+/// The new records of jobs; `None`: the job is to be forgotten.
 type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
 
 /// Why jobs cannot be written down, or read.
@@ -60,7 +60,7 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// The file is damaged, or none of ours. It is left where it is.
+    /// The file is damaged, or not a journal. It is left where it is.
     #[error(
         "{}: not a journal of jobs, or a damaged one ({reason}). It is left where it is: bring it back from a \
          backup, or move it away to start without jobs",
@@ -81,7 +81,7 @@ pub enum JournalError {
     Newer {
         /// The file.
         file: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: u64,
     },
     /// The disk is full, or broken. What was written before is still there.
@@ -92,7 +92,7 @@ pub enum JournalError {
         /// What is wrong.
         reason: String,
     },
-    /// Somebody has put another file where the journal was, while the controller runs.
+    /// Somebody has put another file in the journal's place while the controller runs.
     #[error(
         "{}: another file has taken the journal's place while this controller runs: move it away, and all jobs are \
          written anew; or start this controller again, to go on with that file's jobs instead of those that run",
@@ -102,7 +102,7 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// Somebody has written into the journal, or cut it off, while the controller runs.
+    /// Somebody has written into the journal, or truncated it, while the controller runs.
     #[error(
         "{}: something else than this controller has written into the journal, or cut it off: move it away, and all jobs \
          are written anew; or start this controller again, to go on with what is in that file instead of the jobs that run",
@@ -112,7 +112,7 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// Something else has the name of a folder on the way to the journal, or nobody may look there.
+    /// The way to the journal is blocked: something else has the name of one of its folders, or access is denied.
     #[error(
         "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
          and all jobs are written anew",
@@ -146,13 +146,13 @@ pub(crate) struct Journal(Option<Open>);
 
 #[derive(Debug)]
 struct Open {
-    /// Dropped first, when all is written: the file is closed with the store.
+    /// Dropped first, once everything is written: the file is closed with the store.
     writer: Writer,
     store: Arc<Store>,
 }
 
 impl Journal {
-    /// The journal in a folder, which is made if it is not there.
+    /// Opens the journal in a folder, which is created if it does not exist.
     pub(crate) fn open(folder: &Path) -> Result<Self, JournalError> {
         Self::of(Store::in_folder(folder)?, health::PATIENCE)
     }
@@ -169,7 +169,7 @@ impl Journal {
         self.0.is_some()
     }
 
-    /// Whether jobs are kept, and no controller has kept any before in this place.
+    /// Whether jobs are kept, and this is the first controller that keeps them here.
     pub(crate) fn is_new(&self) -> bool {
         self.0.as_ref().is_some_and(|open| open.store.is_new())
     }
@@ -179,18 +179,18 @@ impl Journal {
         self.0.as_ref().and_then(|open| open.writer.problem())
     }
 
-    /// Why the disk takes nothing, as it was tried last; `None`: it does, or has not answered yet.
+    /// Why the last attempt to write failed; `None` if it succeeded, or the disk has not answered yet.
     pub(crate) fn refusal(&self) -> Option<JournalError> {
         self.0.as_ref().and_then(|open| open.writer.refusal())
     }
 
-    /// Hands a job in, to be written down as it is now; one that is over is forgotten.
+    /// Hands a job in, to be written down as it is now; a job that is over is forgotten.
     pub(crate) fn keep(&self, topology: &Topology, key: JobKey, job: &Job) -> Written {
         let Some(open) = &self.0 else { return Written::nowhere() };
         open.writer.write(key, job.is_alive().then(|| StoredJob::new(topology, job)))
     }
 
-    /// All jobs that were alive, by the order of their creation.
+    /// All jobs that were alive, in order of creation.
     pub(crate) fn load(&self, topology: &Topology) -> Result<Vec<Kept>, JournalError> {
         let Some(Open { store, .. }) = &self.0 else { return Ok(Vec::new()) };
         let kept = |(key, bytes): (JobKey, Vec<u8>)| {
@@ -206,11 +206,11 @@ impl Journal {
     }
 }
 
-/// What a controller that starts would say of a job's record: the job's name, or why it is not taken up. Fuzzing hands
-/// records in here.
+/// Checks a job's record as a starting controller would: returns the job's name, or why it is not taken up. An entry
+/// point for fuzzing.
 ///
 /// # Errors
-/// It is damaged, or does not fit the topology.
+/// The record is damaged, or does not fit the topology.
 pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String> {
     let stored = StoredJob::from_json(record).map_err(|reason| reason.to_string())?;
     stored.into_record(topology).map(|record| record.name).map_err(|reason| reason.to_string())
@@ -221,12 +221,12 @@ pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String
 pub(crate) struct Kept {
     pub(crate) key: JobKey,
     pub(crate) name: String,
-    /// Its members had been told to start.
+    /// Whether its members had been told to start.
     pub(crate) has_started: bool,
-    /// It waits for slots.
+    /// Whether it waits for slots.
     pub(crate) is_queued: bool,
-    /// Its processes cope with others that join.
+    /// Whether its processes cope with others that come and go.
     pub(crate) elastic: bool,
-    /// Its record; or what of it does not fit the topology any more.
+    /// Its record; or why it no longer fits the topology.
     pub(crate) record: Result<JobRecord, String>,
 }

@@ -1,38 +1,38 @@
-//! Whether a file that is open still has its name, and what was written to it: somebody may remove it, put another one
-//! there, or write over it.
+//! Whether an open file still has its name and content: somebody may remove it, put another one in its place, or
+//! write over it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// So much of a database's beginning is its header, which is another one after each write.
+/// Bytes of a database's header, which differs after each write.
 const HEAD: usize = 512;
 
-/// A file that was opened, to be known again.
+/// An opened file, with what is needed to recognise it.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Whatever it is called: device and inode.
+    /// Device and inode, which identify the file whatever its name.
     identity: (u64, u64),
-    /// As this controller has left it; `None` where that is not known, as after an error of the disk.
+    /// The content as this controller left it; `None` if that is unknown, as after a disk error.
     left: Option<Content>,
-    /// Somebody has written over it. It stays so: it is not this controller's file any more.
+    /// Whether somebody has written over it. Once set it stays: the file is no longer this controller's.
     is_overwritten: bool,
 }
 
-/// What is looked at of a file's content.
+/// The part of a file's content that is compared.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     head: Vec<u8>,
     length: u64,
 }
 
-/// What has the name of a file that was opened.
+/// What the name of an opened file now refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
-    /// The file itself.
+    /// The same file.
     Kept,
-    /// The file itself, in which somebody else has written.
+    /// The same file, into which somebody else has written.
     Overwritten,
     /// Nothing.
     Gone,
@@ -41,32 +41,32 @@ pub(super) enum Name {
 }
 
 impl Place {
-    /// Of the file that has this name now.
+    /// The place of the file that has this name now.
     pub(super) fn of(file: &Path) -> io::Result<Self> {
         Ok(Self { identity: identity(file)?, left: None, is_overwritten: false })
     }
 
-    /// This controller has written to the file, which has this name, and it is in order.
+    /// Notes the content after this controller has written to the file, which has this name.
     pub(super) fn leave(&mut self, file: &Path) {
         self.left = Content::of(file).ok();
     }
 
-    /// This controller may have written anything to the file.
+    /// Notes that this controller may have written anything to the file.
     pub(super) fn lose_sight(&mut self) {
         self.left = None;
     }
 
-    /// Who has the name `file` now.
+    /// What the name `file` refers to now.
     ///
     /// # Errors
-    /// There is no way there: something else has a folder's name, or the folder must not be looked into.
+    /// The file cannot be reached: something else has a folder's name, or access is denied.
     pub(super) fn name(&mut self, file: &Path) -> io::Result<Name> {
         match identity(file) {
             Ok(now) if now != self.identity => return Ok(Name::Taken),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Name::Gone),
             found => drop(found?),
         }
-        // Where the system does not let it be read, nothing is known to have changed.
+        // If the content cannot be read, it counts as unchanged.
         if let (Some(left), Ok(now)) = (&self.left, Content::of(file)) {
             self.is_overwritten |= now.head != left.head || now.length < left.length;
         }

@@ -1,5 +1,5 @@
-//! The file: a [`redb`] database. A write is there whole or not at all, whenever the power goes, and pages carry
-//! checksums. What is in it is JSON, one record a job, with nodes by their names.
+//! The file: a [`redb`] database. A write is there whole or not at all, even if the power fails, and pages carry
+//! checksums. It holds JSON, one record a job, with nodes by their names.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,7 +20,7 @@ use crate::jobs::JobKey;
 
 /// The file in the folder of the controller's state.
 const FILE: &str = "jobs.redb";
-/// Where it is made, before it gets its name: so what has the name is a whole journal, or was one.
+/// Where the file is made before it gets its name: a file with that name is, or was, a complete journal.
 const NEW_FILE: &str = "jobs.redb.new";
 
 /// Its owner may read and write the file, and nobody else.
@@ -35,20 +35,20 @@ type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 pub(super) struct Store {
     held: Mutex<Held>,
     file: JobsFile,
-    /// It was made by this controller.
+    /// Whether this controller made it.
     is_new: bool,
 }
 
 struct Held {
-    /// None after an error: a database that has seen one of the disk wants to be opened again.
+    /// `None` after an error: a database that has met a disk error has to be opened again.
     database: Option<Database>,
-    /// The file that it is in; `None` where it is in none.
+    /// The file that holds it; `None` for a database without a file.
     place: Option<Place>,
-    /// All that is in it: where it was removed, it is written anew from this.
+    /// All records, from which a removed file is written anew.
     records: BTreeMap<JobKey, Vec<u8>>,
 }
 
-/// The file, and how it is opened: now, and whenever the disk has failed.
+/// The file, and how to open it, at the start and after a disk error.
 struct JobsFile {
     path: PathBuf,
     open: Opener,
@@ -61,7 +61,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// What is in the folder, or a new one there.
+    /// Opens the journal in the folder, or makes a new one there.
     pub(super) fn in_folder(folder: &Path) -> Result<Self, JournalError> {
         let to_folder = |reason: io::Error| JournalError::Folder {
             folder: folder.to_owned(),
@@ -80,12 +80,12 @@ impl Store {
         }
         let place = Place::of(&path).map_err(to_folder)?;
         let opened = path.clone();
-        // It is looked through even where it was closed: the library would panic at pages that are not as it wrote them.
+        // Checked even after a clean close: the library would panic at pages that are not as it wrote them.
         let open = move || Database::builder().set_check_integrity_on_open(true).open(&opened);
         Self::opened(JobsFile { path, open: Box::new(open) }, Some(place), is_new)
     }
 
-    /// What this opens, which is in no file.
+    /// A store whose database is not in a file.
     #[cfg(test)]
     pub(super) fn without_file(
         name: &str,
@@ -94,7 +94,7 @@ impl Store {
         Self::opened(JobsFile { path: name.into(), open: Box::new(open) }, None, false)
     }
 
-    /// What is in the file, of the right format.
+    /// Opens the database, and checks its format.
     fn opened(file: JobsFile, place: Option<Place>, is_new: bool) -> Result<Self, JournalError> {
         let mut held = Held { database: None, place, records: BTreeMap::new() };
         let found =
@@ -112,17 +112,17 @@ impl Store {
         Ok(Self { held: Mutex::new(held), file, is_new })
     }
 
-    /// The file.
+    /// The path of the file.
     pub(super) fn file(&self) -> &Path {
         &self.file.path
     }
 
-    /// Whether there was none before.
+    /// Whether there was no journal before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Makes these changes: all of them, or none. Where the file was removed meanwhile, it is written anew.
+    /// Makes these changes: all of them, or none. A file that was removed meanwhile is written anew.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
         let mut held = self.held();
         self.stay_in_place(&mut held)?;
@@ -146,13 +146,14 @@ impl Store {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A panic inside left nothing here that is half done.
+        // A panic never leaves anything in here half done.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is written to a file without a name nobody finds again. This controller knows all of its jobs, so a journal that
-    /// was removed is made anew with all that was in it, not only with what changes next. Where another file has its name, or
-    /// something else was written into it, that may be somebody's backup or another controller's: it is left alone.
+    /// Makes sure that writes go to the file that has the journal's name: others would be lost. This controller knows
+    /// all of its jobs, so a journal that was removed is written anew with all records, not only those that change
+    /// next. If another file has the name, or something else was written into it, it is left alone: it may be
+    /// somebody's backup or another controller's.
     fn stay_in_place(&self, held: &mut Held) -> Result<(), JournalError> {
         let Some(place) = &mut held.place else { return Ok(()) };
         let path = self.file();
@@ -161,7 +162,7 @@ impl Store {
             Ok(Name::Kept) => Ok(()),
             Ok(Name::Taken) => Err(JournalError::Replaced { file }),
             Ok(Name::Overwritten) => {
-                // To close it would be to write to it.
+                // Closing it would write to it.
                 mem::forget(held.database.take());
                 Err(JournalError::Overwritten { file })
             }
@@ -187,7 +188,7 @@ impl Store {
 }
 
 impl JobsFile {
-    /// Does something with the database, which is opened for that if it has to be.
+    /// Runs `work` on the database, which is opened first if necessary.
     fn with<T>(
         &self,
         held: &mut Held,
@@ -219,9 +220,9 @@ impl JobsFile {
         })
     }
 
-    /// The library panics at some pages that are not as it has written them.
+    /// Turns panics into errors: the library panics at some pages that are not as it wrote them.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
-        // Whatever was in the middle of something is dropped by the unwinding, and not used again.
+        // Whatever was half done is dropped by the unwinding, and not used again.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             let reason = "a page of it makes no sense".to_owned();
             Err(JournalError::Damaged { file: self.path.clone(), reason })
@@ -237,7 +238,7 @@ impl JobsFile {
     }
 }
 
-/// What the library reports as errors of the disk, and is none.
+/// Whether an error that the library reports as the disk's is in fact damage to the file.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
@@ -246,14 +247,14 @@ fn cannot_write(file: &Path, reason: &dyn Error) -> JournalError {
     JournalError::Write { file: file.to_owned(), reason: reason.to_string() }
 }
 
-/// A file with these jobs, in a folder that is made, too, if it is not there. It has its name when it is whole.
+/// Makes a file with these jobs, and its folder if necessary. It gets its name once it is complete.
 fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let to_folder =
         |reason: io::Error| JournalError::Folder { folder: folder.to_owned(), reason: reason.to_string() };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(to_folder)?;
     let new = folder.join(NEW_FILE);
-    // What was not finished earlier has nothing that is not here.
+    // Whatever an earlier attempt left unfinished holds nothing that `jobs` lacks.
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(to_folder(error)),
         _ => fill(&new, jobs)?,
@@ -262,7 +263,7 @@ fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)
 }
 
-/// Jobs' tokens are in it: only its owner may read it, from the first byte on.
+/// Writes the file. It holds jobs' tokens, so only its owner may read it, from the first byte on.
 fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
     let private = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(file);
     private.map_err(|error| cannot_write(file, &error))?;
@@ -274,7 +275,7 @@ fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     prepare(&database).and_then(|()| put(&database, &jobs)).map_err(|reason| cannot_write(file, &reason))
 }
 
-/// Lets a database that is empty be one of jobs.
+/// Sets an empty database up for jobs.
 pub(super) fn prepare(database: &Database) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     write.open_table(ABOUT)?.insert(FORMAT_KEY, FORMAT)?;

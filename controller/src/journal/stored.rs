@@ -36,18 +36,18 @@ pub(crate) enum StoredError {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredJob {
     pub(super) name: String,
-    /// Of earlier versions nobody's in particular.
+    /// [`LOCAL`] in records of earlier versions.
     #[serde(default = "local")]
     creator: String,
     token: Vec<u8>,
-    /// None in records of earlier versions.
+    /// Empty in records of earlier versions.
     #[serde(default)]
     secret: Vec<u8>,
     workers: Vec<(u16, String)>,
     server: String,
     aggregation: Aggregation,
     downlink: Downlink,
-    /// Of earlier versions always that.
+    /// [`SliceWidth::ETHERNET`] in records of earlier versions, which had no other.
     #[serde(default = "ethernet")]
     values_per_slice: usize,
     window: u32,
@@ -58,26 +58,27 @@ pub(super) struct StoredJob {
     #[serde(default)]
     confidential: bool,
     join_deadline_milliseconds: u64,
-    /// Something is done about processes that get slow.
+    /// Whether something is done about processes that become slow.
     #[serde(default)]
     degraded_auto: bool,
     #[serde(default)]
     theta: f64,
     job_index: u16,
-    /// Its members had been told to start.
+    /// Whether its members had been told to start.
     pub(super) has_started: bool,
-    /// It waits for slots.
+    /// Whether it waits for slots.
     #[serde(default)]
     pub(super) is_queued: bool,
-    /// All of its processes are elastic.
+    /// Whether all of its processes are elastic.
     pub(super) elastic: bool,
     last_change: String,
-    /// The highest number that a generation was ever given.
+    /// The highest generation number ever issued.
     issued: u32,
     generation: StoredGeneration,
 }
 
-/// Only the present generation is kept: what others have in the switches is withdrawn with their next state.
+/// The present generation, which alone is kept: the tables of others are withdrawn when their switches get their next
+/// state.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredGeneration {
     number: u32,
@@ -94,7 +95,7 @@ struct StoredGeneration {
     mode: Option<Mode>,
     /// First slot and number of slots, by switch.
     slots: BTreeMap<String, Option<(u32, u32)>>,
-    /// None in records of earlier versions.
+    /// Empty in records of earlier versions.
     #[serde(default)]
     fallbacks: Vec<Fallback>,
 }

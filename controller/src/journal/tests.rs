@@ -24,7 +24,7 @@ use crate::quotas::{Asking, LOCAL};
 use crate::service::Service;
 use crate::testing;
 
-/// A disk that takes as long as its test wants, or is full.
+/// A disk that takes as long as its test wants, or that is full.
 #[derive(Debug, Default, Clone)]
 struct Disk {
     bytes: Arc<InMemoryBackend>,
@@ -76,7 +76,7 @@ fn journal(disk: &Disk) -> Journal {
     journal_with(disk, health::PATIENCE)
 }
 
-/// With a disk that is said to hang after so long.
+/// A journal on a disk that is reported to hang after `patience`.
 fn journal_with(disk: &Disk, patience: Duration) -> Journal {
     let open = |disk: &Disk| Database::builder().create_with_backend(disk.clone());
     store::prepare(&open(disk).unwrap()).unwrap();
@@ -109,7 +109,7 @@ async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
         written = &mut written => panic!("{written:?}, and the disk hangs"),
         () = std::future::ready(()) => {}
     }
-    // In the order in which they come: it is over in the end.
+    // Records are written in the order in which they come; the job is over in the end.
     book.jobs.get_mut(second).unwrap().end();
     let forgotten = keep(&book, second);
     disk.set(State::Works);
@@ -129,7 +129,7 @@ async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_w
     let error = keep(second).await.unwrap_err();
     assert!(matches!(error, JournalError::Write { .. }), "{error}");
     assert!(error.to_string().contains("a test's: cannot write"), "{error}");
-    // There is room again: what nobody has waited for is there, too.
+    // There is room again: the record that nobody waited for is written, too.
     disk.set(State::Works);
     keep(first).await.unwrap();
     assert_eq!(names(&journal), ["first", "second"]);
@@ -160,7 +160,7 @@ async fn a_journal_that_is_removed_is_written_anew_with_all_jobs() {
     keep(keys[1]).await.unwrap();
     fs::remove_dir_all(&state).unwrap();
     keep(keys[2]).await.unwrap();
-    // And when no job changes.
+    // The same when no job changes.
     fs::remove_file(state.join("jobs.redb")).unwrap();
     while !state.join("jobs.redb").exists() {
         tokio::task::yield_now().await;
@@ -229,7 +229,7 @@ async fn a_file_in_place_of_the_journals_folder_is_named_until_it_is_gone() {
     assert_eq!(names(&Journal::open(&state).unwrap()), ["first", "second"]);
 }
 
-/// What becomes of a journal of two jobs when this is done to its file, in place.
+/// Overwrites the file of a journal of two jobs in place, and checks that it is left alone and named.
 async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
     let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
     let journal = Journal::open(folder.path()).unwrap();
@@ -257,7 +257,7 @@ async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
 async fn what_is_written_over_a_journal_is_left_alone_and_named_until_it_is_moved_away() {
     is_left_alone_and_named(|file| fs::write(file, vec![0x5A; 1 << 20]).unwrap()).await;
     is_left_alone_and_named(|file| drop(File::create(file).unwrap())).await;
-    // A copy of it as it was, which is as good a journal.
+    // An earlier copy of the journal, which is just as valid.
     let older = |file: &Path| assert!(fs::copy(file.with_file_name("older"), file).unwrap() > 0);
     is_left_alone_and_named(older).await;
     let half = |file: &Path| File::options().write(true).open(file).unwrap().set_len(4096).unwrap();
@@ -292,7 +292,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let create = |name| manager.create(&asking, name, &request, testing::TERMS);
     let kept = create("kept").await.unwrap();
     disk.set(State::Hangs);
-    // Nothing else happens now: time goes on to the end of each wait.
+    // Nothing else happens now: time jumps to the end of each wait.
     tokio::time::pause();
     let refused = create("refused").await.unwrap_err().to_string();
     assert!(refused.contains("the disk has not answered for 5s"), "{refused}");
@@ -355,7 +355,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
         ..v1::LeaveRequest::default()
     };
     manager.leave(&leave, |_| true).unwrap();
-    // It is tried again and again.
+    // The controller keeps trying.
     for _ in 0..5 {
         manager.note_setback(key, String::new());
         of(&manager, key, |job| job.look.send_replace(()));
@@ -365,18 +365,18 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     }
     let setback = of(&manager, key, |job| job.setback.clone());
     assert!(setback.contains("a test's: cannot write"), "{setback}");
-    // At most the one with which it was found out, unless that was something else.
+    // At most the attempt that first met the full disk has taken a number.
     let issued = of(&manager, key, |job| job.record.issued);
     assert!(issued <= 2, "{issued}");
     disk.set(State::Works);
     while of(&manager, key, |job| job.record.current == 1) {
         tokio::task::yield_now().await;
     }
-    // Somebody may have heard of those before.
+    // Somebody may have heard of the earlier numbers.
     assert_eq!(of(&manager, key, |job| job.record.current), issued + 1);
 }
 
-/// Something of a job.
+/// Reads something from a job.
 fn of<T>(manager: &Manager, key: JobKey, look: impl FnOnce(&Job) -> T) -> T {
     look(manager.book().jobs.get(key).unwrap())
 }
@@ -403,7 +403,7 @@ async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
     assert!(job.announce(2, "a test", crate::jobs::Beginning::OF_JOB));
     assert_eq!(job.record.current, 1);
     assert_eq!(kept_generation(&journal, &book, key).await, 2);
-    // The change does not come about.
+    // The change is called off.
     book.jobs.get_mut(key).unwrap().call_off(&topology, 2);
     assert_eq!(kept_generation(&journal, &book, key).await, 1);
 }

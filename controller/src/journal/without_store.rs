@@ -1,4 +1,4 @@
-//! In place of `store`, without the feature `journal`: there is no store, and whoever wants one is told so.
+//! Stands in for `store` without the feature `journal`: opening a store is an error.
 
 use std::convert::Infallible;
 use std::error::Error;

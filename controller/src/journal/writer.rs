@@ -1,4 +1,4 @@
-//! The thread that writes. A disk may take its time, and only those who have to know wait for it.
+//! The thread that writes to disk. A disk may take its time; only those who need the outcome wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::stored::StoredJob;
 use super::{Changes, JournalError};
 use crate::jobs::JobKey;
 
-/// Between two attempts to write what the disk has not taken, and between two looks at whether the file is still there.
+/// Between two attempts to write after a failure, and between two checks that the file is still there.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Who waits for a disk that does not answer is told so after this time.
+/// How long a caller waits for a disk that does not answer before it gets an error.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A job as it is to be written down; `None`: it is to be forgotten.
+/// A job to be written down; `None`: it is to be forgotten.
 #[derive(Debug)]
 struct Entry {
     key: JobKey,
@@ -28,7 +28,7 @@ struct Entry {
     done: oneshot::Sender<Result<(), JournalError>>,
 }
 
-/// Writes jobs down in the order in which they were handed in. Dropping it waits until all of them are written.
+/// Writes jobs down in the order in which they are handed in. Dropping it waits until all of them are written.
 #[derive(Debug)]
 pub(super) struct Writer {
     entries: Option<Sender<Entry>>,
@@ -37,7 +37,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `patience`: how long the disk may take before it is said to hang.
+    /// `patience`: how long the disk may take before it is reported to hang.
     pub(super) fn start(store: Arc<Store>, patience: Duration) -> io::Result<Self> {
         let (entries, handed_in) = channel();
         let health = Health::watched(store.file().to_owned(), patience)?;
@@ -55,7 +55,7 @@ impl Writer {
         self.health.problem()
     }
 
-    /// What the disk has refused to take, the last time that this was tried.
+    /// Why the last attempt to write failed, if it did.
     pub(super) fn refusal(&self) -> Option<JournalError> {
         self.health.refusal()
     }
@@ -63,7 +63,7 @@ impl Writer {
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
         let (done, written) = oneshot::channel();
         if let Some(entries) = &self.entries {
-            // Without a thread nobody answers, which is what whoever waits is told.
+            // Without the thread nobody answers, and the caller gets an error.
             let _ = entries.send(Entry { key, job, done });
         }
         Written(Some(Waiting { written, health: Arc::clone(&self.health) }))
@@ -74,19 +74,19 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.entries = None;
         if let Some(thread) = self.thread.take() {
-            // Whoever waited for a thread that has panicked knows.
+            // Callers of a thread that has panicked have got an error.
             let _ = thread.join();
         }
     }
 }
 
 fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
-    // What is not on disk yet: each job as it was handed in last.
+    // Changes that are not on disk yet, with the latest record of each job.
     let mut owed = Changes::new();
     loop {
         let first = handed_in.recv_timeout(INTERVAL);
         let is_closed = matches!(first, Err(RecvTimeoutError::Disconnected));
-        // What has come meanwhile goes with it: the disk is waited for once.
+        // Whatever has come meanwhile goes along: one wait for the disk serves all.
         let waiting = take(store, first.into_iter().chain(handed_in.try_iter()), &mut owed);
         health.asks();
         let written = store.make(&owed);
@@ -95,7 +95,7 @@ fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
             owed.clear();
         }
         for done in waiting {
-            // Not everyone waits.
+            // Not every caller waits.
             let _ = done.send(written.clone());
         }
         if is_closed {
@@ -104,7 +104,7 @@ fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
     }
 }
 
-/// Adds what was handed in to what is to be written. Gives back who may wait for it.
+/// Adds what was handed in to the pending changes. Returns where to report the outcome.
 fn take(
     store: &Store,
     entries: impl Iterator<Item = Entry>,
@@ -123,7 +123,7 @@ fn take(
     waiting
 }
 
-/// A job that was handed in. Whoever drops it does not wait; it is written all the same, as soon as the disk can.
+/// A job that was handed in. It is written whether or not anybody waits for this.
 #[derive(Debug)]
 #[must_use = "whoever acts on a change waits until it is on disk"]
 pub(crate) struct Written(Option<Waiting>);
@@ -135,16 +135,16 @@ struct Waiting {
 }
 
 impl Written {
-    /// Where nothing is written down.
+    /// The outcome where nothing is written down.
     pub(super) fn nowhere() -> Self {
         Self(None)
     }
 
-    /// Waits until it is on disk. After an error it is still written as soon as the disk can, unless the job was handed in
-    /// again.
+    /// Waits until the job is on disk. After an error it is still written once the disk works again, unless it was
+    /// handed in again meanwhile.
     ///
     /// # Errors
-    /// The disk has not taken it.
+    /// The disk has refused it.
     pub(crate) async fn outcome(self) -> Result<(), JournalError> {
         match self.0 {
             Some(waiting) => waiting.written.await.unwrap_or(Err(JournalError::Stopped)),
@@ -152,16 +152,16 @@ impl Written {
         }
     }
 
-    /// As [`outcome`](Self::outcome), for a caller that is to be answered in any case.
+    /// Like [`outcome`](Self::outcome), for a caller that needs an answer in any case.
     ///
     /// # Errors
-    /// The disk has not taken it, or does not answer.
+    /// The disk has refused it, or does not answer.
     pub(crate) async fn outcome_soon(self) -> Result<(), JournalError> {
         let health = self.0.as_ref().map(|waiting| Arc::clone(&waiting.health));
         match (timeout(ANSWER_PATIENCE, self.outcome()).await, health) {
             (Ok(outcome), _) => outcome,
             (Err(_), Some(health)) => Err(health.hangs(ANSWER_PATIENCE)),
-            // Where nothing is written down, nothing is waited for.
+            // Without a journal there is nothing to wait for.
             (Err(_), None) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Who hears whose probes, and what that says of the cables.
+//! Which probes arrive where, and what that says about the cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::detector::Detector;
 /// One end of a cable.
 pub(crate) type End = (NodeKey, u16);
 
-/// Something that has turned out about a cable.
+/// News about a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
-    /// What is known of whether frames get through.
+    /// A change in whether frames get through.
     Link(LinkKey, Life),
-    /// What is plugged in here is not what the topology says.
+    /// A cable is plugged in elsewhere than the topology says.
     Miswired(Miswiring),
-    /// It is what the topology says, at last.
+    /// The cable at this end is now plugged in as the topology says.
     Rewired(End),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum News {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
-    /// Nothing is heard, nor of those who would know: it may work as well as ever.
+    /// Nothing is heard of it, nor of those who would know: it may work perfectly well.
     Silent,
     Dead,
 }
@@ -34,40 +34,40 @@ pub(crate) enum Life {
 /// A cable that does not lead where the topology says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Miswiring {
-    /// Where a wrong probe came in.
+    /// The end at which a wrong probe arrived.
     pub(crate) at: End,
-    /// What it says of where it was sent.
+    /// The wrong probe, which names the end that sent it.
     pub(crate) heard: Probe,
 }
 
 /// The cables of a topology, as probes show them.
 #[derive(Debug)]
 pub(crate) struct Cabling {
-    /// Who is to be heard at each end.
+    /// For each end, what should arrive there.
     ends: BTreeMap<End, Direction>,
     miswired: BTreeMap<End, Probe>,
     /// Cables that are not known to be alive.
     lost: BTreeMap<LinkKey, Life>,
-    /// Who has told of anything since the last beat.
+    /// Nodes that have reported anything since the last beat.
     heard: BTreeSet<NodeKey>,
-    /// When each told of anything the last time.
+    /// When each node last reported anything.
     words: BTreeMap<NodeKey, Instant>,
 }
 
-/// What comes in at one end of a cable.
+/// One direction of a cable, by the end where its frames arrive.
 #[derive(Debug)]
 struct Direction {
     link: LinkKey,
     sender: End,
-    /// What the sender's probes say.
+    /// The sender's probe.
     expected: Probe,
     detector: Detector,
-    /// When one came the last time.
+    /// When its probe last arrived.
     heard: Option<Instant>,
 }
 
 impl Cabling {
-    /// Nothing is known of any cable yet.
+    /// Cables of which nothing is known yet.
     pub(crate) fn new(topology: &Topology) -> Self {
         let mut cabling = Self {
             ends: BTreeMap::new(),
@@ -80,7 +80,7 @@ impl Cabling {
         cabling
     }
 
-    /// The topology has more cables than it had; what is known of the others stays.
+    /// Adds the topology's new cables; what is known of the others stays.
     pub(crate) fn adopt(&mut self, topology: &Topology) {
         for (listener, _) in topology.nodes() {
             for via in topology.neighbours(listener) {
@@ -97,28 +97,28 @@ impl Cabling {
         }
     }
 
-    /// A node has told of what it hears, even if that is nothing.
+    /// Notes that a node has reported which probes it hears, even if none.
     pub(crate) fn hear_of(&mut self, node: NodeKey, now: Instant) {
         self.heard.insert(node);
         self.words.insert(node, now);
     }
 
-    /// When a node told of anything the last time.
+    /// When a node last reported anything.
     pub(crate) fn last_word_of(&self, node: NodeKey) -> Option<Instant> {
         self.words.get(&node).copied()
     }
 
-    /// Whether anybody has told of anything since the last beat.
+    /// Whether any node has reported anything since the last beat.
     pub(crate) fn is_heard(&self) -> bool {
         !self.heard.is_empty()
     }
 
-    /// Whether any of these has ever told of anything, and therefore should again.
+    /// Whether any of these nodes has ever reported anything, and so should again.
     pub(crate) fn expects(&self, nodes: &BTreeSet<NodeKey>) -> bool {
         nodes.iter().any(|node| self.words.contains_key(node))
     }
 
-    /// A probe has come in at one end of a cable.
+    /// Notes that a probe has arrived at one end of a cable.
     pub(crate) fn hear(&mut self, at: End, probe: Probe, now: Instant) -> Option<News> {
         self.hear_of(at.0, now);
         let direction = self.ends.get_mut(&at)?;
@@ -131,19 +131,19 @@ impl Cabling {
         (known != Some(probe)).then_some(News::Miswired(Miswiring { at, heard: probe }))
     }
 
-    /// When others heard a node's probes the last time.
+    /// When others last heard a node's probes.
     pub(crate) fn last_probe_of(&self, node: NodeKey) -> Option<Instant> {
         let others = self.ends.values().filter(|direction| direction.sender.0 == node);
         others.filter_map(|direction| direction.heard).max()
     }
 
-    /// A beat is over, in which everyone for whom `able` is true should have sent probes and told of those that came.
+    /// Ends a beat, in which every node for which `able` is true should have sent probes and reported those it heard.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
         for ((listener, _), Direction { sender, detector, .. }) in &mut self.ends {
             let ends = [listener, &sender.0];
             match ends.iter().all(|end| able(**end)) {
-                // A switch of which nothing is heard may not even be told to send probes.
+                // A switch that cannot be heard may not even have been told to send probes.
                 true => detector.beat(ends.iter().all(|end| heard.contains(end))),
                 false => detector.skip(),
             }
@@ -164,7 +164,8 @@ impl Cabling {
         news
     }
 
-    /// Whether frames get through in the other direction: then the cable is whole, and only its listener cannot be heard.
+    /// Whether frames get through in the other direction: then the cable is whole, and only its listener cannot be
+    /// heard.
     fn is_heard_back(&self, direction: &Direction) -> bool {
         self.ends.get(&direction.sender).is_some_and(|back| back.detector.is_alive())
     }
@@ -212,13 +213,13 @@ mod tests {
             self.topology.neighbour(key, port).unwrap().link
         }
 
-        /// Beats in which all cables work but those between these pairs, in these directions, and nothing is heard of
-        /// those that are away.
+        /// Runs beats in which every cable works except those `cut`, in the given directions, and the nodes that are
+        /// `away` are known to be so.
         fn beats(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
             self.beats_with(count, cut, away, &[])
         }
 
-        /// The same, where nothing is heard of these either, which should be there.
+        /// The same, while nothing is heard of the `silent` nodes either, which should be there.
         fn beats_with(
             &mut self,
             count: usize,

@@ -1,17 +1,17 @@
-//! Whether something that should be heard from again and again is alive: a state machine with hysteresis.
+//! Detects whether something that should be heard regularly is alive: a state machine with hysteresis.
 
 /// Beats without a sign of life after which something is dead: ten probes are not lost by chance, and a busy machine
-/// does not hold up its processes for so long.
+/// does not hold up its processes for that long.
 const DEAD_AFTER: u32 = 10;
-/// So many more beats with a sign of life than without one after which something that was dead is alive: a cable with a
-/// loose contact is not, and a busy machine's that loses one now and then is.
+/// Something dead is alive again once beats with a sign of life outnumber those without by this many: a cable with a
+/// loose contact never gets there; one of a busy machine that loses a probe now and then does.
 const ALIVE_AFTER: u32 = 5;
-/// So many silent beats are believed at once when those who tell of signs of life are heard again: what they tell late may
-/// still be on its way.
+/// How many silent beats are believed at once when those who report signs of life are heard again: their late reports
+/// may still be on the way.
 const BELIEVED_AT_ONCE: u32 = 3;
 
-/// Hears signs of life, and is told of each beat of the clock. Time is counted in beats, and not in seconds, so that
-/// a clock that was held up kills nobody.
+/// Takes signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock
+/// kills nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Detector {
     state: State,
@@ -20,19 +20,19 @@ pub(super) struct Detector {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was heard yet: it may be one that cannot be heard at all, and is not called silent for that.
+    /// Nothing was heard yet: it may be something that cannot be heard at all, so it does not count as silent.
     Unknown {
-        /// Beats of which it is known that there was no sign of life.
+        /// Beats that certainly had no sign of life.
         certain: u32,
     },
     Alive {
         /// Beats without a sign of life.
         silent: u32,
-        /// Those of them of which it is known that there was none.
+        /// How many of them certainly had none.
         certain: u32,
     },
     Dead {
-        /// Beats with one, less those without.
+        /// Beats with a sign of life, less those without.
         steady: u32,
     },
 }
@@ -48,12 +48,12 @@ impl State {
 }
 
 impl Detector {
-    /// A sign of life has come.
+    /// Notes a sign of life.
     pub(super) fn hear(&mut self) {
         self.heard = true;
     }
 
-    /// A beat is over. `audible`: those who would tell of a sign of life were heard themselves.
+    /// Ends a beat. `audible`: those who would report a sign of life were heard themselves.
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
@@ -77,7 +77,7 @@ impl Detector {
         };
     }
 
-    /// For this beat nothing could be heard, whether it is alive or not: its sender or its listener was away.
+    /// Ends a beat in which nothing could be heard, alive or not: its sender or its listener was away.
     pub(super) fn skip(&mut self) {
         self.heard = false;
         match &mut self.state {
@@ -92,12 +92,12 @@ impl Detector {
         matches!(self.state, State::Dead { .. })
     }
 
-    /// Whether it was heard lately.
+    /// Whether it was heard recently.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent < DEAD_AFTER)
     }
 
-    /// Whether nothing was heard for so long that it is dead, if only that could be believed.
+    /// Whether it has been silent for long enough to be dead, if only the silence were certain.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent >= DEAD_AFTER)
     }
@@ -107,8 +107,8 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Lets beats pass, "!" with a sign of life, "." without one, "?" without one that would have been told, "-"
-    /// skipped; marks where it became silent ("S"), died ("D") and came alive ("A").
+    /// Runs beats: "!" with a sign of life, "." certainly without one, "?" without one that could have been reported,
+    /// "-" skipped; marks where it became silent ("S"), died ("D") and came alive ("A").
     fn trace(detector: &mut Detector, beats: &str) -> String {
         let beat = |beat| {
             let before = (detector.is_silent(), detector.is_dead());

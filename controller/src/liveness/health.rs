@@ -1,4 +1,4 @@
-//! What of the fabric is not alive, and since when that has not changed.
+//! Which parts of the fabric are not alive, and when that last changed.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use tributary_topology::{LinkKey, NodeKey, Topology};
 use super::cabling::Life;
 use super::ways::Ways;
 
-/// What of the fabric is not alive, as the detectors say.
+/// The parts of the fabric that are not alive, by the detectors.
 #[derive(Debug)]
 pub(crate) struct Health {
     nodes: HashMap<NodeKey, Life>,
@@ -18,12 +18,12 @@ pub(crate) struct Health {
     changed: Instant,
 }
 
-/// What that is taken for which is only silent.
+/// How silent parts of the fabric are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// Nothing new is built on it.
+    /// As dead: nothing new is built on them.
     Dead,
-    /// A job whose slices get through is not taken off switches that only the controller cannot hear.
+    /// As alive: a job whose slices get through is not moved off switches that only the controller cannot hear.
     Alive,
 }
 
@@ -33,24 +33,24 @@ impl Health {
         Self { nodes: HashMap::new(), links: HashMap::new(), changed: now }
     }
 
-    /// How a switch is from now on. Whether that is news.
+    /// Sets the state of a switch. Returns whether it has changed.
     pub(crate) fn set_node(&mut self, node: NodeKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.nodes, node, life);
         self.note(news, now)
     }
 
-    /// How a link is from now on. Whether that is news.
+    /// Sets the state of a link. Returns whether it has changed.
     pub(crate) fn set_link(&mut self, link: LinkKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.links, link, life);
         self.note(news, now)
     }
 
-    /// Switches that are taken for dead.
+    /// Switches that count as dead.
     pub(crate) fn dead_nodes(&self, doubt: Doubt) -> HashSet<NodeKey> {
         dead(&self.nodes, doubt)
     }
 
-    /// Links that are taken for dead.
+    /// Links that count as dead.
     pub(crate) fn dead_links(&self, doubt: Doubt) -> HashSet<LinkKey> {
         dead(&self.links, doubt)
     }
@@ -67,17 +67,17 @@ impl Health {
         news
     }
 
-    /// When something last died or came back.
+    /// When something last died or came back, or a host's daemon came.
     pub(crate) fn changed(&self) -> Instant {
         self.changed
     }
 
-    /// A host's daemon has come, which is as good a reason to look at trees again.
+    /// Notes that a host's daemon has come, which is as good a reason to look at trees again.
     pub(crate) fn touch(&mut self, now: Instant) {
         self.changed = now;
     }
 
-    /// What is not alive, for people; `None` when all is.
+    /// What is not alive, for people; `None` if everything is.
     pub(crate) fn losses(&self, topology: &Topology) -> Option<String> {
         let nodes = self.nodes.keys().map(|node| format!("switch {}", topology[*node].name));
         let links = self.links.keys().map(|link| {
@@ -89,8 +89,8 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// What a plan uses that is not alive, in words for people; `None` when all of it is. What `ways` lead through is only
-    /// silent for the controller.
+    /// A part that a plan uses and that is not alive, in words for people; `None` if all of them are. Silent parts on
+    /// one of the `ways` count as alive: only the controller cannot hear them.
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, ways: &Ways) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_way: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
@@ -120,7 +120,7 @@ fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
     before.unwrap_or(Life::Alive) != life
 }
 
-/// What is taken for dead among these.
+/// Those that count as dead.
 fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
     let is_dead = |life: &Life| *life == Life::Dead || doubt == Doubt::Dead;
     lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()

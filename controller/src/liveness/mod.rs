@@ -1,8 +1,8 @@
-//! What is alive: switches by their sessions, cables by probes.
+//! Detects what is alive: switches by their sessions, cables by probes.
 //!
-//! Every [`PROBE_INTERVAL`] the controller lets each switch send a probe ([`tributary_wire::probe`]) out of each port
-//! that has a cable, and hosts do so by themselves. A switch hands the probes that come in to the controller, hosts
-//! tell which they have heard. So each direction of each cable shows that it works, and where it leads.
+//! Every [`PROBE_INTERVAL`] the controller has each switch send a probe ([`tributary_wire::probe`]) out of each port
+//! that has a cable; hosts send theirs by themselves. Switches hand the probes that arrive to the controller, and
+//! hosts report those they have heard. So each direction of each cable shows that it works, and where it leads.
 
 mod cabling;
 mod detector;
@@ -82,10 +82,10 @@ async fn hear_switches(manager: Weak<Manager>) {
     }
 }
 
-/// Sends probes, and looks at what has been heard since the last ones.
+/// Sends probes, and evaluates what has been heard since the last ones.
 async fn beat(manager: Weak<Manager>) {
     let mut beats = interval(PROBE_INTERVAL);
-    // One that comes late is one beat: what was not heard meanwhile says nothing.
+    // A late beat counts once: what was not heard meanwhile says nothing.
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         beats.tick().await;
@@ -95,7 +95,7 @@ async fn beat(manager: Weak<Manager>) {
 }
 
 impl Manager {
-    /// A switch has died or come back.
+    /// Notes that a switch has died or come back.
     fn note_node(&self, key: NodeKey, life: Life) {
         let mut book = self.book();
         if book.health.set_node(key, life, Instant::now()) {
@@ -110,7 +110,7 @@ impl Manager {
         }
     }
 
-    /// What a host's daemon tells.
+    /// Notes the report of a host's daemon.
     pub(crate) fn hear(&self, host: NodeKey, heartbeat: &v1::Heartbeat) {
         let Some(via) = self.topology().neighbours(host).into_iter().next() else { return };
         for heard in &heartbeat.probes {
@@ -146,7 +146,7 @@ impl Manager {
             let able: BTreeSet<NodeKey> =
                 self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
             let now = Instant::now();
-            // When they hang up it is them; when they all fall silent it is this controller's own network.
+            // If they hang up, it is their doing; if all fall silent at once, it is this controller's own network.
             let alone =
                 !book.cabling.is_heard() && (book.cabling.expects(&able) || !book.pulse.is_steady(now));
             if !alone && let Some(Standstill { from, to }) = book.pulse.beat(now) {
@@ -163,7 +163,7 @@ impl Manager {
         }
     }
 
-    /// Tells the log, and those who depend on it.
+    /// Logs the news, and acts on it.
     fn announce(&self, news: &News) {
         let mut book = self.book();
         let topology = &self.topology();

@@ -1,23 +1,23 @@
-//! Whether this controller itself has stood still, or was cut off from everyone: stopped, without a processor for long,
-//! or without its network.
+//! Whether this controller itself has stood still or was cut off from everyone: it was stopped, had no processor for
+//! long, or lost its network.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Without a beat for so long it has. Beats come every [`PROBE_INTERVAL`](super::PROBE_INTERVAL).
+/// A standstill is this long without a beat. Beats come every [`PROBE_INTERVAL`](super::PROBE_INTERVAL).
 const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// A time in which this controller could not hear anybody.
+/// A time during which this controller could not hear anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standstill {
     pub(crate) from: Instant,
-    /// The time of the question, while it lasts.
+    /// While it lasts, the time at which it was asked for.
     pub(crate) to: Instant,
 }
 
-/// Tells a standstill of the controller from the silence of others, who cannot be heard meanwhile and have given their
-/// connections up when it is over.
+/// Distinguishes a standstill of the controller from the silence of others: during a standstill they cannot be heard,
+/// and after it they have given up their connections.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     last: Instant,
@@ -25,12 +25,13 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Of a controller that starts.
+    /// The pulse of a controller that starts.
     pub(crate) fn new(now: Instant) -> Self {
         Self { last: now, standstill: None }
     }
 
-    /// The controller is at work, and hears somebody, or there is nobody to be heard. `Some`: a standstill is over.
+    /// Notes that the controller is at work, and hears somebody or has nobody to hear. Returns the standstill that
+    /// this ends, if any.
     pub(crate) fn beat(&mut self, now: Instant) -> Option<Standstill> {
         let over = (!self.is_steady(now)).then_some(Standstill { from: self.last, to: now });
         self.standstill = over.or(self.standstill);
@@ -38,12 +39,12 @@ impl Pulse {
         over
     }
 
-    /// It does not stand still now.
+    /// Whether the controller is not standing still.
     pub(crate) fn is_steady(&self, now: Instant) -> bool {
         now.duration_since(self.last) < STANDSTILL
     }
 
-    /// The last standstill. Whoever asks may be the first one at work after it.
+    /// The last standstill, which may still last: the caller may be the first to run after it.
     pub(crate) fn standstill(&self, now: Instant) -> Option<Standstill> {
         match self.is_steady(now) {
             true => self.standstill,

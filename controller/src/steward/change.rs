@@ -19,14 +19,14 @@ use crate::error::SwitchError;
 use crate::jobs::{Answered, Beginning, Job, JobKey, LastChange, Place, State, Step, Target};
 use crate::manager::Manager;
 
-/// How long a host may take to join as the server that it was asked to be.
+/// How long a host may take to join as the server after it was asked to.
 const SERVER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long members may take to stop, and to give what they hold: no more than a message's way there and back.
+/// How long members may take to stop, and to hand over slices: no more than a message's round trip.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long members may take to come to the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
-/// While something is waited for it is looked so often, at least, whether something else is to be done first: who is away
-/// is gone after a time, and nothing happens then that would tell.
+/// How often, at least, a wait checks whether something else has to be done first: a member that is away counts as
+/// gone after a time, and no event announces that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A change that is under way.
@@ -36,7 +36,7 @@ pub(super) struct Change<'a> {
     answers: mpsc::UnboundedReceiver<Answered>,
 }
 
-/// Which change of which job.
+/// Identifies a change of a job.
 #[derive(Clone, Copy)]
 struct Undertaking<'a> {
     manager: &'a Arc<Manager>,
@@ -46,18 +46,19 @@ struct Undertaking<'a> {
     number: u32,
 }
 
-/// Where the members are that have stopped.
+/// The positions at which members have stopped.
 pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
 
 impl<'a> Change<'a> {
-    /// Changes a job over. When that does not come about, the job stays in the generation that it has.
+    /// Changes a job over. If that fails, the job stays in its present generation.
     pub(super) async fn carry_out(
         manager: &'a Arc<Manager>,
         key: JobKey,
         look: watch::Receiver<()>,
         target: &'a Target,
     ) -> Result<(), Setback> {
-        // A number is never given twice, whoever may have heard of it: one that could not be written down is not even taken.
+        // A number is never issued twice, since somebody may have heard of it; so none is taken that cannot be
+        // written down.
         if let Some(refusal) = manager.journal.refusal() {
             return Err(Setback::Journal(refusal));
         }
@@ -66,7 +67,7 @@ impl<'a> Change<'a> {
             let mut book = manager.book();
             let number = book.install(key, target)?;
             let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
-            // Its number is never given again, not by the next controller either.
+            // The next controller must not issue its number again, either.
             let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
         };
@@ -119,7 +120,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Waits until the server is there; asks it first, where it is not.
+    /// Waits until the server is there; asks it to join if it is not.
     async fn summon_server(&mut self) -> Result<(), Setback> {
         let topology = &self.plan.manager.topology();
         let host = topology[self.plan.target.server].name.clone();
@@ -142,7 +143,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Stops the members that stay; where they have to synchronise, at the beginning of an operation.
+    /// Stops the members that stay; if they have to synchronise, at the beginning of the same operation.
     async fn stop(&mut self) -> Result<Standings, Setback> {
         let stays = |rank: &Rank| !self.plan.target.joined.contains(rank);
         let ranks: BTreeSet<_> =
@@ -157,7 +158,7 @@ impl<'a> Change<'a> {
         let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
         let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
-        // Who is to be left out is slow, and the others wait for it in any case.
+        // A member that is to be left out is slow, and the others wait for it in any case.
         let patience = match self.plan.target.expected {
             Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
             None => BOUNDARY_PATIENCE,
@@ -169,7 +170,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Members that do not answer to a question that takes no time are not there: the job goes on without them.
+    /// Goes on without members that did not answer a question that takes no time: they are not there.
     fn give_up_silent(&self, setback: Setback) -> Setback {
         if let Setback::Silent(ranks) = &setback {
             let mut book = self.plan.manager.book();
@@ -193,7 +194,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Waits for the standing of each of `ranks`, once it is what was asked for.
+    /// Waits until each of `ranks` reports a standing that is as `asked_for`.
     async fn standings(
         &mut self,
         ranks: &BTreeSet<Rank>,
@@ -213,7 +214,7 @@ impl<'a> Change<'a> {
         Ok(standings)
     }
 
-    /// The next answer to this change; an error when there is something more urgent than waiting for it.
+    /// The next answer to this change; an error if something is more urgent than waiting for it.
     async fn next_answer(
         &mut self,
         deadline: Instant,
@@ -233,7 +234,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// What the new server is to know of what the old one has finished: as the members that are left have seen it.
+    /// What the new server has to know of the slices that the old one has finished, pieced together from the
+    /// remaining members.
     async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, Setback> {
         let merged = survivors::merge(self.window(), standings).map_err(Setback::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
@@ -268,7 +270,7 @@ impl<'a> Change<'a> {
         book.jobs.get(self.plan.key).map_or(1, |job| job.record.request.window)
     }
 
-    /// From now on the next generation is the present one: on disk first, then for everyone.
+    /// Makes the next generation the present one: on disk first, then for everyone.
     async fn commit(&self, beginning: Beginning) -> Result<(), Setback> {
         let Undertaking { manager, key, target, number } = self.plan;
         let written = {
@@ -292,7 +294,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Tells the server, then the workers, then those who are out of it. Gives back whose answer is awaited.
+    /// Tells the server, then the workers, then those who are left out. Returns the places whose answers are awaited.
     fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<Place>, Setback> {
         let topology = &self.plan.manager.topology();
         let mut book = self.plan.manager.book();
@@ -339,8 +341,8 @@ impl<'a> Change<'a> {
         Ok(told)
     }
 
-    /// Waits until all that were told have changed over, or for as long as an answer takes: one that is away is told
-    /// again when it comes back, and one that is gone is the next decision's business.
+    /// Waits until all that were told have changed over, but no longer than an answer takes: a member that is away is
+    /// told again when it comes back, and one that is gone is left to the next decision.
     async fn wait_until_changed(&mut self, mut told: BTreeSet<Place>) {
         let deadline = Instant::now() + ANSWER_PATIENCE;
         while !told.is_empty() {
@@ -389,7 +391,7 @@ impl Undertaking<'_> {
     /// Returns when something else is to be done first.
     async fn overtaken(&self, look: &mut watch::Receiver<()>) {
         loop {
-            // Either end of the wait is as good.
+            // A timeout will do as well.
             let _ = timeout(LOOK_INTERVAL, look.changed()).await;
             if self.is_overtaken() {
                 return;

@@ -1,5 +1,5 @@
-//! Who looks after one job: a task that decides again whenever something has happened to it, and carries the decision
-//! out.
+//! The steward of a job: a task that decides anew whenever something has happened to the job, and carries the
+//! decision out.
 
 mod change;
 mod setback;
@@ -15,9 +15,9 @@ use crate::jobs::{JobKey, Step};
 use crate::manager::Manager;
 use change::Change;
 
-/// One failure shows in several places, one after the other: they are one reason to act.
+/// A failure shows in several places, one after the other; within this time they count as one reason to act.
 const DEBOUNCE: Duration = Duration::from_millis(30);
-/// After a change that did not come about, unless something happens before.
+/// The pause after a change that failed, unless something happens before.
 const SETBACK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Looks after a job until it is over, or the controller is gone.
@@ -37,7 +37,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
                 }
             }
             Step::Invite(host) => manager.invite(key, &host),
-            // What it cannot do it says itself.
+            // It logs what it cannot do.
             Step::End => drop(manager.end(key).await),
             Step::Fail(reason) => manager.fail(key, &reason),
             Step::Change(target) => {
@@ -49,7 +49,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
                         manager.fail(key, &setback.to_string());
                     }
                     drop(manager);
-                    // Either end of the wait is as good.
+                    // A timeout will do as well.
                     let _ = timeout(SETBACK_PAUSE, look.changed()).await;
                 }
             }
@@ -57,7 +57,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
     }
 }
 
-/// Waits until there is a reason to look again; `false` when there will be none.
+/// Waits until there is a reason to look again; `false` if there will be none.
 async fn rest(look: &mut watch::Receiver<()>, until: Option<Instant>) -> bool {
     let time = async {
         match until {

@@ -6,7 +6,7 @@ use crate::book::CreateError;
 use crate::error::SwitchError;
 use crate::journal::JournalError;
 
-/// Why a job has not changed over to its next generation. It stays in the one that it has, and is looked at again.
+/// Why a job has not changed over to its next generation. It stays in the present one, and is looked at again.
 #[derive(Debug, Error)]
 pub(crate) enum Setback {
     /// There is no plan, or no id, for it.
@@ -16,7 +16,7 @@ pub(crate) enum Setback {
     #[error("its tables cannot be installed: {error}")]
     Tables {
         error: SwitchError,
-        /// The job has not started, and the switch will never take them.
+        /// The job has not started, and the switch will never accept the tables.
         hopeless: bool,
     },
     /// The host that is to serve it does not join.
@@ -31,13 +31,13 @@ pub(crate) enum Setback {
     /// Something more urgent has happened.
     #[error("something more urgent has happened to it")]
     Overtaken,
-    /// What the members hold cannot be made one.
+    /// The standings of members do not fit together.
     #[error("what its members hold does not fit together: {0}")]
     Survivors(TakeOverError),
-    /// A member has not given what it said it has.
+    /// A member has not handed over a slice that it said it has.
     #[error("slice {0} was finished, and the member that has it did not give it")]
     MissingSlice(Seq),
-    /// A member sent a slice that is none.
+    /// A member sent an invalid slice.
     #[error("rank {rank} gave a slice that cannot be used: {reason}")]
     BadSlice { rank: Rank, reason: tributary_api::ConfigError },
     /// The change cannot be written down.
@@ -49,7 +49,7 @@ pub(crate) enum Setback {
 }
 
 impl Setback {
-    /// Whether trying again is no use.
+    /// Whether there is no use in trying again.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Tables { hopeless: true, .. })
     }

@@ -1,4 +1,4 @@
-//! What the members that are left have seen of the slices that a server had finished.
+//! What the remaining members have seen of the slices that a server had finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use tributary_wire::{Rank, Seq};
 
 use super::change::Standings;
 
-/// Where the next server starts, and what it is to be given.
+/// Where the next server starts, and the slices that it needs.
 #[derive(Debug)]
 pub(super) struct Merged {
-    /// For each slot the first slice that no member has a result of.
+    /// For each slot, the first slice that no member has a result of.
     pub(super) dues: Vec<Seq>,
-    /// Results that some member still waits for, by a member that has them.
+    /// Results that some member still waits for, by a rank that has them.
     pub(super) wanted: BTreeMap<Rank, Vec<Seq>>,
 }
 
-/// Finds out what the members' standings make of each slot.
+/// Merges the members' standings, slot by slot.
 pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOverError> {
     let dues = |(rank, standing): (&Rank, &tributary_api::v1::Standing)| {
         (*rank, standing.dues.iter().copied().map(Seq).collect::<Vec<_>>())
@@ -32,7 +32,7 @@ pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOv
     Ok(Merged { dues: merged.dues, wanted })
 }
 
-/// The first wanted slice that nobody gave, if any: then its members are not what they said they are.
+/// The first wanted slice that nobody handed over, if any: then some member's standing was wrong.
 pub(super) fn missing(merged: &Merged, finished: &[FinishedSlice]) -> Option<Seq> {
     let given: BTreeSet<u32> = finished.iter().map(|slice| slice.seq.0).collect();
     merged.wanted.values().flatten().copied().find(|seq| !given.contains(&seq.0))

@@ -1,4 +1,4 @@
-//! A look at whether a switch holds what it should.
+//! Checks whether a switch holds what it should.
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -9,35 +9,35 @@ use super::task::in_time;
 use super::work;
 use crate::error::SwitchError;
 
-/// As many differences are told one by one.
+/// Only this many differences are listed one by one.
 const TOLD: usize = 10;
 
-/// What a switch holds beside what it should hold.
+/// How a switch's state differs from what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Comparison {
-    /// It does not run our program; then nothing else is known.
+    /// Whether it runs another program; then nothing else is known.
     pub(crate) other_program: bool,
-    /// The first changes that would make it right, in words.
+    /// The first changes that would correct it, in words.
     pub(crate) differences: Vec<String>,
-    /// How many there are in all.
+    /// How many changes there are in all.
     pub(crate) count: usize,
 }
 
 /// An order to compare.
 pub(super) struct Compare {
-    /// Nobody waits for it any more from then on.
+    /// When its caller stops waiting.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Result<Comparison, SwitchError>>,
 }
 
 impl Compare {
-    /// Whether somebody still waits for the outcome.
+    /// Whether the caller still waits for the outcome.
     pub(super) fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && self.deadline > Instant::now()
     }
 }
 
-/// Compares with the state that the switch was last brought into. `None`: meanwhile it is to hold another one.
+/// Compares with the state that the switch was last brought into. `None`: it is meanwhile to hold another one.
 pub(super) async fn compare(
     session: &Session,
     connector: &Connector,
@@ -50,7 +50,7 @@ pub(super) async fn compare(
     let want = connector.desired.borrow().clone();
     let differences = work::differences(session, &connector.pipeline, &want.state);
     let batches = in_time(session, patience, differences).await?;
-    // An error means that the controller stops.
+    // An error means that the controller is stopping.
     if connector.desired.has_changed().unwrap_or(false) {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! From no session to a switch that is right, in one step: nothing else is done on a session before the switch
-//! has our program and holds what it should.
+//! Leads from no session to a switch in its right state, in one step: a session is used for nothing else before the
+//! switch has our program and holds what it should.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// A session with a switch that was right when it began. Only [`Connector::connect`] makes one.
+/// A session with a switch that was in its right state when it began. Only [`Connector::connect`] makes one.
 pub(super) struct Ready(Session);
 
 impl Ready {
@@ -39,22 +39,22 @@ impl Ready {
 pub(crate) struct Program {
     /// Whether it was ours when the switch was last asked; `None` while it never has been.
     pub(crate) ours: Option<bool>,
-    /// The last time that the switch had lost it.
+    /// When the switch last turned out to have lost it, and how.
     pub(crate) reset: Option<Reset>,
 }
 
-/// A switch that had our program came back without: it was rebooted, or somebody gave it another one.
+/// A switch that had our program came back without it: it was rebooted, or somebody gave it another program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reset {
     /// How often that has happened.
     pub(crate) count: u32,
     pub(crate) at: Instant,
-    /// It had another one then.
+    /// Whether it had another program then.
     pub(crate) other_program: bool,
 }
 
 impl Program {
-    /// A switch was asked for its program, and compared it with ours.
+    /// Notes what program a switch turned out to run.
     fn found(&mut self, running: Running) {
         let is_ours = running == Running::Same;
         if !is_ours && self.ours == Some(true) {
@@ -65,7 +65,7 @@ impl Program {
     }
 }
 
-/// All that it takes to connect.
+/// All that is needed to connect.
 pub(super) struct Connector {
     pub(super) target: Target,
     pub(super) pipeline: Arc<Pipeline>,
@@ -76,13 +76,13 @@ pub(super) struct Connector {
     pub(super) held: watch::Sender<Option<Arc<Desired>>>,
     pub(super) program: watch::Sender<Program>,
     pub(super) health: Reporter,
-    /// Until it was first looked at: what it has of jobs would be of some that were lost.
+    /// Set until the first session: any jobs that the switch then holds tables of must have been lost.
     pub(super) expects_no_jobs: bool,
 }
 
 impl Connector {
-    /// Becomes the switch's primary controller, has it run our program, and brings it into its newest desired
-    /// state. Where another controller is primary it waits until that one has gone.
+    /// Becomes the switch's primary controller, makes it run our program, and brings it into its newest desired
+    /// state. While another controller is primary, it waits for that one to go.
     pub(super) async fn connect(&mut self) -> Result<Ready, SwitchError> {
         let session = self.claim().await?;
         let right = tokio::select! {
@@ -119,7 +119,8 @@ impl Connector {
         self.converge(session).await
     }
 
-    /// An operator may have removed the journal, and does not know yet that the jobs went with it.
+    /// Warns of tables of unknown jobs: an operator may have removed the journal without knowing that the jobs went
+    /// with it.
     async fn warn_of_lost_jobs(&self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow().clone();
         let lost = work::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
@@ -134,8 +135,8 @@ impl Connector {
         Ok(())
     }
 
-    /// A switch that runs our program already keeps what it holds: what is right of it need not be written
-    /// again.
+    /// Installs our program, unless the switch already runs it: then its entries stay, and correct ones need not be
+    /// written again.
     async fn install_pipeline(&self, session: &Session) -> Result<(), SwitchError> {
         let pipeline = &self.pipeline;
         if !self.check_program(session).await? {
@@ -153,8 +154,8 @@ impl Connector {
         Ok(running == Running::Same)
     }
 
-    /// Brings the switch into its newest desired state, and tells those who wait for it. Is an error where the
-    /// session broke, so that nobody knows what came of it, or the switch refused.
+    /// Brings the switch into its newest desired state, and tells those who wait for it. An error means that the
+    /// switch refused, or that the session broke, so that nobody knows what came of it.
     pub(super) async fn converge(&mut self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow_and_update().clone();
         let outcome = work::converge(session, &self.pipeline, &desired.state).await;
@@ -168,7 +169,7 @@ impl Connector {
     }
 }
 
-/// Returns when the session is no longer primary, and says why.
+/// Returns once the session is no longer primary, with the reason.
 pub(super) async fn ended(session: &Session) -> SwitchError {
     let mut mastership = session.mastership();
     match mastership.wait_for(|state| *state != Mastership::Primary).await.map(|state| state.clone()) {
@@ -185,7 +186,7 @@ fn not_primary(session: &Session, state: &Mastership) -> SwitchError {
     }
 }
 
-/// After such an error the session is of no use, whatever its other end says.
+/// Whether the session is of no use after this error, whatever its other end says.
 pub(super) fn breaks_session(error: &SwitchError) -> bool {
     matches!(error, SwitchError::Session(SessionError::Ended { .. } | SessionError::NoAnswer { .. }))
 }

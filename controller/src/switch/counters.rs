@@ -1,4 +1,4 @@
-//! The last reading of a switch's counters, and how a new one is asked for.
+//! The last reading of a switch's counters, and requests for a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tributary_p4runtime::entry::CounterCell;
 use super::health::SwitchHealth;
 use crate::pipeline::JOB_COUNTER_PREFIX;
 
-/// A look at the counters waits this long for a switch, and then makes do with what was read before: every view
-/// answers within a second.
+/// How long a request for counters waits for a switch before it makes do with the last reading: every view answers
+/// within a second.
 const READ_PATIENCE: Duration = Duration::from_millis(800);
 
 /// What was read from a switch.
@@ -32,8 +32,8 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The same after the counters of the job with this index were set to zero: what they were is another job's, and
-    /// the next one must not be told it as its own.
+    /// The reading after the counters of the job with this index were set to zero: its old counts belong to an
+    /// earlier job, and must not be reported as the next one's.
     pub(super) fn without_job(&self, job_index: u16) -> Self {
         let of_job = |cell: &CounterCell| {
             cell.counter.starts_with(JOB_COUNTER_PREFIX) && cell.index == u64::from(job_index)
@@ -47,18 +47,18 @@ impl Reading {
 pub(crate) struct Counters {
     /// The last reading, if there ever was one.
     pub(crate) last: Option<Reading>,
-    /// Why it is not of now.
+    /// Why the reading is not current; `None` if it is.
     pub(crate) stale: Option<String>,
 }
 
 impl Counters {
-    /// The reading, where it is of now.
+    /// The reading, if it is current.
     pub(crate) fn fresh(&self) -> Option<&Reading> {
         self.last.as_ref().filter(|_| self.stale.is_none())
     }
 }
 
-/// A reading that was asked for.
+/// A requested reading.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(super) number: u64,
@@ -76,7 +76,7 @@ impl Asked {
         Self { number, readings, health, deadline: Instant::now() + READ_PATIENCE }
     }
 
-    /// The reading, or the last one there was if the switch is away or does not answer in time.
+    /// The reading, or the last one if the switch is away or does not answer in time.
     pub(crate) async fn latest(mut self) -> Counters {
         let number = self.number;
         let stale = tokio::select! {
@@ -94,7 +94,7 @@ impl Asked {
     }
 }
 
-/// Returns when the switch is not up, and says why.
+/// Returns once the switch is not up, with the reason.
 async fn away(health: &mut watch::Receiver<SwitchHealth>) -> String {
     match health.wait_for(|health| !health.is_up()).await {
         Ok(health) => health.reason().unwrap_or_default().to_owned(),

@@ -7,20 +7,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Elections {
     /// When the controller was started, in microseconds: the upper half of each id.
     started: u64,
-    /// How many ids there were: the lower half.
+    /// How many ids were used: the lower half.
     count: u64,
 }
 
 impl Elections {
-    /// Those of a controller that starts now.
+    /// The ids of a controller that starts now.
     pub(crate) fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { started: u64::try_from(since.as_micros()).unwrap_or(u64::MAX), count: 0 }
     }
 
-    /// The next one: below those of any controller that was started later, and above this controller's own.
-    /// A switch may not have noticed yet that the session before is over; under the same id the next one
-    /// would be refused.
+    /// The next id: above this controller's earlier ones, and below those of any controller that is started later. A
+    /// switch may not have noticed yet that the previous session is over, and would refuse the next one under the
+    /// same id.
     pub(crate) fn next(&mut self) -> u128 {
         self.count += 1;
         u128::from(self.started) << 64 | u128::from(self.count)

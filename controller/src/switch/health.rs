@@ -1,4 +1,4 @@
-//! Whether a switch can be worked with, for everyone who wants to know.
+//! Whether a switch can be worked with.
 
 use std::fmt;
 
@@ -13,30 +13,30 @@ use crate::error::SwitchError;
 pub(crate) enum SwitchHealth {
     /// The controller has just started, and its first attempt to connect is not decided yet.
     Connecting {
-        /// When it began.
+        /// When the attempt began.
         since: Instant,
     },
-    /// There is a session, the switch runs our program, and it holds what it was to hold when the session began;
-    /// what it is to hold since then follows at once.
+    /// There is a session, the switch runs our program, and it held what it should when the session began; later
+    /// changes follow at once.
     Up {
         /// Since when.
         since: Instant,
     },
     /// There is no such session: nobody knows what the switch holds, or whether it is alive at all.
     Away {
-        /// Since when, however many attempts to connect have failed meanwhile.
+        /// Since when, over all failed attempts to connect.
         since: Instant,
-        /// Why, as the last attempt has ended, without the switch's name.
+        /// How the last attempt ended, without the switch's name.
         reason: String,
-        /// The same, by kind.
+        /// The kind of that reason.
         cause: AwayCause,
     },
 }
 
-/// Of what kind the reason is for which a switch is away.
+/// Why a switch is away, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AwayCause {
-    /// Its machine is there, and says that it does not run.
+    /// Its machine answers that no switch runs there.
     NotRunning,
     /// Nobody answers, or the connection has broken: it may well forward frames all the same.
     NoAnswer,
@@ -74,12 +74,12 @@ impl SwitchHealth {
         matches!(self, Self::Up { .. })
     }
 
-    /// It is known not to forward frames.
+    /// Whether it is known not to forward frames.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self, Self::Away { cause: AwayCause::NotRunning, .. })
     }
 
-    /// Since when it is as it is.
+    /// When the present state began.
     pub(crate) fn since(&self) -> Instant {
         match self {
             Self::Connecting { since } | Self::Up { since } | Self::Away { since, .. } => *since,
@@ -96,7 +96,7 @@ impl SwitchHealth {
     }
 }
 
-/// The side that knows: tells everyone, and the log where something changes.
+/// The sending side: tells everyone, and logs changes.
 #[derive(Debug)]
 pub(super) struct Reporter {
     switch: String,
@@ -113,7 +113,7 @@ impl Reporter {
         self.health.subscribe()
     }
 
-    /// Whether any attempt to connect is over.
+    /// Whether any attempt to connect has ended.
     pub(super) fn is_decided(&self) -> bool {
         !matches!(&*self.health.borrow(), SwitchHealth::Connecting { .. })
     }
@@ -145,7 +145,7 @@ impl Reporter {
     }
 }
 
-/// An error's message without the switch's name at its beginning: who reads it knows the name.
+/// An error's message without the switch's name at its beginning, for readers who know the name.
 pub(super) fn without_name(switch: &str, error: &impl fmt::Display) -> String {
     let text = error.to_string();
     let rest = text.strip_prefix(&format!("switch {switch}")).map(|rest| rest.trim_start_matches([':', ' ']));

@@ -1,10 +1,10 @@
 //! One switch: a task that owns the P4Runtime session with it, and a handle on the task.
 //!
-//! The task connects as long as it takes, and makes the switch right before anything else is done (`connect`):
-//! our program, and the newest desired state. What may be asked of a switch is kept in slots, not in queues: a
-//! newer desired state replaces an older one (`order`), and one reading of the counters answers all who wait for
-//! one (`counters`). So an order to a switch that is away costs nothing but its caller's short wait. Everyone
-//! may watch whether the switch is there (`health`).
+//! The task tries to connect for as long as it takes, and brings the switch into its right state before anything else
+//! is done (`connect`): our program, and the newest desired state. Desired states and requests for readings are kept
+//! in slots, not in queues: a newer desired state replaces an older one (`order`), and one reading of the counters
+//! answers everyone who waits for one (`counters`). So an order to a switch that is away costs nothing but its
+//! caller's short wait. Anyone may watch whether the switch is there (`health`).
 
 mod compare;
 mod connect;
@@ -50,9 +50,9 @@ use task::{Clear, Driver, Worker};
 /// Where the outcome of an order goes.
 type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
-/// Orders that wait for a switch to do the one before, apart from those that have slots.
+/// Orders of one kind that may be queued for a switch. Orders that have a slot are not queued.
 const QUEUE: usize = 64;
-/// Packets that wait for a switch, before more of them are dropped.
+/// Packets that wait for a switch before more of them are dropped.
 const PACKETS: usize = 64;
 
 /// What all switches of a controller have in common.
@@ -62,9 +62,10 @@ pub(crate) struct Common {
     pub(crate) elections: Elections,
     /// How long a switch may take for one order, before it counts as away.
     pub(crate) patience: Duration,
-    /// Where the packets go that switches send to the controller.
+    /// Where packets go that switches send to the controller.
     pub(crate) packet_ins: broadcast::Sender<PacketIn>,
-    /// Jobs are kept, and none was: a switch that has tables of some shows that they were lost.
+    /// Whether this controller is the first to keep jobs here: a switch with tables of jobs then shows that they were
+    /// lost.
     pub(crate) journal_is_new: bool,
 }
 
@@ -145,17 +146,17 @@ impl Switch {
         &self.target.address
     }
 
-    /// Whether it can be worked with: as it is now, and word of each change.
+    /// Whether it can be worked with, now and after each change.
     pub(crate) fn health(&self) -> watch::Receiver<SwitchHealth> {
         self.health.clone()
     }
 
-    /// What is known of the program that it runs.
+    /// What is known about the program that it runs.
     pub(crate) fn program(&self) -> Program {
         *self.program.borrow()
     }
 
-    /// Why it does not take its newest desired state, where it was asked to and refused.
+    /// Why it refused its newest desired state, if it did.
     pub(crate) fn refusal(&self) -> Option<String> {
         let tried = self.tried.borrow();
         let error = tried.as_ref()?.outcome.as_ref().err()?;
@@ -168,14 +169,14 @@ impl Switch {
         desired.state.entries.len() + desired.state.groups.len()
     }
 
-    /// The newest state that it holds, or held when it was last heard of; word of each that it is brought into,
-    /// whether somebody waits for that one or not.
+    /// The newest state that it holds, or held when it was last heard of; updated whenever it is brought into another
+    /// one, whether somebody waits for that or not.
     pub(crate) fn held(&self) -> watch::Receiver<Option<Arc<Desired>>> {
         self.held.clone()
     }
 
-    /// Orders that it be brought into this state, and kept in it. `withdraws`: the generations of jobs whose tables are
-    /// gone when that is done.
+    /// Orders that it be brought into this state, and kept in it. `withdraws`: the generations whose tables are gone
+    /// once that is done.
     pub(crate) fn converge(&self, state: SwitchState, withdraws: Vec<GenerationKey>) -> Pending {
         let mut version = 0;
         self.desired.send_modify(|newest| {
@@ -188,7 +189,7 @@ impl Switch {
     /// Sets the counters of the job with this index to zero.
     ///
     /// # Errors
-    /// The switch refuses, is away, or takes too long; then they are what they were.
+    /// The switch refuses, is away, or takes too long; the counters may then be unchanged.
     pub(crate) fn clear_counters(
         &self,
         job_index: u16,
@@ -204,7 +205,7 @@ impl Switch {
         self.order(&self.compares, |deadline, reply| Compare { deadline, reply })
     }
 
-    /// Puts an order into a queue of the task's, and waits for what comes of it.
+    /// Queues an order for the task, and waits for its outcome.
     fn order<O, T, F: FnOnce(Instant, Reply<T>) -> O>(
         &self,
         queue: &mpsc::Sender<O>,
@@ -223,7 +224,7 @@ impl Switch {
                 biased;
                 outcome = outcome, if queued => match outcome {
                     Ok(outcome) => outcome,
-                    // The session broke in the middle of it.
+                    // The session broke while the order was carried out.
                     Err(_) => Err(patience.lost().await),
                 },
                 error = patience.lost() => Err(error),
@@ -231,7 +232,7 @@ impl Switch {
         }
     }
 
-    /// Asks for its counters as they are now.
+    /// Requests its counters as they are now.
     pub(crate) fn read_counters(&self) -> Asked {
         let mut number = 0;
         self.asked.send_modify(|asked| {
@@ -241,8 +242,8 @@ impl Switch {
         Asked::new(number, self.readings.clone(), self.health.clone())
     }
 
-    /// Has it send a frame out of a port, as it is. The frame is dropped where the switch is away or too many
-    /// wait; nobody is told.
+    /// Has it send a frame, as it is, out of a port. The frame is silently dropped if the switch is away or too many
+    /// wait.
     pub(crate) fn packet_out(&self, port: u16, payload: Vec<u8>) {
         if self.health.borrow().is_up() && self.packets.try_send(PacketOut { port, payload }).is_err() {
             tracing::trace!(switch = self.name(), port, "a packet was dropped: too many wait");

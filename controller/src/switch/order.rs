@@ -1,7 +1,7 @@
-//! What a switch is to hold, and the wait for it.
+//! The desired state of a switch, and the wait for it.
 //!
-//! A switch has a slot for its desired state, not a queue: a state that is newer takes the place of one that the
-//! switch does not hold yet. Who has asked for a state hears what became of it, or of a newer one.
+//! A switch has a slot for its desired state, not a queue: a newer state replaces one that the switch does not hold
+//! yet. A caller that has asked for a state learns what became of it, or of a newer one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::book::GenerationKey;
 use crate::error::SwitchError;
 use crate::state::SwitchState;
 
-/// Orders wait this long for a switch that has just been lost, since it may have been for a moment. One that has
-/// been away for longer is not waited for.
+/// How long orders wait for a switch that has just been lost, since it may be back in a moment. Nobody waits for one
+/// that has been away for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a switch is to hold.
+/// The desired state of a switch.
 #[derive(Debug)]
 pub(crate) struct Desired {
-    /// Counts the states that were ever desired of this switch.
+    /// The number of the state, which counts all desired states of this switch.
     pub(super) version: u64,
     pub(super) state: SwitchState,
-    /// Generations that are over, and have no tables in this state.
+    /// Generations that are over and have no tables in this state.
     pub(crate) withdraws: Vec<GenerationKey>,
 }
 
-/// The newest desired state that was tried, and what came of it.
+/// The newest desired state that was tried, and the outcome.
 #[derive(Debug, Clone)]
 pub(super) struct Tried {
     pub(super) desired: Arc<Desired>,
@@ -44,8 +44,8 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Waits until the switch holds the state, or a newer one, and gives back which. The state is brought to the
-    /// switch whether somebody waits or not.
+    /// Waits until the switch holds the state, or a newer one, and returns that. The state is brought to the switch
+    /// whether somebody waits or not.
     ///
     /// # Errors
     /// The switch refuses the state, is away, or takes too long; then it gets the state as soon as it can.
@@ -75,17 +75,17 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// For something that is asked now.
+    /// The patience of a caller that asks now.
     pub(super) fn new(switch: &str, health: watch::Receiver<SwitchHealth>, given: Duration) -> Self {
         Self { switch: switch.to_owned(), health, given, deadline: Instant::now() + given }
     }
 
-    /// Until when.
+    /// When it ends, at the latest.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Returns when it makes no sense to wait any longer, and says why.
+    /// Returns once there is no point in waiting any longer, with the reason.
     pub(super) async fn lost(&mut self) -> SwitchError {
         loop {
             let end = match &*self.health.borrow_and_update() {

@@ -1,4 +1,4 @@
-//! Frames between the controller and a switch's ports, past the switch's tables.
+//! Frames between the controller and a switch's ports, bypassing the switch's tables.
 
 use std::convert::Infallible;
 
@@ -16,9 +16,9 @@ use crate::pipeline::{PACKET_IN_PORT, PACKET_OUT_PORT, Pipeline};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PacketIn {
     pub(crate) switch: NodeKey,
-    /// The port that it came in by.
+    /// The port by which it came in.
     pub(crate) port: u16,
-    /// From the Ethernet header on.
+    /// The frame, from the Ethernet header on.
     pub(crate) payload: Vec<u8>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct PacketOut {
 pub(super) struct Packets {
     pub(super) switch: NodeKey,
     pub(super) outgoing: mpsc::Receiver<PacketOut>,
-    /// All switches' go here.
+    /// Where the frames of all switches go.
     pub(super) incoming: broadcast::Sender<PacketIn>,
 }
 
 impl Packets {
-    /// Moves frames as long as it is polled. What waits from before the session is dropped: it is too late for it.
+    /// Moves frames for as long as it is polled. Frames queued before the session began are dropped as outdated.
     pub(super) async fn pump(&mut self, session: &Session, pipeline: &Pipeline) -> Infallible {
         let mut notifications = session.notifications();
         while self.outgoing.try_recv().is_ok() {}
@@ -67,14 +67,14 @@ impl Packets {
             }
         };
         match self.decode(pipeline, packet) {
-            // Nobody listening is nobody's fault.
+            // It does not matter if nobody listens.
             Ok(Some(packet)) => drop(self.incoming.send(packet)),
             Ok(None) => tracing::debug!(switch, "a packet does not say by which port it came"),
             Err(error) => tracing::debug!(switch, %error, "a packet that is not ours"),
         }
     }
 
-    /// `None`: it does not say its port.
+    /// `None`: it does not give its port.
     fn decode(&self, pipeline: &Pipeline, packet: message::PacketIn) -> Result<Option<PacketIn>, EntryError> {
         let ControllerPacket { payload, fields } = ControllerPacket::from_packet_in(&pipeline.info, packet)?;
         let port = fields.get(PACKET_IN_PORT).and_then(|port| u16::try_from(*port).ok());

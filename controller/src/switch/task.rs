@@ -1,4 +1,4 @@
-//! The task of one switch: connects, does what is asked for while there is a session, and connects again.
+//! The task of one switch: connects, carries out orders while there is a session, and connects again.
 
 use std::time::Duration;
 
@@ -13,15 +13,14 @@ use super::packets::Packets;
 use super::work;
 use crate::error::SwitchError;
 
-/// Between two attempts to connect, and between two attempts to bring a switch into a state that it has refused:
-/// quick at first, for a switch that is back at once.
+/// The first pause between two attempts to connect: short, for a switch that is back at once.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
 /// An order to set a job's counters to zero.
 pub(super) struct Clear {
     pub(super) job_index: u16,
-    /// Nobody waits for it any more from then on.
+    /// When its caller stops waiting.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Result<(), SwitchError>>,
 }
@@ -33,16 +32,16 @@ pub(super) struct Driver {
     pub(super) packets: Packets,
 }
 
-/// What a session is used for, apart from packets.
+/// The work that a session is used for, apart from packets.
 pub(super) struct Worker {
     pub(super) clears: mpsc::Receiver<Clear>,
     pub(super) compares: mpsc::Receiver<Compare>,
-    /// How many readings were asked for.
+    /// The number of readings requested so far.
     pub(super) asked: watch::Receiver<u64>,
     pub(super) readings: watch::Sender<Readings>,
     /// How long the switch may take for one piece of work.
     pub(super) patience: Duration,
-    /// When a state that the switch has refused is tried again.
+    /// When a state that the switch has refused is to be tried again.
     pub(super) retry: Option<Instant>,
 }
 
@@ -56,7 +55,7 @@ impl Driver {
                     let since = Instant::now();
                     self.connector.health.up();
                     let error = self.serve(&ready).await;
-                    // One that comes and goes is not tried ever again at once.
+                    // A switch that keeps coming and going is not tried again at once for ever.
                     if since.elapsed() > RETRY_LAST {
                         pause = RETRY_FIRST;
                     }
@@ -70,7 +69,7 @@ impl Driver {
         }
     }
 
-    /// Works until the session is over, and says why it is.
+    /// Works until the session is over, and returns the reason.
     async fn serve(&mut self, ready: &Ready) -> SwitchError {
         let session = ready.session();
         let pipeline = self.connector.pipeline.clone();
@@ -125,7 +124,7 @@ impl Worker {
                 readings.last = readings.last.take().map(|reading| reading.without_job(job_index));
             });
         }
-        // Whoever gave the order may have lost interest.
+        // The caller may no longer wait.
         let _ = reply.send(outcome.clone());
         outcome
     }
@@ -144,7 +143,7 @@ impl Worker {
                 Ok(None) => {}
                 outcome => {
                     let error = outcome.as_ref().err().cloned();
-                    // Whoever gave the order may have lost interest.
+                    // The caller may no longer wait.
                     let _ = order.reply.send(outcome.map(Option::unwrap_or_default));
                     return error.map_or(Ok(()), Err);
                 }
@@ -153,7 +152,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Answers all requests that there are when it begins to read.
+    /// Answers all requests that are there when it begins to read.
     async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
         let answered = *self.asked.borrow_and_update();
         let at = Instant::now();
@@ -169,7 +168,7 @@ impl Worker {
     }
 }
 
-/// The work's outcome, if it comes in time.
+/// The outcome of `work`, if it comes in time.
 pub(super) async fn in_time<T>(
     session: &Session,
     patience: Duration,
@@ -180,7 +179,7 @@ pub(super) async fn in_time<T>(
     tokio::time::timeout(patience, work).await.map_err(silent)?
 }
 
-/// Returns at that time; never where there is none.
+/// Returns at that time; never if it is `None`.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

@@ -1,4 +1,4 @@
-//! The handle and the task together, on an embedded switch.
+//! The handle and the task together, with an embedded switch.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::*;
 use crate::tables::mac_forward::{self, Action};
 use crate::testing::{base, pipeline, topology};
 
-/// The port of the switch that has a link.
+/// The switch's port that has a link.
 const PORT: u16 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -74,7 +74,7 @@ async fn only_the_newest_state_reaches_a_switch_that_was_away_and_all_who_asked_
     held.mark_unchanged();
     let _again = soft_switch(address, Vec::new()).await;
     for order in orders {
-        // Some may have lost patience before the switch was back; nobody hears of another state than the newest.
+        // Some callers may have lost patience before the switch was back; the others hear of the newest state only.
         match order.outcome().await {
             Ok(desired) => assert_eq!(desired.version, 101),
             Err(error) => assert!(matches!(error, SwitchError::Away { .. }), "{error}"),
@@ -92,7 +92,7 @@ async fn a_refused_state_is_told_and_a_later_one_is_not_held_up() {
     let Rig { switch, base, .. } = rig(running.p4runtime_addr());
     up(&switch).await;
     let mut wrong = base.clone();
-    // No port has such a number.
+    // No port has that number.
     wrong.put_group(7, [5, 6000]);
     let refused = switch.converge(wrong, Vec::new()).outcome().await.unwrap_err();
     assert!(matches!(refused, SwitchError::Refused { .. }), "{refused}");
@@ -117,7 +117,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
     }
     let counters = switch.read_counters().latest().await;
     assert!(counters.last.is_none() && counters.stale.unwrap().starts_with("no answer from"));
-    // More than it could ever do: nothing of it is kept.
+    // More orders than it could carry out; none of them is kept.
     for _ in 0..2 * QUEUE {
         drop(switch.clear_counters(0));
     }

@@ -1,4 +1,4 @@
-//! What is done to a switch over a session with it.
+//! The work that is done on a switch over a session.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::reconcile::{self, Change, Operation};
 use crate::state::SwitchState;
 use crate::tables::admission;
 
-/// Reads what the switch holds, and gives back what has to be written so that it holds `want`, in batches.
+/// Reads what the switch holds, and returns the changes after which it holds `want`, in batches.
 pub(super) async fn differences(
     session: &Session,
     pipeline: &Pipeline,
@@ -27,7 +27,7 @@ pub(super) async fn differences(
     Ok(reconcile::diff(&have, want))
 }
 
-/// Of how many jobs the switch has what it should not have.
+/// The number of jobs with tables on the switch that it should not hold.
 pub(super) async fn jobs_to_withdraw(
     session: &Session,
     pipeline: &Pipeline,
@@ -55,8 +55,8 @@ pub(super) async fn converge(
     Ok(())
 }
 
-/// What the controller has no name for (BMv2's own clone sessions among the multicast groups, say) is not
-/// its own to change, and left out.
+/// Reads entities. Whatever the controller has no name for (BMv2's own clone sessions among the multicast groups,
+/// say) is not its own to change, and is left out.
 async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
     let switch = &session.target().name;
     let query = |query: &Query| {

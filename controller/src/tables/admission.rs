@@ -1,5 +1,5 @@
-//! `admission`: what may come in for a job through a port, and which slots it reaches. Where several hosts can send
-//! through the port, it sends packets on to `sender_admission`.
+//! `admission`: which packets of a job are admitted through a port, and which slots they reach. Where several hosts
+//! share the port, it passes packets on to `sender_admission`.
 
 use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
@@ -10,7 +10,7 @@ use super::{ActionSchema, TableSchema};
 const ADMIT: &str = "admit";
 const ADMIT_BY_SENDER: &str = "admit_by_sender";
 
-/// The action that lets packets in.
+/// The action that admits packets.
 pub(super) const ADMIT_SCHEMA: ActionSchema = ActionSchema {
     name: ADMIT,
     parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in", "rank"],
@@ -22,7 +22,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA, ActionSchema { name: ADMIT_BY_SENDER, parameters: &[] }],
 };
 
-/// Whose packets, from where.
+/// Whose packets, and where they come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) job: JobId,
@@ -30,13 +30,13 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of an entry of `table`, which may have more to it.
+    /// The key of an entry of `table`, which may add more fields.
     pub(super) fn of(self, table: &str) -> TableEntry {
         TableEntry::new(table).exact("job", self.job.get()).exact("ingress_port", self.ingress_port)
     }
 }
 
-/// What they may be.
+/// What the packets may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admit {
     /// Where the job's counters are.
@@ -45,13 +45,13 @@ pub(crate) struct Admit {
     pub(crate) slots: Option<SlotBlock>,
     /// Which children of this switch send through this port, one bit each.
     pub(crate) children: u64,
-    /// Which kinds come in here.
+    /// Which kinds of packets are admitted here.
     pub(crate) kinds: Kinds,
-    /// What `aggregate` has to be in their hop entry for this switch.
+    /// The `aggregate` that their hop entry for this switch must have.
     pub(crate) aggregate: bool,
-    /// What `fan_in` has to be there.
+    /// The `fan_in` that it must have.
     pub(crate) fan_in: u8,
-    /// What the rank of gradients has to be; `None`: several workers send them.
+    /// The rank that gradients must have; `None`: several workers send them.
     pub(crate) rank: Option<u16>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// A bit for each kind, in the place of the kind's own value.
+    /// One bit for each kind, at the position given by the kind's own value.
     fn bits(self) -> u8 {
         let bit = |set, kind| if set { kind } else { 0 };
         bit(self.gradients, KIND_GRADIENT) | bit(self.results, KIND_RESULT)
@@ -78,7 +78,7 @@ impl Kinds {
 }
 
 impl Admit {
-    /// Lets in what this says, and nothing else.
+    /// The action that admits just this.
     pub(super) fn call(&self) -> ActionCall {
         let slots = self.slots.unwrap_or(SlotBlock { base: 0, size: 1 });
         ActionCall::new(ADMIT)
@@ -93,17 +93,17 @@ impl Admit {
     }
 }
 
-/// `key` is admitted as `admit` says, whoever sends it.
+/// Admits packets of `key` as `admit` says, whoever sends them.
 pub(crate) fn entry(key: Key, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name).action(admit.call())
 }
 
-/// What of `key` is admitted is for the entries of `sender_admission` to say.
+/// Leaves the packets of `key` to the entries of `sender_admission`.
 pub(crate) fn by_sender(key: Key) -> TableEntry {
     key.of(SCHEMA.name).action(ActionCall::new(ADMIT_BY_SENDER))
 }
 
-/// Whose packets an entry of this table lets in; of another table it is nobody's.
+/// The job whose packets an entry admits; `None` for entries of other tables.
 pub(crate) fn job(entry: &TableEntry) -> Option<JobId> {
     match entry.key.get("job") {
         Some(Match::Exact(job)) if entry.table == SCHEMA.name => JobId::new(u16::try_from(*job).ok()?),

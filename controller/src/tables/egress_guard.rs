@@ -1,4 +1,4 @@
-//! `egress_guard`: out of which ports a job's hop entries may send its packets.
+//! `egress_guard`: out of which ports a job's packets may be sent by their hop entries.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::JobId;
@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ActionSchema { name: ALLOW, parameters: &[] }],
 };
 
-/// Packets of `job` may go out of `egress_port`.
+/// Allows packets of `job` to leave by `egress_port`.
 pub(crate) fn entry(job: JobId, egress_port: u16) -> TableEntry {
     TableEntry::new(SCHEMA.name)
         .exact("job", job.get())

@@ -26,11 +26,11 @@ pub(crate) enum Action {
     Forward(u16),
     /// It goes to this multicast group, but not back to where it came from.
     Broadcast(u16),
-    /// It goes to the controller, with the port that it came in by.
+    /// It goes to the controller, with the port by which it came in.
     ToController,
 }
 
-/// Frames to `destination` are treated as `action` says.
+/// Treats frames to `destination` as `action` says.
 pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
     let action = match action {
         Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),

@@ -1,8 +1,6 @@
-//! The tables that the controller writes, one file each: a typed key, a typed action, and how they are
-//! called in P4Info.
+//! The tables that the controller writes, one file each: a typed key, a typed action, and their names in P4Info.
 //!
-//! What a file makes is an entry in the P4 program's names. `Pipeline` refuses a P4Info in which one of
-//! the names is missing.
+//! Each file makes entries in the P4 program's names. `Pipeline` refuses a P4Info that lacks one of the names.
 
 pub(crate) mod admission;
 pub(crate) mod egress_guard;
@@ -16,34 +14,34 @@ use tributary_wire::MacAddr;
 
 /// A table that the controller writes.
 ///
-/// The order is the one in which entries are added: `admission` last of those that a job has, because
-/// it is the gate.
+/// The order is that in which entries are added: of those that a job has, `admission` is last, because it is the
+/// gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
     /// Which node this switch is.
     Identity,
     /// Where ordinary frames go.
     MacForward,
-    /// To whom a multicast result goes.
+    /// Where multicast results go.
     ResultGroup,
-    /// Out of which ports a job's packets may go.
+    /// By which ports a job's packets may leave.
     EgressGuard,
-    /// The same as the next one, of each host that shares a port.
+    /// The same as `Admission`, for each host that shares a port.
     SenderAdmission,
-    /// Which of a job's packets may come in, and which slots they reach.
+    /// Which packets of a job are admitted, and which slots they reach.
     Admission,
 }
 
-/// How a table is called in P4Info.
+/// The names of a table in P4Info.
 #[derive(Debug)]
 pub(crate) struct TableSchema {
     pub(crate) name: &'static str,
-    /// Its match fields, all of them exact; none where only the default action is set.
+    /// Its match fields, all of them exact; empty if only the default action is set.
     pub(crate) key: &'static [&'static str],
     pub(crate) actions: &'static [ActionSchema],
 }
 
-/// How an action that the controller uses is called in P4Info.
+/// The names of an action in P4Info.
 #[derive(Debug)]
 pub(crate) struct ActionSchema {
     pub(crate) name: &'static str,
@@ -51,7 +49,7 @@ pub(crate) struct ActionSchema {
 }
 
 impl Table {
-    /// All of them, in order.
+    /// All tables, in order.
     pub(crate) const ALL: [Self; 6] = [
         Self::Identity,
         Self::MacForward,
@@ -61,7 +59,7 @@ impl Table {
         Self::Admission,
     ];
 
-    /// Its names.
+    /// Its names in P4Info.
     pub(crate) fn schema(self) -> &'static TableSchema {
         match self {
             Self::Identity => &identity::SCHEMA,
@@ -79,7 +77,7 @@ impl Table {
     }
 }
 
-/// The address as P4 sees it.
+/// The address as a P4 number.
 fn mac_number(address: MacAddr) -> u64 {
     address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! Multicast groups: which id stands for what, on every switch alike.
+//! Multicast groups: what each id stands for, the same on every switch.
 
 use std::net::Ipv4Addr;
 
@@ -9,23 +9,23 @@ use tributary_wire::{JobId, MacAddr};
 /// The group that an Ethernet broadcast goes to. (0 means "no group" in v1model.)
 pub(crate) const BROADCAST_GROUP: u16 = 1;
 
-/// A job has one group for each generation that is in the switches: the present one, and the next while it changes
-/// over.
+/// The multicast groups of a job, one for each generation that is in the switches: the present one, and the next one
+/// during a change.
 const GROUPS_PER_JOB: u16 = 2;
 
-/// The most job indices that have groups of their own.
+/// How many job indices have groups of their own.
 pub(crate) const MAX_JOB_GROUPS: u16 = (LAST_GROUP as u16 - BROADCAST_GROUP) / GROUPS_PER_JOB;
 
-/// The group that the results of a generation go to, of the job with this index, which is below [`MAX_JOB_GROUPS`].
-/// Neighbouring generations have different ones.
+/// The group for the results of a generation. `job_index` is below [`MAX_JOB_GROUPS`]. Consecutive generations have
+/// different groups.
 pub(crate) fn job_group(job_index: u16, generation: u32) -> u16 {
     let of_generation = (generation % u32::from(GROUPS_PER_JOB)) as u16;
     let first = BROADCAST_GROUP.saturating_add(1);
     first.saturating_add(job_index.saturating_mul(GROUPS_PER_JOB)).saturating_add(of_generation)
 }
 
-/// Where a job's multicast results are sent: an address of the organization-local scope (RFC 2365)
-/// that ends with the job's id, and the Ethernet address that belongs to it (RFC 1112).
+/// The destination of a job's multicast results: an address of the organization-local scope (RFC 2365) that ends with
+/// the job's id, and the Ethernet address that belongs to it (RFC 1112).
 pub(crate) fn job_address(job: JobId) -> Endpoint {
     let [high, low] = job.get().to_be_bytes();
     let ip = Ipv4Addr::new(239, 192, high, low);

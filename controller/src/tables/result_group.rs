@@ -1,4 +1,4 @@
-//! `result_group`: to whom a job's multicast results go, and whether they empty its slots here.
+//! `result_group`: where a job's multicast results go, and whether they release its slots here.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::JobId;
@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ActionSchema { name: DELIVER, parameters: &["group", "release"] }],
 };
 
-/// Multicast results of `job` go to `group`, and `release` the slot of their slice.
+/// Sends multicast results of `job` to `group`; `release`: they also release the slot of their slice.
 pub(crate) fn entry(job: JobId, group: u16, release: bool) -> TableEntry {
     let action = ActionCall::new(DELIVER).with("group", group).with("release", u8::from(release));
     TableEntry::new(SCHEMA.name).exact("job", job.get()).action(action)

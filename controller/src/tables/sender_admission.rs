@@ -1,4 +1,4 @@
-//! `sender_admission`: what may come in for a job through a port from one of the hosts that share it.
+//! `sender_admission`: which packets of a job are admitted through a port from one of the hosts that share it.
 
 use tributary_api::Endpoint;
 use tributary_p4runtime::entry::TableEntry;
@@ -12,7 +12,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA],
 };
 
-/// What `sender` sends of `key` is admitted as `admit` says.
+/// Admits packets of `key` from `sender` as `admit` says.
 pub(crate) fn entry(key: Key, sender: Endpoint, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name)
         .exact("source_mac", mac_number(sender.mac))

@@ -1,4 +1,4 @@
-//! Frames of a job as anybody could make them who knows all of it but its secret, and as its members have sent them.
+//! Frames of a job as its members have sent them, and as anybody could make them who knows everything but its secret.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
@@ -6,19 +6,19 @@ use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
 
 use crate::played::play;
 
-/// One packet, to be made worse.
+/// A packet to be falsified.
 #[derive(Clone)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) hops: Vec<Hop>,
-    /// None in a PROBE.
+    /// `None` in a PROBE.
     pub(crate) values: Option<Vec<i32>>,
     from: Endpoint,
     to: Endpoint,
 }
 
 impl Packet {
-    /// What a worker's next gradient would be, but for the tag.
+    /// A worker's next gradient, except for the tag.
     pub(crate) fn gradient(worker: &JobConfig) -> Self {
         let Role::Worker { rank, up, .. } = &worker.role else { panic!("not what a worker was told") };
         let header = Header {
@@ -34,7 +34,7 @@ impl Packet {
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
     }
 
-    /// A sum of all, from nowhere.
+    /// A result that nobody computed, to all workers.
     pub(crate) fn result(worker: &JobConfig, seq: Seq) -> Self {
         let gradient = Self::gradient(worker);
         let tally =
@@ -47,18 +47,18 @@ impl Packet {
         Self { values: None, ..Self::gradient(worker) }
     }
 
-    /// A sum of all for one worker, by the way that the server would send it.
+    /// The same to one worker, along the way that the server would send it.
     pub(crate) fn result_to(worker: &JobConfig, down: &[Hop], seq: Seq) -> Self {
         Self { hops: down.to_vec(), to: worker.own, ..Self::result(worker, seq) }
     }
 
-    /// It has other addresses of its sender.
+    /// Changes the sender's addresses.
     pub(crate) fn sent_by(mut self, from: Endpoint) -> Self {
         self.from = from;
         self
     }
 
-    /// The first hop is another one.
+    /// Changes the first hop.
     pub(crate) fn with_hop(mut self, change: impl FnOnce(&mut Hop)) -> Self {
         change(&mut self.hops[0]);
         self
@@ -78,7 +78,7 @@ impl Packet {
     }
 }
 
-/// What a worker sends in its job's first all-reduce: with its secret, as whoever has recorded it on the wire has it.
+/// What a worker sends in its job's first all-reduce, tagged with its secret, as an attacker could have recorded it.
 pub(crate) fn recorded(worker: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<u8>> {
     let Role::Worker { rank, secret, .. } = &worker.role else { panic!("not what a worker was told") };
     let (packet, mut frames) = (Packet::gradient(worker), Vec::new());

@@ -1,6 +1,6 @@
-//! Whoever is on the wire, and the switches themselves, against the promise: a sum is right, or an error. On real
-//! interfaces, with the embedded switch and, where it is installed, with BMv2. What strangers and tagged frames are told
-//! is in `forgery`.
+//! The promise that a sum is right or an error, under attack from the wire and from the switches themselves. On real
+//! interfaces, with the embedded switch and, where it is installed, with BMv2. Attacks by strangers, and with VLAN
+//! tags, are in `forgery`.
 //!
 //! Needs root and `ip` (iproute2); says so and passes where they are missing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
@@ -38,10 +38,10 @@ use sending::{at_port, counters, embedded_ports};
 use switches::Switches;
 use team::Team;
 
-/// What each error of a wrong sum says, whichever slice it was noticed in, and however.
+/// What every error for a wrong sum says, whichever slice it was noticed in, and however.
 const WRONG: &str = "a switch's addition is wrong";
 
-/// Two jobs, "right" and "other"; `none` is in none, and `shared` is behind the same port as w1.
+/// Two jobs, "right" and "other"; `none` is in neither, and `shared` is behind the same port as w1.
 const TOPOLOGY: &str = r#"
     name = "attacks"
     description = "A leaf with a plain switch behind it, and a root with the server"
@@ -100,19 +100,19 @@ const TOPOLOGY: &str = r#"
     ends = ["leaf", "none"]
 "#;
 
-/// A few slices, the last one not full.
+/// A few slices, the last of them not full.
 const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
 fn topology() -> Topology {
     Topology::parse(TOPOLOGY, "attacks").unwrap()
 }
 
-/// What each worker has to give.
+/// The values of each worker.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
 }
 
-/// What they add up to.
+/// The sum of the workers' values.
 fn sum_of(team: &Team) -> Vec<i32> {
     let all: Vec<_> = team.worker_configs.keys().map(|rank| values(*rank)).collect();
     (0..LEN).map(|index| all.iter().map(|values| values[index]).sum()).collect()
@@ -124,7 +124,7 @@ async fn is_right(team: &Team) {
     }
 }
 
-/// What is counted on a switch: at the port that leads to a host, or for a job.
+/// What a switch counts: packets at the port to a host, or of a job.
 #[derive(Debug, Clone, Copy)]
 enum Count {
     Port(&'static str, &'static str),
@@ -160,7 +160,7 @@ impl Scene {
         }
     }
 
-    /// Sends frames out of a host's interface, and waits until a switch has counted each of them so.
+    /// Sends frames out of a host's interface, and waits until a switch has counted all of them.
     async fn send(&self, host: &str, frames: &[Vec<u8>], switch: &str, count: Count) {
         println!("{} frames from {host}: {count:?} of {switch}", frames.len());
         let before = self.counted(switch, count).await;
@@ -173,13 +173,14 @@ impl Scene {
     }
 }
 
-/// Bytes that are not what they claim to be; for each how many of a frame's ends, heads and fields are wrong.
+/// Corrupt variants of a frame: cut off, or with a wrong field in one of its headers.
 fn broken(frame: &[u8]) -> Vec<Vec<u8>> {
-    // Ethernet, then: flags and fragment at 20, checksum at 24, and the INA header from 42 on with its hop count at 48.
+    // Behind the Ethernet header: flags and fragment at 20, checksum at 24, and the INA header from 42 on with its
+    // hop count at 48.
     let with = |at: usize, byte: u8| {
         let mut frame = frame.to_vec();
         frame[at] = byte;
-        // The IPv4 header is sound again.
+        // Corrects the checksum of the IPv4 header.
         if (14..34).contains(&at) {
             frame[24..26].fill(0);
             let sum: u32 =
@@ -209,7 +210,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let (w0, o0) = (&right.worker_configs[&0], &other.worker_configs[&0]);
     let gradient = |config| Packet::gradient(config).bytes();
 
-    // In no job, and in another one.
+    // From a host in no job, and from one in another job.
     let all =
         |config| [gradient(config), Packet::probe(config).bytes(), Packet::result(config, Seq(0)).bytes()];
     scene.send("none", &all(w0), "leaf", Count::Port("none", "rejected")).await;
@@ -218,7 +219,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let flood = vec![Packet::probe(w0).bytes(); 2000];
     scene.send("none", &flood, "leaf", Count::Port("none", "rejected")).await;
 
-    // A member that lies of its own place.
+    // From a member that lies about its place.
     let topology = topology();
     let port_of = |host: &str| {
         let [leaf, host] = ["leaf", host].map(|name| topology.find(name).unwrap());
@@ -248,13 +249,13 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let elsewhere = lie(&|hop| hop.node = NodeId::new(hop.node.get() + 1).unwrap());
     scene.send("o0", &[elsewhere], "leaf", Count::Port("o0", "rejected")).await;
 
-    // What is no message, from where a message could come.
+    // Corrupt packets from where a valid one could come.
     let port = Count::Port("w0", "rejected");
     scene.send("w0", &broken(&gradient(w0)), "leaf", port).await;
     assert_eq!(right.server.stats().unwrap().protocol.received, 0);
     scene.all_is_right().await;
 
-    // What w0 has sent is sent again: while its slots are free, and by whom it is not from.
+    // A replay of what w0 has sent: while its slots are free, and from a host that it is not from.
     let replay = recorded(w0, values);
     assert!(replay.len() > 1 + LEN / w0.width.values());
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
@@ -262,7 +263,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     scene.all_is_right().await;
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
 
-    // A member asks and asks, and the others' job goes on.
+    // A member keeps probing, and the other job goes on.
     let flood = vec![Packet::probe(o0).bytes(); 2000];
     let (_, ()) = tokio::join!(scene.send("o0", &flood, "leaf", Count::Job("other", "probe")), async {
         for sums in right.all_reduce(values).await {
@@ -283,7 +284,7 @@ fn endpoint(host: &str) -> Endpoint {
     Endpoint { mac: host.mac, ip: host.ip }
 }
 
-/// What a member, and the server, could send next in job "right", and all of it where `from` sends it.
+/// What a member, and the server, could send next in job "right", with the addresses that `from` makes of theirs.
 fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>> {
     let Role::Server { down, .. } = &right.server_config.role else { panic!("not what a server was told") };
     let (w0, w1) = (&right.worker_configs[&0], &right.worker_configs[&1]);
@@ -293,7 +294,7 @@ fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>>
     of_member.into_iter().chain(seqs.map(of_server)).map(|packet| packet.bytes()).collect()
 }
 
-/// Behind a plain switch the sender's addresses decide: whoever has not got both of a member's is nobody there.
+/// Behind a plain switch the sender's addresses decide: a host without both of a member's addresses is nobody there.
 async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     let Scene { right, .. } = scene;
     let own = endpoint("shared");
@@ -306,7 +307,7 @@ async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     }
     assert_eq!(right.server.stats().unwrap().protocol.received, received);
 
-    // While the job works, with results for the member that the plain switch takes there by itself.
+    // While the job works, next to forged results, which the plain switch passes to the member by itself.
     let w1 = &right.worker_configs[&1];
     let beside = |seq| Packet::result_to(w1, &[], seq).sent_by(own).bytes();
     let mut results = InterfacePort::open("shared").unwrap();
@@ -383,8 +384,8 @@ fn a_switch_that_does_something_else_to_values_is_noticed() {
             let team = Team::start(&controller, &mut client, request).await;
             for outcome in team.outcomes(values).await {
                 let Err(error) = outcome else { panic!("{mutant:?}: a sum") };
-                // Which slice fails first is up to chance, and a MAX slice's tag does not cover its values: there, it is
-                // a member that sees its own bound missing.
+                // Which slice fails first is up to chance, and a MAX slice's tag does not cover its values: there, a
+                // member sees that its own bound is missing.
                 let error = error.to_string();
                 assert!(error.contains(WRONG), "{mutant:?}: {error}");
             }

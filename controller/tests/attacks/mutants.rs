@@ -1,4 +1,4 @@
-//! P4 programs that do something else to values than they should.
+//! P4 programs that do something wrong to values.
 
 use std::fs;
 
@@ -10,20 +10,20 @@ use crate::common::root;
 /// What a program does wrong.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mutant {
-    /// The first two blocks of lanes change their places where a child is added.
+    /// The first two blocks of lanes change places when a child is added.
     Swaps,
-    /// The first block of what came before is dropped.
+    /// The first block of the earlier sum is dropped.
     Drops,
-    /// What a first child gave is kept, but for its first block, which stays what it was.
+    /// The first child's values are kept, except for the first block, which stays what it was.
     Forgets,
-    /// A value's last byte is lost where a child is added.
+    /// A value's last byte is lost when a child is added.
     Changes,
 }
 
 impl Mutant {
     pub(crate) const ALL: [Self; 4] = [Self::Swaps, Self::Drops, Self::Forgets, Self::Changes];
 
-    /// The folder of the program, as p4c could have made it.
+    /// The folder of the program, as if p4c had made it.
     pub(crate) fn program(self) -> TempDir {
         let build = root().join("p4/build/256");
         let mut program: Value =
@@ -53,7 +53,7 @@ impl Mutant {
     }
 }
 
-/// Changes what an action does, by the end of its name: p4c makes one of each place that it is called at.
+/// Changes the actions whose names end with `name`: p4c makes one for each place that calls the action.
 fn change(program: &mut Value, name: &str, change: impl Fn(&mut Vec<Value>)) {
     let actions = program["actions"].as_array_mut().unwrap();
     let found = actions.iter_mut().filter(|action| action["name"].as_str().unwrap().ends_with(name));

@@ -9,12 +9,12 @@ use crate::fabric::{Fabric, in_namespace};
 use crate::switches::eventually;
 use crate::team::Team;
 
-/// Several times what a BMv2 queue holds, which is 64 packets a port.
+/// A window of several times what a BMv2 queue holds, which is 64 packets a port.
 const WIDE: u32 = 512;
-/// The last slice is not full.
+/// Values of a gradient whose last slice is not full.
 const LEN: usize = 100 * SliceWidth::ETHERNET.values() - 1;
 
-/// Values that differ from worker to worker and do not overflow when they are added.
+/// Values that differ from worker to worker and whose sum does not overflow.
 fn values(rank: u16, len: usize) -> Vec<i32> {
     (0..len).map(|index| (index as i32 - 1000).wrapping_mul(i32::from(rank) + 1)).collect()
 }
@@ -55,7 +55,7 @@ async fn four_workers_reduce(program: PipelineSource) {
         let team = Team::start(&controller, &mut client, request).await;
         assert_sums(&team.all_reduce(|rank| values(rank, LEN)).await, LEN);
 
-        // Each slice once from each child, however often it was sent; and each slice is let go of.
+        // Each slice counts once for each child, however often it was sent; and each slice is released.
         let slices = team.stats()[0].sent;
         assert!(slices >= 100);
         for (switch, children) in [("leaf0", 2), ("leaf1", 2), ("root", 2)] {

@@ -1,4 +1,4 @@
-//! A topology of BMv2 switches and veth pairs, in a network namespace of the test's own.
+//! A topology of BMv2 switches and veth pairs, in the test's own network namespace.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::switches::Switches;
 /// The interfaces of each node: port and name.
 pub(crate) type Interfaces = BTreeMap<NodeKey, Vec<(u16, String)>>;
 
-/// Runs a test with BMv2 in a network namespace of its own, or says why it cannot.
+/// Runs a test with BMv2 in its own network namespace, or says why it cannot.
 pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     if simple_switch::is_installed() {
         in_bare_namespace(test);
@@ -27,11 +27,11 @@ pub(crate) fn in_bare_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F
         return;
     }
     netns::ip("link set lo up");
-    // Interfaces would announce themselves to each other. A kernel without IPv6 has no such files.
+    // Otherwise interfaces would announce themselves to each other. A kernel without IPv6 has no such files.
     for interfaces in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6"), "1");
     }
-    // Its threads are in the namespace, too: they are this thread's children.
+    // Its threads are in the namespace, too, as children of this thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(test());
 }
@@ -50,7 +50,7 @@ impl Fabric {
         Self { switches: switches.collect() }
     }
 
-    /// Where they serve P4Runtime, to look into them and for a controller.
+    /// The switches' P4Runtime addresses, for looking into them and for a controller.
     pub(crate) fn look(&self) -> Switches {
         let address = |(name, switch): (&String, &SimpleSwitch)| {
             let address: (SocketAddr, u64) = (switch.address(), switch.device_id());

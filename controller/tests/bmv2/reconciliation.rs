@@ -1,4 +1,4 @@
-//! What BMv2 holds after everything that can happen to it or to the controller.
+//! What BMv2 holds after anything that can happen to it or to the controller.
 
 use tributary_api::v1;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -7,7 +7,7 @@ use crate::common::{self, create, end, job, join_all, list, shipped, start};
 use crate::fabric::{Fabric, in_namespace};
 use crate::switches::{self, eventually};
 
-/// Things that no controller of ours wants on a switch.
+/// Entities that no controller of ours wants on a switch.
 fn leftovers() -> Vec<Entity> {
     let mac = |number: u64| TableEntry::new("mac_forward").exact("dst", number);
     let guard = TableEntry::new("egress_guard").exact("job", 7u16).exact("egress_port", 300u16);
@@ -48,7 +48,7 @@ fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
         }
         let with_job = look.read_all().await;
         for (name, held) in &with_job {
-            // The plain switch in the middle has no part in it.
+            // The plain switch in the middle takes no part in the job.
             assert_eq!(held != &bare[name], name != "middle", "{name}");
         }
         end(&mut client, "digits", &token).await.unwrap();

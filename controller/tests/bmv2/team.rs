@@ -22,9 +22,9 @@ pub(crate) struct Team {
     /// By rank.
     workers: BTreeMap<u16, Arc<WorkerAgent>>,
     pub(crate) server: ServerAgent,
-    /// What the server was told.
+    /// The server's configuration.
     pub(crate) server_config: JobConfig,
-    /// What the workers were told, by rank.
+    /// The workers' configurations, by rank.
     pub(crate) worker_configs: BTreeMap<u16, JobConfig>,
     _memberships: Vec<Membership>,
 }
@@ -66,12 +66,12 @@ impl Team {
         Self { workers, server, server_config: *config, worker_configs, _memberships: memberships }
     }
 
-    /// Lets every worker reduce its values, and gives back what each of them got, by rank.
+    /// Has every worker reduce its values, and returns each worker's result, by rank.
     pub(crate) async fn all_reduce(&self, values: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<i32>> {
         self.outcomes(values).await.into_iter().map(Result::unwrap).collect()
     }
 
-    /// The same where it may fail.
+    /// The same, where it may fail.
     pub(crate) async fn outcomes(
         &self,
         values: impl Fn(u16) -> Vec<i32>,
@@ -95,14 +95,14 @@ impl Team {
         match tokio::time::timeout(PATIENCE, all).await {
             Ok(sums) => sums,
             Err(_) => {
-                // They would keep the test from ending.
+                // Agents that still run would keep the test from ending.
                 self.workers.values().for_each(|agent| agent.end("too slow"));
                 panic!("not reduced within {PATIENCE:?}: {:?}", self.stats());
             }
         }
     }
 
-    /// What the workers have counted.
+    /// The workers' statistics.
     pub(crate) fn stats(&self) -> Vec<WorkerStats> {
         self.workers.values().filter_map(|agent| Some(agent.stats().ok()?.protocol)).collect()
     }

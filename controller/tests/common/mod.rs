@@ -23,7 +23,7 @@ use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
 
-/// Two workers and a server on a switch that only forwards, so that no switch is needed.
+/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
 pub const PLAIN: &str = r#"
     name = "plain"
     description = "Two workers and a server on a switch that only forwards"
@@ -49,7 +49,7 @@ pub const PLAIN: &str = r#"
     ends = ["hub", "ps"]
 "#;
 
-/// A busy machine may take long; nothing here waits so long when all is well.
+/// A busy machine may take long; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The repository's root.
@@ -57,7 +57,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What a controller is started with; no switch of `topology` has an address.
+/// A controller's configuration without addresses for the switches of `topology`.
 pub fn config(topology: Topology) -> ControllerConfig {
     ControllerConfig {
         topology,
@@ -71,7 +71,7 @@ pub fn config(topology: Topology) -> ControllerConfig {
     }
 }
 
-/// A controller of `topology` whose switches are at `switches`, and a client.
+/// Starts a controller of `topology` whose switches are at `switches`, and a client.
 pub async fn start(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
@@ -79,7 +79,7 @@ pub async fn start(
     start_with(topology, switches, PipelineSource::BuiltIn).await
 }
 
-/// The same, and the switches are to run this program.
+/// The same with the program that the switches are to run.
 pub async fn start_with(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
@@ -91,7 +91,7 @@ pub async fn start_with(
     (controller, client)
 }
 
-/// v1model's program, and Tofino's behind the shim.
+/// The program for v1model, and Tofino's behind the shim.
 pub fn programs() -> [PipelineSource; 2] {
     [PipelineSource::BuiltIn, PipelineSource::Directory(root().join("p4/build/tna-32"))]
 }
@@ -135,7 +135,7 @@ impl Member {
         Self::join_as(client, request).await
     }
 
-    /// Joins with all that can be said.
+    /// Joins with all fields of the request given.
     pub async fn join_as(client: &mut Client, request: v1::JoinRequest) -> Result<Self, Status> {
         let host = request.host.clone();
         let events = client.join(request).await?.into_inner();
@@ -146,7 +146,7 @@ impl Member {
         self.events.message().await.unwrap().map(|event| event.event.unwrap())
     }
 
-    /// Waits for the start, and checks what comes with it.
+    /// Waits for the start, and checks its configuration.
     pub async fn started(&mut self) -> JobConfig {
         match self.next().await {
             Some(Event::Start(config)) => JobConfig::try_from(config).unwrap(),
@@ -154,7 +154,7 @@ impl Member {
         }
     }
 
-    /// Waits for a change of generation, and checks what comes with it.
+    /// Waits for a change of generation, and checks its configuration.
     pub async fn changed(&mut self) -> JobConfig {
         match self.next().await {
             Some(Event::Change(config)) => JobConfig::try_from(config).unwrap(),
@@ -201,7 +201,7 @@ pub async fn list(client: &mut Client) -> Vec<v1::Job> {
     client.list_jobs(v1::ListJobsRequest {}).await.unwrap().into_inner().jobs
 }
 
-/// Waits until the controller has lost a switch.
+/// Waits until the controller has lost the switch.
 pub async fn is_away(client: &Client, switch: &str) {
     let away = async || {
         let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
@@ -217,7 +217,7 @@ pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
     (status.code(), status.message().to_owned())
 }
 
-/// Waits until something is so.
+/// Waits until `holds` is true.
 pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds().await {

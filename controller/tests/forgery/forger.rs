@@ -1,4 +1,4 @@
-//! Gradients that a server takes for the sum of its workers' ones.
+//! Forged gradients that a server would take for the sum of its workers' gradients.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
@@ -11,11 +11,11 @@ pub(crate) fn own() -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0xba, 0xd0, 0, 0, 1), ip: [10, 66, 66, 66].into() }
 }
 
-/// What the server's last switch would send it for the job's first all-reduce if the workers had these values, by
-/// rank: nothing is wrong but the numbers, and the secret that their tags are made from: it has not got that. `job` is
-/// what the server was told; `from` are the sender's addresses.
+/// What the server's last switch would send it for the job's first all-reduce if the workers, by rank, had these
+/// values. Only the numbers are wrong, and the secret behind their tags, which the forger does not have. `job` is the
+/// server's configuration; `from` is the sender's addresses.
 ///
-/// The forger plays it through with workers and a server of its own, whose results it sends as gradients.
+/// The forger runs the all-reduce with workers and a server of its own, and sends the results as gradients.
 pub(crate) fn gradients(
     job: &JobConfig,
     from: Endpoint,

@@ -1,7 +1,7 @@
 //! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with the embedded
 //! switch, and with BMv2.
 //!
-//! Needs root and `ip` (iproute2), and one of the tests `simple_switch_grpc`; says so and passes where they are
+//! Needs root and `ip` (iproute2), and one of the tests needs `simple_switch_grpc`; says so and passes where they are
 //! missing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
@@ -34,7 +34,7 @@ use sending::{at_port, embedded_ports, send};
 use switches::{Switches, eventually};
 use team::Team;
 
-/// Strangers are at a switch that aggregates, and at one that does not and is on the job's way.
+/// Strangers are at a switch that aggregates, and at a plain one on the job's way.
 const TOPOLOGY: &str = r#"
     name = "strangers"
     description = "Two workers and a stranger under a switch; a plain one with another stranger; the server"
@@ -74,13 +74,13 @@ const TOPOLOGY: &str = r#"
     ends = ["plain", "ps"]
 "#;
 
-/// A few slices, the last one not full.
+/// A few slices, the last of them not full.
 const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
 /// The type and VLAN of each tag, the outermost first.
 type Tags = &'static [(u16, u16)];
 
-/// 802.1Q and 802.1ad, a priority only, and what there was before them; one to three deep.
+/// 802.1Q and 802.1ad tags, priority tags, and older kinds; one to three deep.
 const TAGGINGS: [Tags; 11] = [
     &[(0x8100, 5)],
     &[(0x88a8, 5)],
@@ -109,12 +109,12 @@ async fn counted(client: &Client, switch: &str, host: &str, kind: &str) -> u64 {
     at_port(client, &topology(), (switch, host), kind).await
 }
 
-/// What each worker has to give.
+/// The values of each worker.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
 }
 
-/// Strangers tell the server of sums before any worker does: a server that believed one would answer the workers
+/// Strangers send the server sums before any worker does. If the server believed one, it would answer the workers
 /// with it, and they could not tell it from a right one.
 async fn nobody_believes_a_stranger(switches: &Switches) {
     let (controller, mut client) = start(topology(), switches.addresses()).await;
@@ -134,7 +134,7 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let received = || team.server.stats().unwrap().protocol.received;
     assert_eq!((counted(&client, "leaf", "x0", "ingress").await, received()), (sent, 0));
 
-    // A plain switch lets everything pass, and as it came: it is for the server not to believe it, whoever it is from.
+    // A plain switch lets everything pass unchanged: the server must not believe it, whoever sent it.
     let untrue = [tag_all(&forged), tag_all(&of_member), forged].concat();
     let sent = send("x1", &untrue, 0, async || counted(&client, "plain", "x1", "ingress").await).await;
     eventually(async || counted(&client, "plain", "ps", "egress").await >= sent).await;
@@ -149,8 +149,8 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     controller.shutdown().await.unwrap();
 }
 
-/// Behind a plain switch nothing keeps a stranger that forges a member's addresses from the server, which cannot tell a
-/// sum from a forged one. The workers can: the stranger has not got their secret.
+/// Behind a plain switch nothing keeps frames of a stranger that forges a member's addresses from the server, which
+/// cannot tell a true sum from a forged one. The workers can: the stranger does not have their secret.
 async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
     let team = Team::start(controller, client, request).await;

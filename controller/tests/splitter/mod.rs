@@ -1,5 +1,5 @@
-//! A host's link for two agents, as two packet sockets on one interface are: each gets every frame that comes
-//! in, and none that the other sends.
+//! Shares a host's link between two agents, like two packet sockets on one interface: each gets every frame that
+//! comes in, and none that the other sends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use mio::{Events, Poll, Token, Waker};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 
-/// Dropping it stops its thread.
+/// A shared link. Dropping it stops its thread.
 pub(crate) struct Splitter {
     stop: Arc<AtomicBool>,
     waker: Waker,
@@ -16,7 +16,7 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Shares a host's end of its link; the ports are the agents'.
+    /// Shares a host's end of its link; the returned ports are the agents'.
     pub(crate) fn start(shared: InProcessPort) -> (Self, [InProcessPort; 2]) {
         let new_link = || link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 4096 }).unwrap();
         let [(agent, own, _), (other_agent, other_own, _)] = [new_link(), new_link()];

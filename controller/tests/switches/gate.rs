@@ -1,4 +1,4 @@
-//! A way to a switch that can be made silent: as when its machine loses power, nothing is closed.
+//! A proxy to a switch that can be silenced: as when its machine loses power, nothing is closed.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes bytes on between its own address and the switch's, while it is open.
+/// Passes bytes on between its own address and the switch's while it is open.
 pub struct Gate {
     address: SocketAddr,
     open: watch::Sender<bool>,
@@ -32,7 +32,7 @@ impl Gate {
         self.address
     }
 
-    /// Lets nothing through any more, or again: then what was held up comes late.
+    /// Opens or closes the gate; what was held up arrives late once it is open again.
     pub fn set_open(&self, open: bool) {
         self.open.send_replace(open);
     }

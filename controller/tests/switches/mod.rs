@@ -1,4 +1,4 @@
-//! Embedded switches, and a look into them that the controller knows nothing of.
+//! Embedded switches, and a way to look into them that the controller does not know of.
 #![allow(
     clippy::unwrap_used,
     dead_code,
@@ -45,7 +45,7 @@ impl Switches {
         Self::start_with(topology, |_| Vec::new()).await
     }
 
-    /// With links: what `ports` says for the switch of a name.
+    /// The same, with the links that `ports` returns for a switch's name.
     pub async fn start_with(topology: &Topology, mut ports: impl FnMut(&str) -> Ports) -> Self {
         let program = super::common::root().join("p4/build/256");
         let mut switches = Self { program, running: BTreeMap::new(), addresses: BTreeMap::new() };
@@ -57,12 +57,12 @@ impl Switches {
         switches
     }
 
-    /// Those that run outside of this process, to look into them.
+    /// Switches that run outside of this process, for looking into them.
     pub fn elsewhere(addresses: BTreeMap<String, (SocketAddr, u64)>) -> Self {
         Self { program: super::common::root().join("p4/build/256"), running: BTreeMap::new(), addresses }
     }
 
-    /// Where they listen, for a controller.
+    /// Their addresses, for a controller.
     pub fn addresses(&self) -> BTreeMap<String, SwitchAddress> {
         let address = |(name, (address, device_id)): (&String, &(SocketAddr, u64))| {
             (name.clone(), SwitchAddress { address: address.to_string(), device_id: *device_id })
@@ -74,7 +74,7 @@ impl Switches {
         self.running.remove(name).unwrap().stop().await.unwrap();
     }
 
-    /// Starts a switch that does not run, with nothing in its memory, where it was before.
+    /// Restarts a stopped switch at its old address, with nothing in its memory.
     pub async fn restart(&mut self, name: &str) {
         self.run(name, Vec::new()).await;
     }
@@ -92,16 +92,16 @@ impl Switches {
         self.restart(name).await;
     }
 
-    /// What they read is another program's from now on.
+    /// Reads entities with another program's P4Info from now on.
     pub fn use_program(&mut self, directory: &Path) {
         self.program = directory.to_owned();
     }
 
-    /// A session that any controller takes over from: it may read, and write where there is no other.
+    /// A session that any controller takes over from: it may read, and write while there is no controller.
     async fn session(&self, name: &str) -> Result<Session, tributary_p4runtime::SessionError> {
         let (address, device_id) = self.addresses[name];
         let target = Target { name: name.to_owned(), address: address.to_string(), device_id };
-        // A switch may not have noticed yet that the one before is over; an id is no other session's.
+        // A switch may not have noticed yet that the previous session is over; no two sessions share an id.
         static SESSIONS: AtomicU32 = AtomicU32::new(1);
         let election_id = SESSIONS.fetch_add(1, Ordering::Relaxed).into();
         Session::connect(target, election_id, Instant::now() + PATIENCE).await
@@ -111,7 +111,7 @@ impl Switches {
         P4Info::parse(&fs::read_to_string(self.program.join(PROGRAM[1])).unwrap()).unwrap()
     }
 
-    /// All that a switch holds, in order; `None` when it is not there or has no program.
+    /// All that a switch holds, in order; `None` if it is not there or has no program.
     pub async fn try_read(&self, name: &str) -> Option<Vec<Entity>> {
         let p4info = self.p4info();
         let identity = Query::Entry(TableEntry::default_of("identity"));
@@ -133,13 +133,13 @@ impl Switches {
         all
     }
 
-    /// The program that the switch runs, and by what it knows it.
+    /// The program that the switch runs, and its cookie.
     pub async fn running(&self, name: &str) -> (Vec<u8>, u64) {
         let program = self.session(name).await.unwrap().pipeline().await.unwrap().unwrap();
         (program.p4_device_config, program.cookie.unwrap().cookie)
     }
 
-    /// What a controller of another time has done: the program, and entries.
+    /// Does what an earlier controller has done: installs the program and writes entries.
     pub async fn install_and_write(&self, name: &str, cookie: u64, entities: &[Entity]) {
         let json = fs::read(self.program.join(PROGRAM[0])).unwrap();
         let p4info = self.p4info();
@@ -154,7 +154,7 @@ impl Switches {
     }
 }
 
-/// The compiled program with room for `size` entries in a table.
+/// The compiled program with room for only `size` entries in a table.
 pub fn program_with_small_table(table: &str, size: u64) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let source = super::common::root().join("p4/build/256");

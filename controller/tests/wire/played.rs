@@ -1,5 +1,5 @@
-//! A job's first all-reduce, played through with workers and a server of one's own: what is on the wire then, whoever is
-//! to have recorded or forged it.
+//! A job's first all-reduce, run with workers and a server of our own, to show what is then on the wire: for tests
+//! that record or forge it.
 
 use tributary_api::JobConfig;
 use tributary_protocol::{
@@ -7,8 +7,8 @@ use tributary_protocol::{
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
 
-/// Plays it with these values, by rank, and tags that are made from `secret`. `job` is what any member was told. Whatever
-/// is sent, gradients and results, is shown to `see` in order.
+/// Runs it with these values, by rank, and with tags that are made from `secret`. `job` is any member's
+/// configuration. Every gradient and result that is sent is shown to `see`, in order.
 pub(crate) fn play(
     job: &JobConfig,
     secret: &JobSecret,

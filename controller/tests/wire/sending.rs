@@ -1,4 +1,4 @@
-//! Frames out of a host's interface, and what switches have counted of them.
+//! Sends frames out of a host's interface, and reads what switches have counted of them.
 
 use tributary_api::v1;
 use tributary_link::{FramePort, InterfacePort};
@@ -8,7 +8,7 @@ use crate::common::Client;
 use crate::fabric::connect;
 use crate::switches::{Ports, eventually};
 
-/// Frames at once: BMv2's ring holds 32, and drops the rest without a word.
+/// Frames sent at once: BMv2's ring holds 32, and silently drops the rest.
 const BURST: usize = 16;
 
 /// The ports of embedded switches, by the switch's name: a pair of interfaces for each link.
@@ -23,8 +23,8 @@ pub(crate) fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Ports {
     }
 }
 
-/// Sends frames from a host, a few at a time, and waits until all of them have `arrived`, beside those that had
-/// `before`; gives back how many were sent.
+/// Sends frames from a host, a few at a time, and waits until `arrived` has grown by their number from `before`;
+/// returns how many were sent.
 pub(crate) async fn send(
     host: &str,
     frames: &[Vec<u8>],
@@ -44,7 +44,7 @@ pub(crate) async fn send(
     port.meter().sent.read().frames
 }
 
-/// What a switch has counted.
+/// A switch's counters.
 pub(crate) async fn counters(client: &Client, switch: &str) -> v1::SwitchCounters {
     let request = v1::GetCountersRequest { switches: vec![switch.into()] };
     client.clone().get_counters(request).await.unwrap().into_inner().switches.remove(0)
