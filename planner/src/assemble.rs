@@ -1,4 +1,4 @@
-//! From a tree and its hop stacks to the plan: every port and table entry follows from these.
+//! Assembles a plan from a tree and its hop stacks: every port and table entry follows from these.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::request::{Downlink, JobRequest, Member};
 use crate::traffic::Traffic;
 use crate::tree::Tree;
 
-/// What a plan is made of.
+/// The parts of a plan.
 pub(crate) struct Parts {
     pub(crate) tree: Tree,
     /// The hop stack of each worker for GRADIENT, in the request's order.
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Plan {
-    /// Writes everything down for controller and members.
+    /// Writes down everything that the controller and the members need.
     pub(crate) fn assemble(fabric: &Fabric<'_>, job: &JobRequest, parts: Parts) -> Self {
         let Parts { tree, stacks, downlink, traffic, comparison, notes } = parts;
         let server_entry = stacks.first().and_then(|stack| stack.last());
@@ -68,24 +68,24 @@ fn route(fabric: &Fabric<'_>, tree: &Tree, worker: Member, up: Vec<Hop>) -> Work
 /// How the workers' packets use one switch.
 #[derive(Default)]
 struct Usage {
-    /// What hop entries say there: whether it aggregates, and how many children it waits for.
+    /// The hop entries for the switch: whether it aggregates, and how many children it waits for.
     aggregate: bool,
     fan_in: u8,
-    /// For each port that gradients come in by, the workers that they are from.
+    /// For each port by which gradients come in, the workers that they come from.
     workers: BTreeMap<u16, BTreeMap<NodeKey, Below>>,
 }
 
 /// Workers whose gradients come in by one port.
 #[derive(Clone, Copy)]
 struct Below {
-    /// The children that they are, or are in: bit n for child n.
+    /// The children that they are, or are part of: bit n for child n.
     children: u64,
-    /// Their rank, where there is only one.
+    /// Their rank, if there is only one worker.
     rank: Option<u16>,
 }
 
 impl Below {
-    /// Some workers together; `None` of none.
+    /// Several workers together; `None` if there are none.
     fn all<'a>(workers: impl Iterator<Item = &'a Self>) -> Option<Self> {
         workers.copied().reduce(|one, other| Self { children: one.children | other.children, rank: None })
     }
@@ -155,14 +155,14 @@ impl Usage {
         Some(role)
     }
 
-    /// GRADIENT comes from below, by each port only what is sent there; RESULT comes from above, and for any
-    /// child. One port is both where the server's host is a worker.
+    /// What a port admits: GRADIENT from below, and only what is sent through it; RESULT from above, for any child.
+    /// One port is both if the server's host is a worker.
     fn admission(&self, port: u16, up: u16) -> Admission {
         let below = self.workers.get(&port).and_then(|workers| Below::all(workers.values()));
         self.admitted(port, None, below, port == up)
     }
 
-    /// The same, of each sender by itself: a worker only as the child that it is, and results only from the server.
+    /// The same for each sender: a worker only as the child that it is, and RESULT only from the server.
     fn admission_by_sender(
         &self,
         fabric: &Fabric<'_>,
@@ -182,7 +182,7 @@ impl Usage {
         senders.into_iter().map(admitted).collect()
     }
 
-    /// `below`: whose gradients may come in, if any may.
+    /// `below`: the workers whose gradients may come in, if any may.
     fn admitted(
         &self,
         ingress_port: u16,

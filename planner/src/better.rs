@@ -1,4 +1,4 @@
-//! Whether a plan is good for what is alive now, and whether another is clearly better.
+//! Whether a plan works with what is alive now, and whether another one is clearly better.
 
 use tributary_topology::{Forwarding, Topology};
 
@@ -6,11 +6,11 @@ use crate::fabric::{FabricState, seconds};
 use crate::plain::carries;
 use crate::plan::{Plan, WorkerRoute};
 
-/// How much of the old tree's time a clearly better one takes at most.
+/// The largest share of the old tree's time that a clearly better tree takes.
 const CLEARLY_BETTER: f64 = 0.8;
 
-/// Whether a job should move from `old` to `new`, another plan of the same job, while the links carry what
-/// `state` says, the job's own traffic included. In this order:
+/// Whether a job should move from `old` to `new`, another plan of the same job, under the loads of `state`, which
+/// include the job's own traffic. In this order:
 ///
 /// 1. A plan that uses something dead is never better, and any other is better than it.
 /// 2. A plan with more workers is better, whatever its time.
@@ -20,9 +20,9 @@ const CLEARLY_BETTER: f64 = 0.8;
 /// T(new) ≤ 0.8 T(old)     T(p) = max over link directions d of p:  8 b_p(d) / max(rate(d) − other(d), rate(d) / 100)
 /// ```
 ///
-/// b_p(d) are the bytes that one all-reduce by p puts on d, and other(d) the load of d less what the job itself
-/// causes there on its old tree ([`FabricState::without`]). The 20 % are hysteresis: a change is a pause for the
-/// job, and what is hardly better now may be worse in a minute.
+/// b_p(d) are the bytes that one all-reduce by p puts on d, and other(d) is the load of d less what the job itself
+/// causes there on its old tree ([`FabricState::without`]). The 20 % are hysteresis: a change is a pause for the job,
+/// and what is hardly better now may be worse in a minute.
 pub fn is_better(new: &Plan, old: &Plan, state: &FabricState) -> bool {
     if new.is_hit(state) || old.is_hit(state) {
         return !new.is_hit(state);
@@ -41,8 +41,8 @@ fn time(plan: &Plan, others: &FabricState) -> f64 {
 }
 
 impl Plan {
-    /// Whether the job can run by this plan: nothing that it uses is dead, and the plain switches of its tree
-    /// forward along it. `topology` is the one that the plan was made on.
+    /// Whether the job can run by this plan: nothing that it uses is dead, and the plain switches of its tree forward
+    /// along it. `topology` is the one that the plan was made for.
     pub fn works(&self, topology: &Topology, state: &FabricState) -> bool {
         !self.is_hit(state)
             && (self.switches.iter().all(|role| role.programmable) || {

@@ -1,24 +1,23 @@
-//! Trees that may be good.
+//! Proposes trees that may be good.
 //!
-//! A tree that merges gradients early is a Steiner tree, and finding the best one is NP-hard; so several
-//! heuristics propose trees, and `search` counts the bytes of each:
+//! A tree that merges gradients early is a Steiner tree, and finding the best one is NP-hard; so several heuristics
+//! propose trees, and `search` counts the bytes of each:
 //!
-//! 1. the tree that ordinary frames take, which also plain switches can serve;
-//! 2. workers joined one by one to the tree that is there already, the nearest first (Takahashi and
-//!    Matsuyama, 1980);
-//! 3. the same over no link that is slower than the busiest of the best tree has to be (`widest`);
+//! 1. the tree that ordinary frames take, which plain switches can serve, too;
+//! 2. workers joined one by one to the existing tree, the nearest first (Takahashi and Matsuyama, 1980);
+//! 3. the same without links that are slower than the slowest link that the best tree needs (`widest`);
 //! 4. for each of some switches, the shortest ways from all workers to it and from it to the server, as if all
 //!    gradients met there.
 //!
-//! Where none of these does, because plain switches forward other ways than those that are short, workers are joined one by
-//! one by ways that such switches take (`plain`).
+//! If none of these works, because plain switches do not forward along short ways, workers are joined one by one by
+//! ways that such switches take (`plain`).
 //!
-//! "Short" is the time a byte takes, so that loaded links are far. Where some switches have no slots for the job,
-//! 2 to 4 propose trees that go round them, too.
+//! Lengths are the time that a byte takes, so loaded links are long. If some switches have no slots for the job, 2 to
+//! 4 also propose trees that avoid them.
 //!
-//! In a small fabric the gradients may meet at any switch. In a large one most switches are far from where they
-//! would meet, or as good as another: those are tried that are nearest to the members, all in all. `search` goes on
-//! to more of them as long as it has not found a tree that is about as fast as any can be.
+//! In a small fabric the gradients may meet at any switch. In a large one most switches are far from where they would
+//! meet, or no better than another, so only those nearest to all members are tried. `search` goes on to more of them
+//! until it has found a tree that is about as fast as any can be.
 
 use std::iter::once_with;
 use std::ops::Range;
@@ -32,17 +31,17 @@ use crate::tree::Tree;
 use crate::ways::{Distances, Ways};
 use crate::widest::Pace;
 
-/// At so many switches the gradients may meet in any case, and at so many if that gives no tree that is about as fast
-/// as any can be. Each costs a search of the whole fabric.
+/// How many switches are tried as meeting points in any case, and how many if those give no tree that is about as
+/// fast as any can be. Each costs a search of the whole fabric.
 pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
-/// The distances to so many of the switches that have workers say which are near to all of them.
+/// How many of the workers' switches are used to measure how near a switch is to all of them.
 const SAMPLE: usize = 16;
 
 /// The ways of a fabric, for jobs with one window.
 pub(crate) struct Terrain<'a> {
     pub(crate) fabric: &'a Fabric<'a>,
     pub(crate) ways: Ways,
-    /// Those round the switches that have no slots for the job; `None` where all have.
+    /// The ways around switches that have no slots for the job; `None` if all have.
     around: Option<Ways>,
     pace: Pace<'a>,
     window: u32,
@@ -54,7 +53,7 @@ impl<'a> Terrain<'a> {
         Self::with(fabric, job, MEETING_POINTS)
     }
 
-    /// The same with other numbers of switches where gradients may meet.
+    /// The same with other numbers of meeting points.
     pub(crate) fn with(fabric: &'a Fabric<'a>, job: &JobRequest, meeting_points: [usize; 2]) -> Self {
         let ways = Ways::of(fabric);
         let aggregates = job.aggregation != Aggregation::None;
@@ -62,13 +61,13 @@ impl<'a> Terrain<'a> {
         Self { fabric, ways, around, pace: Pace::new(fabric, job), window: job.window, meeting_points }
     }
 
-    /// The ways that trees are proposed on.
+    /// The sets of ways that trees are proposed on.
     pub(crate) fn all_ways(&self) -> impl Iterator<Item = &Ways> {
         std::iter::once(&self.ways).chain(&self.around)
     }
 
-    /// Proposes trees for the members of a job, in a fixed order. Each is worked out when it is asked for. There are
-    /// none when a worker cannot reach the server.
+    /// Proposes trees for the members of a job, in a fixed order and lazily; none if a worker cannot reach the
+    /// server.
     pub(crate) fn candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let none = || Links::none(self.fabric);
         let grown = self.all_ways().map(move |ways| members.nearest_first(ways, &none(), |_| true));
@@ -82,13 +81,13 @@ impl<'a> Terrain<'a> {
         proposed.filter(|tree| tree.fits_plain_switches(self.fabric)).chain(self.meeting(members, 0..first))
     }
 
-    /// Proposes more of them: gradients meet at switches that are farther from the members.
+    /// Proposes more trees, on which gradients meet at switches that are farther from the members.
     pub(crate) fn more_candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let [first, most] = self.meeting_points;
         self.meeting(members, first..most)
     }
 
-    /// Trees on which gradients meet at one switch: those whose places by their distance are these.
+    /// Trees on which gradients meet at one switch. `places`: which switches are tried, ranked by distance.
     fn meeting<'t>(
         &'t self,
         members: &'t Members<'t>,
@@ -100,13 +99,13 @@ impl<'a> Terrain<'a> {
         met.filter(|tree| tree.fits_plain_switches(self.fabric))
     }
 
-    /// What every tree takes at least, in seconds.
+    /// The least time that any tree can take, in seconds.
     pub(crate) fn least(&self, members: &Members<'_>) -> f64 {
         self.pace.least(&self.ways, members, |_| true)
     }
 
-    /// The links that are about as fast as the slowest of the best tree has to be, if there is a tree: through all
-    /// switches, and through those that have slots.
+    /// The links that are about as fast as the best tree needs them to be, if there is a tree: through all switches,
+    /// and through those that have slots.
     fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
         let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
             let least = self.pace.least(&self.ways, members, may_pass);
@@ -117,11 +116,11 @@ impl<'a> Terrain<'a> {
         within(&|_| true).into_iter().chain(round_full).collect()
     }
 
-    /// The switches where gradients may meet, in the topology's order.
+    /// The switches at these `places` in the ranking of meeting points, in the topology's order.
     fn meeting_points(&self, members: &Members<'_>, places: Range<usize>) -> Vec<NodeKey> {
         let switches = self.fabric.topology.switches().map(|(switch, ..)| switch);
         let mut switches: Vec<_> = switches.filter(|&switch| self.fabric.is_live(switch)).collect();
-        // All of them need not be told apart.
+        // If all of them are tried anyway, no ranking is needed.
         if switches.len() > self.meeting_points[0] {
             let from = members.sample(SAMPLE).chain([members.top()]);
             let distances: Vec<Distances> =

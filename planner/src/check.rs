@@ -1,4 +1,4 @@
-//! The rules that a plan must keep, checked on what comes out rather than on how it was made.
+//! The rules that a plan must keep, checked on the result whatever made it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,7 @@ use tributary_wire::{Hop, NodeId};
 use crate::plan::Plan;
 use crate::request::Downlink;
 
-/// Checks the plan against DESIGN.md sections 2 to 4; an error says which rule it breaks and where.
+/// Checks the plan against DESIGN.md sections 2 to 4; an error names the broken rule and the place.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
     let mut nodes: BTreeMap<NodeId, Node<'_>> = BTreeMap::new();
     for worker in &plan.workers {
@@ -35,16 +35,16 @@ pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
 /// Gradients that travel as one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
-    /// Those of one worker.
+    /// The gradients of one worker.
     Worker(u16),
-    /// Those that a node has aggregated.
+    /// The sum that a node has aggregated.
     Sum(NodeId),
 }
 
-/// What all stacks together say of one node.
+/// What all stacks together say about one node.
 struct Node<'a> {
     first: &'a Hop,
-    /// What follows in the stack.
+    /// The rest of the stack after the node.
     behind: &'a [Hop],
     /// Which stream each child is.
     children: BTreeMap<u8, Stream>,
@@ -55,7 +55,7 @@ impl<'a> Node<'a> {
         Self { first, behind, children: BTreeMap::new() }
     }
 
-    /// Takes one more entry for the node; returns which stream leaves it.
+    /// Takes another entry for the node into account; returns the stream that leaves it.
     fn pass(&mut self, hop: &Hop, behind: &[Hop], stream: Stream) -> Result<Stream, String> {
         let (first, node) = (self.first, hop.node);
         if first.fan_in != hop.fan_in {
@@ -81,7 +81,7 @@ impl<'a> Node<'a> {
         Ok(Stream::Sum(node))
     }
 
-    /// It gets all the children that it waits for, and no others.
+    /// Checks that the node gets all the children that it waits for, and no others.
     fn is_complete(&self) -> Result<(), String> {
         let Hop { node, fan_in, aggregate, .. } = *self.first;
         let all = self.children.keys().copied().eq(0..fan_in);
@@ -93,7 +93,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// One way visits a switch once, ends at the server and fits a packet.
+/// Checks that a way visits each switch once, ends at the server and fits a packet.
 fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     let mut seen = HashSet::new();
     if let Some(twice) = stack.iter().find(|hop| !seen.insert(hop.node)) {
@@ -110,7 +110,7 @@ fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// The way back visits the same switches in reverse order and releases where the way up aggregates.
+/// Checks that the way back visits the same switches in reverse order, and releases where the way up aggregates.
 fn reversed(up: &[Hop], down: &[Hop]) -> Result<(), String> {
     let role = |hop: &Hop| (hop.node, hop.aggregate);
     let switches = up.split_last().map_or(&[][..], |(_, switches)| switches);

@@ -1,4 +1,4 @@
-//! Who can go on: the hosts that reach a server over what is alive, and the server that keeps most workers.
+//! Who can go on: the hosts that reach a server over what is alive, and the server that keeps the most workers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use crate::plain;
 use crate::request::{JobRequest, Member};
 use crate::search::{check_workers, is_plannable};
 
-/// Who serves a job, and whom that costs.
+/// A server, and the workers that choosing it costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The server's host.
@@ -23,9 +23,9 @@ pub struct Chosen {
 
 /// The hosts that can send slices of this width to `server` and get results back, over what is alive.
 ///
-/// A plain switch takes a host's frames only along the way that it forwards them. The server's own host is
-/// among the hosts if it could be a worker, too, which takes a switch that runs our program. Where `server`
-/// is no host or dead, nobody can reach it. Nothing is said about the length of hop stacks.
+/// A plain switch takes a host's frames only along the way that it forwards them. The server's own host is among the
+/// hosts if it could be a worker, too, which needs a switch that runs our program. If `server` is not a host, or is
+/// dead, nobody can reach it. The length of hop stacks is not checked.
 pub fn reachable(
     topology: &Topology,
     state: &FabricState,
@@ -38,16 +38,16 @@ pub fn reachable(
     hosts.filter(|&host| reach.has_way(host, server)).collect()
 }
 
-/// Chooses a job's server among `servers`: the one that keeps most of the job's workers. Of several, the
-/// present one (`job.server`) stays; then hosts go first whose role in the topology is server, then workers of
-/// the job by rank, then others in the topology's order.
+/// Chooses a job's server among `servers`: the one that keeps the most of the job's workers. On a tie, the present
+/// one (`job.server`) stays; then come hosts with the role of a server in the topology, then workers of the job by
+/// rank, then others in the topology's order.
 ///
-/// `job.workers` are all that are to be in, dead or alive. The present server need not be among `servers`, nor
-/// be alive.
+/// `job.workers` are all that are to take part, dead or alive. The present server need not be among `servers`, or
+/// alive.
 ///
 /// # Errors
-/// [`PlanError::NoServer`] when no host of `servers` would keep any worker; others when the request makes no
-/// sense on this topology.
+/// [`PlanError::NoServer`] if no host of `servers` would keep any worker; others if the request makes no sense on
+/// this topology.
 pub fn choose(
     topology: &Topology,
     state: &FabricState,
@@ -80,7 +80,7 @@ pub fn choose(
     Ok(Chosen { server, left_out })
 }
 
-/// The hosts among `servers`, those that win a tie first.
+/// The hosts among `servers`, in the order in which they win a tie.
 fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> Vec<NodeKey> {
     let mut hosts: Vec<_> = servers
         .iter()
@@ -94,13 +94,13 @@ fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> 
     hosts.into_iter().map(|(key, _)| key).collect()
 }
 
-/// The workers of the job for whom together there is a plan. Each of them alone reaches the server.
+/// Workers, taken greedily in the order of ranks, for which together there is a plan. Each alone reaches the server.
 fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     if is_plannable(terrain, job) {
         return job.workers.clone();
     }
-    // What each can do alone need not go together: a way may be too long, plain switches may want two ways
-    // out of one switch, or more streams than the server can tell apart may be left.
+    // Ways that work alone need not work together: one may be too long, plain switches may need two ways out of one
+    // switch, or more streams may be left than the server can tell apart.
     let mut kept = JobRequest { workers: Vec::new(), ..job.clone() };
     for &worker in &job.workers {
         kept.workers.push(worker);
@@ -111,12 +111,12 @@ fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     kept.workers
 }
 
-/// Who reaches whom over what is alive.
+/// Which hosts reach each other over what is alive.
 struct Reach<'a> {
     fabric: &'a Fabric<'a>,
-    /// By node: the number of the piece of the network that it is in.
+    /// By node: the number of its connected component.
     pieces: Vec<usize>,
-    /// The pieces with plain switches, where a way is not for everyone.
+    /// The components with plain switches, where not every way is open to everyone.
     with_plain: BTreeSet<usize>,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Reach<'a> {
         reach
     }
 
-    /// Gives everything that is linked to the node its number, unless it has another one already.
+    /// Gives the number to everything that is linked to the node, unless it has one already.
     fn spread(&mut self, from: NodeKey) {
         let mut queue = vec![from];
         while let Some(node) = queue.pop() {

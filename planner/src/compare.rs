@@ -1,4 +1,4 @@
-//! What a tree is worth beside the ways that need no programmable switch.
+//! Compares a tree with all-reduces that need no programmable switch.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,28 @@ use crate::search::Choice;
 use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 
-/// Expected times of one all-reduce: how long its busiest link is busy. All of them leave start-up and
-/// round trips out.
+/// Expected times of one all-reduce: how long its busiest link is busy, without start-up and round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
     /// On this tree, in seconds.
     pub tree_seconds: f64,
     /// By a ring all-reduce, in seconds; 0 for a single worker.
     ///
-    /// In a ring of N workers each sends 2 (N - 1) / N of the gradient to the next one. The ring is laid
-    /// so that no link direction is in two of its steps, which is the best that a ring can do on links of
-    /// one speed. Nothing is counted for its headers: the comparison favours it.
+    /// In a ring of N workers each sends 2 (N - 1) / N of the gradient to the next one. The ring is laid so that no
+    /// link direction is part of two of its steps, which is the best that a ring can do on links of one speed.
+    /// Headers are not counted, which favours the ring.
     pub ring_seconds: f64,
     /// Bytes on each link direction of that ring.
     pub ring_bytes: u64,
-    /// By a parameter server without aggregation in the network, in seconds: all gradients go to the
-    /// server one by one, and a result goes back to each worker, in the same frames as ours, over the best of
-    /// the trees that the planner looked at.
+    /// By a parameter server without aggregation in the network, in seconds: all gradients go to the server one by
+    /// one, and each worker gets its own result, in the same frames as ours, over the best of the trees that the
+    /// planner looked at.
     pub parameter_server_seconds: f64,
-    /// Bytes on the busiest link direction of that.
+    /// Bytes on the busiest link direction of the parameter server.
     pub parameter_server_bytes: u64,
-    /// How many times as fast as the ring; less than 1 is slower. `None` for a single worker.
+    /// The ring's time over the tree's: above 1 the tree is faster. `None` for a single worker.
     pub speedup_over_ring: Option<f64>,
-    /// How many times as fast as the parameter server.
+    /// The parameter server's time over the tree's: above 1 the tree is faster.
     pub speedup_over_parameter_server: f64,
 }
 
@@ -43,7 +42,7 @@ impl Comparison {
         Self::with(choice.cost.busiest, ring(fabric, job, choice), plain.busiest(fabric))
     }
 
-    /// Compares what the tree takes with bytes and seconds of the two others.
+    /// Compares the tree's time with the bytes and times of the two others.
     pub(crate) fn with(
         tree_seconds: f64,
         (ring_bytes, ring_seconds): (u64, f64),
@@ -61,8 +60,8 @@ impl Comparison {
     }
 }
 
-/// The same job as a plain parameter server does it on a tree: nothing aggregates, a result for every worker. It
-/// needs neither hop stacks nor slots, so that their limits do not bind it.
+/// The same job with a plain parameter server on a tree: nothing aggregates, and every worker gets its own result. It
+/// needs neither hop stacks nor slots, so their limits do not apply.
 pub(crate) struct PlainServer {
     tree: Tree,
     roles: Roles,
@@ -72,7 +71,7 @@ pub(crate) struct PlainServer {
 
 impl PlainServer {
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        // What a worker on the server's own host gives it need not travel.
+        // What a worker on the server's own host sends it need not travel.
         let tree = match tree.is_worker(tree.server) {
             true => tree.without_server_as_worker(),
             false => tree.clone(),
@@ -140,7 +139,7 @@ fn walk(tree: &Tree) -> Vec<NodeKey> {
 /// The link directions of the way from one worker to another on the tree.
 fn directions(fabric: &Fabric<'_>, tree: &Tree, from: NodeKey, to: NodeKey) -> Vec<LinkDirection> {
     let [mut up, mut down] = [from, to].map(|worker| tree.way(worker));
-    // Above the node where the two ways meet they are the same.
+    // Above the node where the two ways meet, they are the same.
     while up.last().is_some_and(|last| down.last() == Some(last)) {
         up.pop();
         down.pop();

@@ -19,7 +19,7 @@ pub enum PlanError {
     /// A rank that no worker can have.
     #[error("rank {0} stands for everyone: a worker's rank is {most} at most", most = RANK_ALL - 1)]
     BadRank(u16),
-    /// Two workers with one rank, or in the wrong order.
+    /// Ranks that repeat or are out of order.
     #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
     RanksNotRising {
         /// The rank that is not higher than the one before it.
@@ -30,7 +30,8 @@ pub enum PlanError {
     /// A host has two ranks.
     #[error("{0:?} is in the job twice: a host has one rank")]
     DuplicateWorker(String),
-    /// The server's host is a worker, too, and its switch cannot turn its gradients round.
+    /// The server's host is a worker, too, but its switch cannot send gradients back out of the port that they came
+    /// in by.
     #[error(
         "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
          and sends nothing back by the port that it came in by; choose another server"
@@ -41,7 +42,7 @@ pub enum PlanError {
         /// The switch that it is linked to.
         switch: String,
     },
-    /// A window that `seq mod S` cannot be masked out for.
+    /// A window that is not a power of two, so that `seq mod S` is no mask.
     #[error("a window of {0} slices: use a power of two")]
     BadWindow(u32),
     /// A gradient without values.
@@ -55,7 +56,7 @@ pub enum PlanError {
         /// The server.
         server: String,
     },
-    /// Every way that is alive leads over a link that does not carry packets as long as the job's are.
+    /// Every way that is alive leads over a link that does not carry packets as long as the job's.
     #[error(
         "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
          packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; mend what is down, or \
@@ -70,9 +71,9 @@ pub enum PlanError {
         worker: String,
         /// The server.
         server: String,
-        /// What the link connects.
+        /// The two ends of the link.
         ends: [String; 2],
-        /// The longest packet that it carries, in bytes.
+        /// The longest packet that the link carries, in bytes.
         mtu: u16,
         /// The width of the job's slices.
         width: SliceWidth,
@@ -84,7 +85,7 @@ pub enum PlanError {
         if .candidates.is_empty() { "there is none".to_owned() } else { .candidates.join(", ") }
     )]
     NoServer {
-        /// The names of those that could serve.
+        /// The names of the hosts that could serve.
         candidates: Vec<String>,
     },
     /// The way is longer than a packet's hop stack.
@@ -96,10 +97,10 @@ pub enum PlanError {
     TooDeep {
         /// The worker.
         worker: String,
-        /// Entries that its stack would have, the server's with them.
+        /// Entries that its stack would have, including the server's.
         hops: usize,
     },
-    /// More arrives at the server than it can tell apart.
+    /// More streams arrive at the server than it can tell apart.
     #[error(
         "{children} streams would arrive at the server {server:?}, and it tells {most} apart: let more \
          switches aggregate",
@@ -108,7 +109,7 @@ pub enum PlanError {
     TooManyChildren {
         /// The server.
         server: String,
-        /// What would arrive.
+        /// Streams that would arrive.
         children: usize,
     },
     /// The planner broke one of its own rules; nothing may act on its plan.

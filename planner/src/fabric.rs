@@ -1,4 +1,4 @@
-//! The state of the fabric: what the links carry already, which slots are free, who is alive.
+//! The state of the fabric: the load of links, the free slots of switches, and what is dead.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -7,32 +7,32 @@ use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbou
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
-/// Where counters say that a link is full, TCP shares it and the counters lag: so much of its rate is
-/// still counted on.
+/// The share of its rate that a link is still expected to give when counters show it full: TCP shares it, and the
+/// counters lag.
 const LEAST_RESIDUAL: f64 = 0.01;
 
 /// What is known about the fabric while it runs.
 #[derive(Debug, Clone, Default)]
 pub struct FabricState {
-    /// What each link direction carries already, bit/s; without an entry: nothing.
+    /// The present load of each link direction, bit/s; 0 without an entry.
     pub load: HashMap<LinkDirection, u64>,
-    /// How many slots one more job can get on each switch, in one aligned piece; without an entry: none.
+    /// How many slots one more job can get on each switch, in one aligned block; 0 without an entry.
     pub free_slots: HashMap<NodeKey, u32>,
-    /// How many children a switch tells apart; `None`: as many as a hop entry can name.
+    /// How many children a switch tells apart; `None`: as many as a hop entry can hold.
     pub children: Option<usize>,
     /// Nodes that are down.
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
-    /// How ordinary frames travel now, which plain switches do with ours, too. `None`: as
-    /// [`Topology::forwarding`] says, whatever is down.
+    /// How plain switches now forward ordinary frames, and so ours. `None`: as [`Topology::forwarding`] says,
+    /// whatever is down.
     pub forwarding: Option<Forwarding>,
 }
 
 impl FabricState {
     /// The state that the topology file describes: its loads, every slot free, everything alive.
     ///
-    /// `slots`: how many a switch has where the file does not say (the size of the slot registers in its
+    /// `slots`: how many slots a switch has unless the file gives a number (the size of the slot registers in its
     /// P4Info).
     pub fn of(topology: &Topology, slots: u32) -> Self {
         let both = |(link, ends): (LinkKey, &Link)| {
@@ -50,36 +50,36 @@ impl FabricState {
         self.forwarding.clone().unwrap_or_else(|| topology.forwarding())
     }
 
-    /// What the link direction carries, bit/s.
+    /// The present load of the link direction, bit/s.
     pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
         self.load.get(&direction).copied().unwrap_or(0)
     }
 }
 
-/// How long `bytes` keep a link direction busy that carries `load` of its `rate` already, in seconds.
+/// How long `bytes` keep a link direction busy whose `rate` already carries `load`, in seconds.
 pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
     let rate = rate as f64;
     bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
 }
 
-/// The topology in its state: what the planner's parts ask.
+/// The topology in its present state, as the planner's parts query it.
 ///
-/// They ask for every node and link many times, so the answers lie in vectors, by index.
+/// They query every node and link many times, so the answers are kept in vectors, by index.
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
     state: &'a FabricState,
-    /// Made when somebody asks: where no switch is plain hardly anybody does.
+    /// Computed when first needed: without plain switches that is rare.
     forwarding: OnceCell<Forwarding>,
     /// By node.
     live: Vec<bool>,
-    /// By node; `None`: a host.
+    /// By node; `None` for hosts.
     switches: Vec<Option<Ability>>,
-    /// By link, each direction's.
+    /// By link, for each direction.
     loads: Vec<[u64; 2]>,
     links: Adjacency,
 }
 
-/// What a switch can do.
+/// The abilities of a switch.
 #[derive(Debug, Clone, Copy)]
 struct Ability {
     programmable: bool,
@@ -87,7 +87,7 @@ struct Ability {
 }
 
 impl<'a> Fabric<'a> {
-    /// `width`: of the slices that are to be carried; links that do not carry their packets are as good as down.
+    /// `width`: the width of the slices; links that do not carry packets of that width count as down.
     pub(crate) fn new(topology: &'a Topology, state: &'a FabricState, width: SliceWidth) -> Self {
         let live: Vec<_> = topology.nodes().map(|(key, _)| !state.dead_nodes.contains(&key)).collect();
         let ability = |(key, node): (NodeKey, &Node)| {
@@ -147,7 +147,7 @@ impl<'a> Fabric<'a> {
         self.ability(node).is_some_and(|switch| !switch.programmable)
     }
 
-    /// How many streams a switch can add up.
+    /// How many streams a switch can aggregate.
     pub(crate) fn most_children(&self) -> usize {
         self.state.children.unwrap_or(MAX_CHILDREN).min(MAX_CHILDREN)
     }
@@ -156,7 +156,7 @@ impl<'a> Fabric<'a> {
         self.ability(switch).map_or(0, |switch| switch.free_slots)
     }
 
-    /// Whether a job with such a window can aggregate on the switch.
+    /// Whether a job with this window can aggregate on the switch.
     pub(crate) fn has_slots(&self, switch: NodeKey, window: u32) -> bool {
         self.ability(switch).is_some_and(|switch| switch.programmable && switch.free_slots >= window)
     }
@@ -165,7 +165,7 @@ impl<'a> Fabric<'a> {
         self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// What `node` is linked to and alive, by links that carry the packets, by port; nothing if it is dead itself.
+    /// The live neighbours of `node` over links that carry the packets, by port; empty if it is dead itself.
     pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.links.of(node)
     }
@@ -186,9 +186,9 @@ pub(crate) fn carries(link: &Link, width: SliceWidth) -> bool {
     usize::from(link.mtu) >= width.mtu()
 }
 
-/// What every node sees through its ports, of what is alive and carries the packets.
+/// The live neighbours of every node, over links that carry the packets.
 struct Adjacency {
-    /// By node: where its neighbours begin in `all`; one entry more than there are nodes.
+    /// By node: the start of its neighbours in `all`; one entry more than there are nodes.
     starts: Vec<usize>,
     all: Vec<Neighbour>,
 }
@@ -212,7 +212,7 @@ impl Adjacency {
         for node in 0..live.len() {
             starts[node + 1] += starts[node];
         }
-        // The nodes are many and each has few ports: they are put in order node by node.
+        // There are many nodes with few ports each: sorting node by node is faster.
         let mut next = starts.clone();
         let mut all: Vec<_> = views.iter().map(|(_, seen)| *seen).collect();
         for (node, seen) in views {

@@ -1,4 +1,4 @@
-//! How trees grow: along given links, from the nearest worker to the farthest, or towards a meeting point.
+//! Grows trees: along given links, from the nearest worker to the farthest, or towards a meeting point.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,14 +9,14 @@ use crate::fabric::Fabric;
 use crate::tree::Tree;
 use crate::ways::{Distances, Way, Ways};
 
-/// The members of a job, as far as its trees depend on them.
+/// A job's members, as far as its trees depend on them.
 pub(crate) struct Members<'a> {
     fabric: &'a Fabric<'a>,
     server: NodeKey,
-    /// The server's way into its switch.
+    /// The step from the server to its switch.
     top: Neighbour,
     workers: Vec<NodeKey>,
-    /// The switches that workers are linked to, in the order of their keys: workers of one switch have the same way.
+    /// The switches that workers are linked to, ordered by key: workers of one switch have the same way.
     firsts: Vec<First>,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Members<'a> {
 #[derive(Debug, Clone, Copy)]
 struct First {
     switch: NodeKey,
-    /// What the way of the nearest of them costs, and which it is.
+    /// Its nearest worker, after the cost of that worker's link.
     nearest: (u64, NodeKey),
 }
 
-/// Links, as a set.
+/// A set of links.
 pub(crate) struct Links(Vec<bool>);
 
 impl Links {
@@ -36,7 +36,7 @@ impl Links {
         Self(vec![false; fabric.topology.graph().edge_count()])
     }
 
-    /// Those of them that the fabric has.
+    /// The given links, as far as the fabric has them.
     pub(crate) fn of(fabric: &Fabric<'_>, links: impl IntoIterator<Item = LinkKey>) -> Self {
         let mut all = Self::none(fabric);
         links.into_iter().for_each(|link| all.add(link));
@@ -55,7 +55,7 @@ impl Links {
 }
 
 impl<'a> Members<'a> {
-    /// `None` when one of them has no link that is alive.
+    /// `None` if one of the members has no link that is alive.
     pub(crate) fn new(fabric: &'a Fabric<'a>, workers: Vec<NodeKey>, server: NodeKey) -> Option<Self> {
         let top = Way::of_host(fabric, server)?.via;
         let mut firsts: BTreeMap<NodeKey, (u64, NodeKey)> = BTreeMap::new();
@@ -73,7 +73,7 @@ impl<'a> Members<'a> {
         self.top.node
     }
 
-    /// At most so many of the switches that workers are linked to, spread evenly over them.
+    /// At most `most` of the switches that workers are linked to, spread evenly over them.
     pub(crate) fn sample(&self, most: usize) -> impl Iterator<Item = NodeKey> {
         let step = self.firsts.len().div_ceil(most).max(1);
         self.firsts.iter().step_by(step).map(|first| first.switch)
@@ -99,7 +99,7 @@ impl<'a> Members<'a> {
         self.firsts.iter().map(|first| first.switch)
     }
 
-    /// Whether a member is linked to the switch: no tree goes round it.
+    /// Whether a member is linked to the switch, so that no tree can avoid it.
     pub(crate) fn need(&self, switch: NodeKey) -> bool {
         switch == self.top.node || self.firsts.binary_search_by_key(&switch, |first| first.switch).is_ok()
     }
@@ -110,10 +110,9 @@ impl<'a> Members<'a> {
         workers.map(|way| way.via.link).chain([self.top.link])
     }
 
-    /// Workers joined one by one to what there is of a tree already, the nearest first, over links that may be taken.
+    /// Joins workers one by one to the growing tree, the nearest first, over links that `may_take` allows.
     ///
-    /// `kept`: links of an older tree. As far as they are alive and linked to the server, the new one begins with
-    /// them.
+    /// `kept`: links of an older tree. The new tree begins with those that are alive and connected to the server.
     pub(crate) fn nearest_first(
         &self,
         ways: &Ways,
@@ -138,7 +137,7 @@ impl<'a> Members<'a> {
         let mut queue = BinaryHeap::new();
         let mut joined = stem;
         loop {
-            // Distances are from the tree, which has grown by these.
+            // Distances are measured from the tree, which has grown by these switches.
             ways.spread(far, joined.iter().copied(), may_take, |switch, distance| {
                 if let Some(First { nearest: (cost, worker), .. }) = waiting[switch.index()] {
                     queue.push(Reverse((distance.saturating_add(cost), worker, switch)));
@@ -160,7 +159,7 @@ impl<'a> Members<'a> {
         if left == 0 { self.along(ways, &links) } else { None }
     }
 
-    /// The shortest ways from all workers to the switch and from it to the server.
+    /// The shortest ways from all workers to the switch, and from it to the server.
     pub(crate) fn meeting_at(&self, ways: &Ways, switch: NodeKey) -> Option<Tree> {
         let far = ways.distances(switch, |_| true);
         let mut links = Links::none(self.fabric);
@@ -176,7 +175,7 @@ impl<'a> Members<'a> {
         self.along(ways, &links)
     }
 
-    /// The shortest ways to the server that take none but these links and the hosts' own.
+    /// The shortest ways to the server that use only these links and the hosts' own.
     fn along(&self, ways: &Ways, links: &Links) -> Option<Tree> {
         let inside = |link| links.contain(link);
         let far = ways.distances(self.top.node, inside);
@@ -187,7 +186,7 @@ impl<'a> Members<'a> {
             if node == down.node {
                 Some(to_server)
             } else if self.fabric.is_host(node) {
-                // The server's host may be a worker: its way, too, begins with a step away from it.
+                // The server's host may be a worker: then its way, too, begins with a step away from it.
                 Way::of_host(self.fabric, node).map(|way| way.via)
             } else {
                 ways.step(node, &far, inside)

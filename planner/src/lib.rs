@@ -1,15 +1,14 @@
 //! Where a job aggregates: the aggregation tree, its hop stacks and the bytes on every link.
 //!
-//! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate
-//! trees (`candidates`, `grow`), lets each switch on them aggregate where it can (`roles`), counts the bytes
-//! that each link will carry (`traffic`) and keeps the tree whose busiest link is done first (`search`). Only
-//! for that one it works out hop stacks (`stacks`), table entries (`assemble`) and what it is worth
-//! (`compare`). What comes out is checked against the rules of DESIGN.md (`check`) before anyone may act on it.
+//! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate trees
+//! (`candidates`, `grow`), lets each switch on them aggregate where it can (`roles`), counts the bytes that each link
+//! will carry (`traffic`) and keeps the tree whose busiest link is done first (`search`). Only for that tree it works
+//! out hop stacks (`stacks`), table entries (`assemble`) and the expected gain (`compare`). The result is checked
+//! against the rules of DESIGN.md (`check`) before anyone may act on it.
 //!
-//! When something has died, [`choose`] says who is to serve and who can be kept; [`replan`] plans those, with what is
-//! left of the tree that they had.
-//! When something has come back, [`is_better`] says whether moving is worth a pause. [`degraded`] says whether a job is
-//! better off without processes that have become slow.
+//! When something has died, [`choose`] says who is to serve and which workers can be kept; [`replan`] plans for
+//! these, with what is left of their tree. When something has come back, [`is_better`] says whether moving is worth a
+//! pause. [`degraded`] says whether a job is better off without processes that have become slow.
 
 mod assemble;
 mod better;

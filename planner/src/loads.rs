@@ -1,20 +1,20 @@
-//! What a job itself puts on the links, taken off measured loads or added to them.
+//! A job's own load on the links, subtracted from measured loads or added to them.
 //!
-//! The loads in a [`FabricState`] are measured, so a running job's own traffic is among them. It must not count
-//! against the tree that the job is on, or every job would flee from itself; and where several jobs are planned
-//! one after another, each has to see the others where they will be.
+//! The loads in a [`FabricState`] are measured, so they include a running job's own traffic. That must not count
+//! against the tree that the job is on, or every job would flee from itself; and when several jobs are planned one
+//! after another, each has to see the others where they will be.
 //!
-//! How many all-reduces a second a job makes is not measured. It follows from the loads: with b(d) the bytes of
-//! one all-reduce on the link direction d, r = load(d) / 8 b(d) wherever only the job uses d, as it does the
-//! workers' own links above all, and less than that nowhere but where a load is not up to date. So r is taken to
-//! be the lower quartile of that quotient over those d of the job's tree that carry anything.
+//! How many all-reduces a second a job makes is not measured; it follows from the loads. With b(d) the bytes of one
+//! all-reduce on the link direction d, r = load(d) / 8 b(d) wherever only the job uses d, as on the workers' own
+//! links above all; the quotient is larger where others use d, too, and smaller only where a load is out of date. So
+//! r is taken to be the lower quartile of the quotient over those d of the job's tree that carry anything.
 
 use crate::fabric::FabricState;
 use crate::plan::Plan;
 
 impl FabricState {
-    /// The same with the loads less what the job of this plan causes itself: what a new plan of a running job is
-    /// to be made on.
+    /// The state with the loads less what the job of this plan causes itself, on which to make a new plan for the
+    /// running job.
     pub fn without(&self, plan: &Plan) -> Self {
         let mut state = self.clone();
         let rate = self.all_reduces_per_second(plan);
@@ -25,8 +25,8 @@ impl FabricState {
         state
     }
 
-    /// The same with the loads as they will be when a job has moved from one plan to another: what the next job
-    /// is to be planned on, before anything is measured.
+    /// The state with the loads as they will be once a job has moved from one plan to another, on which to plan the
+    /// next job before anything is measured.
     pub fn moved(&self, old: &Plan, new: &Plan) -> Self {
         let mut state = self.without(old);
         let rate = self.all_reduces_per_second(old);
@@ -48,7 +48,7 @@ impl FabricState {
     }
 }
 
-/// The load, in bit/s, of so many all-reduces a second that each put so many bytes on a link.
+/// The load, in bit/s, of `rate` all-reduces a second that each put `bytes` on a link.
 fn bits(rate: f64, bytes: u64) -> u64 {
     (rate * 8.0 * bytes as f64) as u64
 }

@@ -1,4 +1,4 @@
-//! What a person should know about a plan, in words.
+//! Notes on a plan for people.
 
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
@@ -67,7 +67,7 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
     ))
 }
 
-/// Whether the tree gains anything, and over what.
+/// Whether the tree gains anything, and compared with what.
 fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);

@@ -1,4 +1,4 @@
-//! Plain switches, which forward by MAC address: whose frames they take along, and which ways that leaves.
+//! Plain switches, which forward by MAC address: whose frames they take along, and which ways remain for trees.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,9 +7,9 @@ use tributary_topology::{Forwarding, LinkKey, Neighbour, NodeKey};
 use crate::fabric::Fabric;
 use crate::tree::Tree;
 
-/// Whether a plain switch takes the frames between a worker and the server along: in by the link that the worker is
-/// behind and on by the one that the server is behind, and back. It never sends a frame out of the port that it came
-/// in by.
+/// Whether a plain switch forwards frames between a worker and the server along the tree: between the link that the
+/// worker is behind and the one that the server is behind, in both directions. It never sends a frame out of the port
+/// that it came in by.
 pub(crate) fn carries(
     forwarding: &Forwarding,
     plain: NodeKey,
@@ -20,11 +20,11 @@ pub(crate) fn carries(
     below != up && by(worker, below) && by(server, up)
 }
 
-/// Joins workers one by one to a tree, each by the way over the fewest switches that every plain switch on it takes, both
-/// there and back. `None` when there is no such way beside those of the workers before it; for one worker alone this
-/// means that there is none at all.
+/// Joins workers one by one to a tree, each over the fewest switches such that every plain switch on the way forwards
+/// along it in both directions. `None` if there is no such way beside those of the workers before; for a single
+/// worker this means that there is none at all.
 ///
-/// It looks at neither rates nor loads: it is for where no tree that does comes by the plain switches.
+/// It ignores rates and loads: it is for fabrics where no tree that regards them suits the plain switches.
 pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) -> Option<Tree> {
     let mut parents = HashMap::new();
     for &worker in workers {
@@ -33,17 +33,17 @@ pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) ->
     Tree::new(server, workers, |node| parents.get(&node).copied())
 }
 
-/// The way over the fewest switches from a worker to the server that every plain switch on it takes, both there and
-/// back: each node, and how it goes on from there. From a switch of `parents` it goes on as that says.
+/// The way from a worker to the server over the fewest switches such that every plain switch on it forwards along it
+/// in both directions: each node with its step onwards. From a switch in `parents` the way goes on as given there.
 ///
-/// A plain switch has one way in and one way out for the two, so it is enough to come to each node once.
+/// A plain switch has one way in and one way out for the two hosts, so it is enough to visit each node once.
 pub(crate) fn way(
     fabric: &Fabric<'_>,
     worker: NodeKey,
     server: NodeKey,
     parents: &HashMap<NodeKey, Neighbour>,
 ) -> Option<Vec<(NodeKey, Neighbour)>> {
-    // Of each switch that was come to: where from, and how.
+    // For each visited switch: the node before it, and the step from there.
     let mut steps: HashMap<NodeKey, (NodeKey, Neighbour)> = HashMap::new();
     let mut queue: VecDeque<_> = fabric.neighbours(worker).iter().map(|&step| (worker, step)).collect();
     while let Some((from, step)) = queue.pop_front() {

@@ -1,4 +1,4 @@
-//! What a plan says.
+//! The plan and its parts.
 
 use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
@@ -8,14 +8,14 @@ use crate::compare::Comparison;
 use crate::request::{Aggregation, Downlink};
 use crate::traffic::Traffic;
 
-/// A job's tree, with everything that its members and the controller need, and what it is worth.
+/// A job's tree, with everything that its members and the controller need, and its expected gain.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The topology's name.
     pub topology: String,
-    /// Which switches might aggregate.
+    /// Which switches were allowed to aggregate.
     pub aggregation: Aggregation,
-    /// How results travel: what was asked for, or unicast where that is impossible.
+    /// How results travel: as requested, or by unicast where multicast is impossible.
     pub downlink: Downlink,
     /// How many values a slice has.
     #[serde(rename = "values_per_slice", serialize_with = "values_per_slice")]
@@ -28,14 +28,14 @@ pub struct Plan {
     pub workers: Vec<WorkerRoute>,
     /// The root of the tree.
     pub server: ServerRole,
-    /// Every switch of the tree, in the topology's order: those that aggregate, those that only forward by
-    /// hop entries, and plain ones.
+    /// Every switch of the tree, in the topology's order: those that aggregate, those that only forward by hop
+    /// entries, and plain ones.
     pub switches: Vec<SwitchRole>,
     /// The bytes that one all-reduce puts on the links.
     pub traffic: Traffic,
-    /// What that is worth beside other ways to do it.
+    /// The expected time, compared with other all-reduces.
     pub comparison: Comparison,
-    /// What a person should know: where the plan fell back, and where it gains nothing.
+    /// Notes for people: where the plan fell back, and where it gains nothing.
     pub notes: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ pub struct WorkerRoute {
     pub name: String,
     /// Its rank.
     pub rank: u16,
-    /// All nodes of its way, from itself to the server; where it is the server's host, from that to its
+    /// All nodes of its way, from itself to the server. A worker on the server's host has the way from there to its
     /// switch and back.
     #[serde(skip)]
     pub path: Vec<NodeKey>,
-    /// Its hop stack for GRADIENT: the programmable switches of the way, then the server's entry.
+    /// Its hop stack for GRADIENT: the programmable switches of the way, then the server.
     #[serde(serialize_with = "hops")]
     pub up: Vec<Hop>,
     /// The server's hop stack for a unicast RESULT to it: the same switches in reverse order.
@@ -87,22 +87,22 @@ pub struct SwitchRole {
     /// Its number in hop entries.
     #[serde(serialize_with = "node_id")]
     pub node: NodeId,
-    /// Whether it runs our program. If not it is in no hop stack and gets no table entries.
+    /// Whether it runs our program. If not, it is in no hop stack and gets no table entries.
     pub programmable: bool,
     /// Whether it aggregates; it then takes [`Plan::window`] slots there.
     pub aggregate: bool,
-    /// How many children it waits for; 0 where it does not aggregate.
+    /// How many children it waits for; 0 if it does not aggregate.
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
-    /// Its ports towards the workers, in rising order. Where the server's host is a worker, the port towards
-    /// the server is one of them.
+    /// Its ports towards the workers, ascending. If the server's host is a worker, the port towards the server is one
+    /// of them.
     pub down: Vec<TreePort>,
-    /// What its admission table lets in.
+    /// The entries of its admission table.
     pub admission: Vec<Admission>,
-    /// The ports that the job's packets may leave by, in rising order.
+    /// The ports by which the job's packets may leave, ascending.
     pub egress_ports: Vec<u16>,
-    /// Where a multicast RESULT goes on; `None` with unicast and on a plain switch.
+    /// How a multicast RESULT is passed on; `None` with unicast, and on a plain switch.
     pub result_group: Option<ResultGroup>,
 }
 
@@ -121,32 +121,32 @@ pub struct TreePort {
     pub name: String,
 }
 
-/// What may come into a switch by one port.
+/// What a switch admits by one port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
-    /// From whom, where the port leads to a plain switch: others are behind that, too, and it lets them send what they
-    /// like. Such a port has one of these for each of the job's hosts that send through it, and nobody else may.
-    /// `None`: whatever comes in by the port, since what is there is a host, or has admitted it.
+    /// The only host whose packets are admitted, if the port leads to a plain switch: there are others behind that,
+    /// and it lets them send anything. Such a port has one admission for each of the job's hosts that send through
+    /// it. `None`: whatever comes in by the port, since the node there is a host, or has admitted it.
     pub sender: Option<Sender>,
     /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not aggregate has only child 0.
     pub children: u64,
-    /// The rank that a GRADIENT must have, where only one worker sends them this way. What a GRADIENT asks for is sent
-    /// to its rank.
+    /// The rank that a GRADIENT must have, if only one worker sends them this way: whatever a GRADIENT requests is
+    /// sent to its rank.
     pub rank: Option<u16>,
-    /// Whether GRADIENT may come in here.
+    /// Whether GRADIENT is admitted.
     pub gradient: bool,
-    /// Whether RESULT may come in here.
+    /// Whether RESULT is admitted.
     pub result: bool,
-    /// What the entry must say: `aggregate` of a GRADIENT, release of a RESULT.
+    /// What the hop entry must say: `aggregate` for GRADIENT, release for RESULT.
     pub aggregate: bool,
-    /// The fan-in that the entry must say.
+    /// The fan-in that the hop entry must have.
     pub fan_in: u8,
 }
 
-/// A host whose packets come in by a port that it shares. Those of a switch that aggregates have the addresses of the
-/// worker whose gradient completed the sum.
+/// A host whose packets come in by a port that it shares. Packets of a switch that aggregates carry the addresses of
+/// the worker whose gradient completed the sum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Sender {
@@ -157,11 +157,11 @@ pub struct Sender {
     pub name: String,
 }
 
-/// How a switch passes a multicast RESULT on.
+/// How a switch forwards a multicast RESULT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResultGroup {
-    /// The ports of the multicast group, in rising order. The one that the RESULT comes in by is among them
-    /// where the server's host is a worker.
+    /// The ports of the multicast group, ascending. If the server's host is a worker, the port by which the RESULT
+    /// comes in is among them.
     pub ports: Vec<u16>,
     /// Whether it releases the slot.
     pub release: bool,
@@ -179,7 +179,7 @@ fn values_per_slice<S: Serializer>(width: &SliceWidth, out: S) -> Result<S::Ok, 
     width.values().serialize(out)
 }
 
-/// A hop as it is shown and stored.
+/// A hop in the form in which it is shown and stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HopEntry {
@@ -198,7 +198,7 @@ impl From<&Hop> for HopEntry {
 }
 
 impl HopEntry {
-    /// `None` for a node that no node can be.
+    /// `None` if its node id is not a valid one.
     pub(crate) fn hop(self) -> Option<Hop> {
         let Self { node, egress_port, aggregate, child, fan_in } = self;
         Some(Hop { node: NodeId::new(node)?, egress_port, aggregate, child, fan_in })

@@ -1,4 +1,4 @@
-//! Another plan of a job that has lost something: what is left of its tree stays, and the rest is joined to it.
+//! Plans a job again that has lost something: what is left of its tree stays, and the rest is joined to it.
 
 use tributary_topology::Topology;
 
@@ -10,18 +10,18 @@ use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::search::{Found, Judge, search_on, validate};
 
-/// A mended tree is good enough if it takes at most so many times the time that every tree takes at least. It is
-/// what [`crate::is_better`] asks of a tree that a job should move to: nothing that a search could find instead would
+/// A mended tree is good enough if it takes at most this many times the least time that any tree can take. The factor
+/// matches what [`crate::is_better`] asks of a tree that a job should move to: nothing that a search could find would
 /// be clearly better.
 const GOOD_ENOUGH: f64 = 1.25;
 
-/// Plans a job again that ran by `old`, after switches, links or workers of it have died, or members have left or
-/// come in, or with another server.
+/// Plans a job again that ran by `old`, after some of its switches, links or workers have died, members have left or
+/// come in, or the server has changed.
 ///
-/// What of the old tree is alive and still linked to the server stays as it is; only what has lost its way is joined
-/// to it again. Where that makes a tree that may be more than 1.25 times as slow as the best one, this is
-/// [`plan`](crate::plan), with what is left of the old tree as one proposal more. So its busiest link never takes
-/// more than 1.25 times as long as that of a fresh plan.
+/// Whatever of the old tree is alive and still connected to the server stays as it is; only what has lost its way is
+/// joined to it again. If the result may be more than 1.25 times as slow as the best tree, this is
+/// [`plan`](crate::plan) with the rest of the old tree as one more candidate. So its busiest link never takes more
+/// than 1.25 times as long as that of a fresh plan.
 ///
 /// `old` is a plan on this topology, or on one that this has [evolved](Topology::evolve) from. The same input always
 /// gives the same plan.
@@ -48,7 +48,7 @@ pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Res
         let grown = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, |_| true));
         grown.filter(|tree| tree.fits_plain_switches(fabric)).for_each(|tree| judge.look_at(tree));
         if judge.has_within(GOOD_ENOUGH * terrain.least(&members)) {
-            // What a plain server does best is mostly to take the shortest ways.
+            // A plain server mostly does best with the shortest ways.
             let shortest = members.meeting_at(&terrain.ways, members.top());
             let shortest = shortest.filter(|tree| tree.fits_plain_switches(fabric));
             shortest.into_iter().for_each(|tree| judge.look_at(tree));

@@ -1,4 +1,4 @@
-//! What is to be planned: a job.
+//! The job that is to be planned.
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
@@ -7,8 +7,8 @@ use tributary_wire::SliceWidth;
 use crate::fabric::FabricState;
 use crate::search::plan;
 
-/// A tree of links that carry wider slices may take so many times the time of one over any links. The bytes are about the same,
-/// but an eighth of the frames is an eighth of the work for hosts and switches.
+/// A tree of links that carry wider slices may take this many times the time of one over any links. The bytes are
+/// about the same, but an eighth of the frames means an eighth of the work for hosts and switches.
 const WORTH_IT: f64 = 1.25;
 
 /// Which switches may aggregate.
@@ -19,7 +19,7 @@ pub enum Aggregation {
     Tree,
     /// Only switches that a worker of the job is linked to.
     Leaf,
-    /// These, and those that one of them is linked to.
+    /// Switches that a worker is linked to, and those one link further.
     #[serde(rename = "two-levels")]
     TwoLevels,
     /// None: every gradient travels to the server on its own.
@@ -27,7 +27,7 @@ pub enum Aggregation {
 }
 
 impl Aggregation {
-    /// How many links a switch that may aggregate is away from the nearest worker below it, at most.
+    /// The most links that a switch that may aggregate is above the nearest worker below it.
     pub fn levels(self) -> usize {
         match self {
             Self::Tree => usize::MAX,
@@ -48,17 +48,17 @@ pub enum Downlink {
     Unicast,
 }
 
-/// A worker of a job: a host that trains, and its rank. Both stay together when other workers leave.
+/// A worker of a job: a host that trains, and its rank. Neither changes when other workers leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Its rank; unique in the job, and less than 65535, which stands for everyone.
+    /// Its rank: unique in the job, and less than 65535, which stands for everyone.
     pub rank: u16,
     /// Its host.
     pub host: NodeKey,
 }
 
 impl Member {
-    /// The workers of a new job: ranks from 0 on, in the order of the hosts. No more than there are ranks.
+    /// The workers of a new job, ranked from 0 in the order of the hosts, up to the highest possible rank.
     pub fn ranked(hosts: impl IntoIterator<Item = NodeKey>) -> Vec<Self> {
         (0..=u16::MAX).zip(hosts).map(|(rank, host)| Self { rank, host }).collect()
     }
@@ -73,19 +73,19 @@ pub struct JobRequest {
     pub server: NodeKey,
     /// Which switches may aggregate.
     pub aggregation: Aggregation,
-    /// How results are to travel. A plan falls back to unicast where a switch cannot multicast them.
+    /// How results are to travel. A plan falls back to unicast if a switch cannot multicast them.
     pub downlink: Downlink,
     /// How many values a slice has.
     pub width: SliceWidth,
     /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
     pub window: u32,
-    /// The bytes of one worker's gradient, 4 a value: what the expected bytes and times are of.
+    /// The bytes of one worker's gradient, 4 a value, for the expected bytes and times.
     pub gradient_bytes: u64,
 }
 
 impl JobRequest {
-    /// The job that the topology file describes: all its workers and its first server, aggregation on
-    /// the whole tree, results by multicast, slices as wide as links let them be. `None` only for a topology without a server,
+    /// The job that the topology file describes: all its workers and its first server, aggregation on the whole tree,
+    /// results by multicast, and slices as wide as all links allow. `None` only for a topology without a server,
     /// which no file can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         let job = Self {
@@ -100,15 +100,15 @@ impl JobRequest {
         Some(job.with_widest_slices(topology, SliceWidth::WIDEST))
     }
 
-    /// The same job with slices as wide as they can be, up to `most`: as links of some tree carry them where everything is
-    /// alive. Wider ones than all links carry are not worth a tree that is more than 1.25 times as slow.
+    /// The same job with the widest slices, up to `most`, that some tree can carry while everything is alive. Wider
+    /// ones than every link carries are only taken if the tree is at most 1.25 times as slow.
     #[must_use]
     pub fn with_widest_slices(self, topology: &Topology, most: SliceWidth) -> Self {
         let of_width = |width| Self { width, ..self.clone() };
         let all_carry = SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST);
         let most = most.min(widest_slices(topology));
         let narrow = of_width(most.min(all_carry));
-        // Mostly all links carry the same, and there is nothing to plan for.
+        // Mostly all links carry the same width, and there is nothing to try.
         let wider = SliceWidth::all().rev().filter(|width| *width > all_carry && *width <= most);
         let mut wider = wider.map(of_width).peekable();
         if wider.peek().is_none() {
@@ -130,6 +130,6 @@ impl JobRequest {
 /// The widest slices that any link of a topology carries.
 pub fn widest_slices(topology: &Topology) -> SliceWidth {
     let widest = topology.links().map(|(_, link)| usize::from(link.mtu)).max();
-    // Every link carries the narrowest.
+    // Every link carries the narrowest slices.
     widest.and_then(SliceWidth::widest_within).unwrap_or(SliceWidth::NARROWEST)
 }

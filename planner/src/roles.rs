@@ -1,44 +1,44 @@
-//! Who aggregates on a tree: where streams of gradients meet.
+//! Which switches of a tree aggregate: those where streams of gradients meet.
 
 use crate::fabric::Fabric;
 use crate::request::JobRequest;
 use crate::tree::{Branch, Tree};
 
-/// Why a switch where streams meet, and which was allowed to aggregate them, does not.
+/// Why a switch where streams meet does not aggregate them, although it is allowed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It does not run our program.
     Plain,
-    /// It has so many free slots, fewer than the window.
+    /// It has only this many free slots, fewer than the window.
     Slots(u32),
-    /// So many streams meet, more than it can tell apart.
+    /// This many streams meet, more than it can tell apart.
     Children(usize),
 }
 
-/// What one switch does.
+/// The role of one switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
-    /// It aggregates.
+    /// Whether it aggregates.
     pub(crate) aggregate: bool,
     /// Why it does not aggregate although it should.
     pub(crate) refusal: Option<Refusal>,
     /// How many streams leave it.
     pub(crate) going: usize,
-    /// How many entries are on the hop stack of what arrives at it.
+    /// The length of the hop stack of the packets that arrive at it.
     pub(crate) entries: usize,
 }
 
-/// What every node of a tree does.
+/// The role of every node of a tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Roles {
-    /// The switches, by their place in the tree.
+    /// The switches' roles, by their place in the tree.
     pub(crate) merges: Vec<Merge>,
-    /// Streams that arrive at the server. May be more than a hop entry can say; see `search`.
+    /// Streams that arrive at the server. May be more than a hop entry can hold; see `search`.
     pub(crate) server_fan_in: usize,
 }
 
 impl Roles {
-    /// Lets every switch of the tree aggregate that may and can.
+    /// Lets every switch of the tree aggregate that is allowed to and can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         Self::with(tree, fabric, |branch, streams, level| {
             match streams > 1 && level <= job.aggregation.levels() {
@@ -49,20 +49,20 @@ impl Roles {
         })
     }
 
-    /// What the switches do in a plan that is there already.
+    /// The roles of the switches in an existing plan.
     pub(crate) fn given(tree: &Tree, fabric: &Fabric<'_>, aggregates: impl Fn(&Branch) -> bool) -> Self {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// `decide`: whether a switch aggregates at which so many streams meet, and which is so many links away from the nearest
-    /// worker below.
+    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is above the
+    /// nearest worker.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,
         decide: impl Fn(&Branch, usize, usize) -> (bool, Option<Refusal>),
     ) -> Self {
         let branches = tree.branches();
-        // By place; the last is the server's.
+        // By place; the last one is for the server.
         let mut arriving = vec![0; branches.len() + 1];
         let mut level = vec![usize::MAX; branches.len() + 1];
         for leaf in tree.leaves() {
@@ -86,7 +86,7 @@ impl Roles {
         Self { merges, server_fan_in: arriving[branches.len()] }
     }
 
-    /// How many entries are on the hop stack of what arrives at a place of the tree.
+    /// The length of the hop stack of the packets that arrive at a place of the tree.
     pub(crate) fn entries(&self, place: usize) -> usize {
         self.merges.get(place).map_or(1, |merge| merge.entries)
     }

@@ -1,4 +1,4 @@
-//! The choice: the candidate tree whose busiest link is done first.
+//! Chooses the candidate tree whose busiest link is done first.
 
 use std::collections::{HashMap, HashSet};
 use std::iter::once_with;
@@ -24,10 +24,10 @@ use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 use crate::widest::SLACK;
 
-/// So often the best tree is led round its busiest link, as long as that makes it better.
+/// How often, at most, the search tries to lead the tree around its busiest link.
 const IMPROVEMENTS: usize = 16;
 
-/// A tree, who aggregates on it, and what that costs.
+/// A tree, the roles of its switches, and its cost.
 pub(crate) struct Choice {
     pub(crate) tree: Tree,
     pub(crate) roles: Roles,
@@ -35,28 +35,27 @@ pub(crate) struct Choice {
     pub(crate) cost: Cost,
 }
 
-/// Plans a job: the tree that is done first on its busiest link, given what the links carry already and
-/// where slots are free; of equal ones that which keeps the links busy for the shortest time in all.
+/// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the free slots.
+/// Among equal trees it takes the one that keeps links busy for the shortest time in total.
 ///
 /// The same input always gives the same plan.
 ///
 /// # Errors
-/// [`PlanError`]: the request makes no sense on this topology, or no tree fits what packets and switches
-/// can hold.
+/// [`PlanError`]: the request makes no sense on this topology, or no tree fits into packets and switches.
 pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Result<Plan, PlanError> {
     validate(topology, job)?;
     let fabric = Fabric::new(topology, state, job.width);
     search(&Terrain::new(&fabric, job), job)?.into_plan(&fabric, job)
 }
 
-/// The best tree that was found, and the best for a plain parameter server among those that were looked at.
+/// The best tree found, and among those looked at the best for a plain parameter server.
 pub(crate) struct Found {
     pub(crate) choice: Choice,
     pub(crate) plain: PlainServer,
 }
 
 impl Found {
-    /// Works out what the search needed not know.
+    /// Works out the rest of the plan, which the search did not need.
     pub(crate) fn into_plan(self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<Plan, PlanError> {
         let Self { choice, plain } = self;
         let traffic = Traffic::on(&choice.used(job), fabric);
@@ -76,7 +75,7 @@ pub(crate) struct Judge<'a> {
     job: &'a JobRequest,
     best: Option<Choice>,
     plain: Option<PlainServer>,
-    /// Why the first tree was refused that was.
+    /// Why the first tree that was refused was refused.
     refusal: Option<PlanError>,
 }
 
@@ -85,7 +84,7 @@ impl<'a> Judge<'a> {
         Self { fabric, job, best: None, plain: None, refusal: None }
     }
 
-    /// Takes a tree into account.
+    /// Judges a tree.
     pub(crate) fn look_at(&mut self, tree: Tree) {
         let plain = PlainServer::on(&tree, self.fabric, self.job);
         if self.plain.as_ref().is_none_or(|best| plain.is_better_than(best)) {
@@ -99,12 +98,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a tree was found that takes at most so many seconds.
+    /// Whether a tree was found that takes at most this many seconds.
     pub(crate) fn has_within(&self, seconds: f64) -> bool {
         self.best.as_ref().is_some_and(|best| best.cost.busiest <= seconds)
     }
 
-    /// The best of what was looked at; the first refusal when nothing was accepted.
+    /// The best tree; the first refusal if none was accepted.
     pub(crate) fn found(self) -> Result<Found, PlanError> {
         let Self { fabric, job, best, plain, refusal } = self;
         let found = best.zip(plain).map(|(choice, plain)| Found { choice, plain });
@@ -117,7 +116,7 @@ pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<Found, P
     search_on(terrain, Judge::new(terrain.fabric, job))
 }
 
-/// The same beside what was looked at already.
+/// The same, starting from the trees already judged.
 pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<Found, PlanError> {
     if let Some(members) = Members::new(terrain.fabric, judge.job.hosts(), judge.job.server) {
         terrain.candidates(&members).for_each(|tree| judge.look_at(tree));
@@ -133,8 +132,8 @@ pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<F
     judge.found()
 }
 
-/// Leads the best tree round its busiest link, what comes of that round its own, and so on. It goes on where that is no
-/// better at first: two ways round may be needed.
+/// Leads the best tree around its busiest link, the result around its own, and so on. Goes on even if the first
+/// detour does not help: two may be needed.
 fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) {
     let (fabric, job) = (terrain.fabric, judge.job);
     let Some(best) = &judge.best else { return };
@@ -142,7 +141,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
     let mut busiest = best.used(job).busiest(fabric);
     let mut avoided = Links::none(fabric);
     for _ in 0..IMPROVEMENTS {
-        // There is no way round a host's link.
+        // There is no way around a host's link.
         let between = |link: LinkKey| fabric.topology[link].ends.iter().all(|end| !fabric.is_host(end.node));
         let Some(link) = busiest.map(|direction| direction.link).filter(|&link| between(link)) else {
             return;
@@ -181,7 +180,7 @@ impl Choice {
         Use { tree, roles, downlink: *downlink, frames: Frames::of(job) }
     }
 
-    /// Whether hop stacks and entries can say what the tree needs.
+    /// Whether hop stacks and entries can hold what the tree needs.
     pub(crate) fn fits(&self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), PlanError> {
         let is_long = |entries: usize| entries > usize::from(MAX_HOPS);
         if self.tree.leaves().iter().any(|leaf| is_long(self.roles.entries(leaf.above))) {
@@ -202,7 +201,7 @@ impl Choice {
     }
 }
 
-/// Whether the job, which is known to make sense, has a plan.
+/// Whether there is a plan for the job, which is known to make sense.
 pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
     let fabric = terrain.fabric;
     let Some(members) = Members::new(fabric, job.hosts(), job.server) else { return false };
@@ -221,7 +220,7 @@ pub(crate) fn validate(topology: &Topology, job: &JobRequest) -> Result<(), Plan
     Ok(())
 }
 
-/// The same, whoever serves.
+/// The same without regard to the server.
 pub(crate) fn check_workers(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     let mut hosts = HashSet::new();
     for worker in &job.workers {
@@ -253,8 +252,8 @@ fn check_host(topology: &Topology, key: NodeKey) -> Result<(), PlanError> {
     node.host().map(|_| ()).ok_or_else(|| PlanError::NotAHost(node.name.clone()))
 }
 
-/// The gradients of a worker on the server's host leave their first switch by the port that they came in
-/// by, and only our program does that.
+/// Checks that a worker on the server's host can work: its gradients leave their first switch by the port that they
+/// came in by, and only our program does that.
 fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> {
     let first = topology.neighbours(server).first().map(|via| &topology[via.node]);
     match first.filter(|first| first.switch().is_some_and(|switch| !switch.programmable)) {
@@ -266,8 +265,8 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
     }
 }
 
-/// Names a worker that cannot reach the server: there are no candidates because of at least one. Where it is a link that
-/// is too narrow for the job's slices, names that.
+/// The error for a worker that cannot reach the server: at least one cannot, since there are no candidates. If a link
+/// is too narrow for the job's slices, the error names it.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
     let way = |fabric: &Fabric<'_>, host| plain::way(fabric, host, job.server, &HashMap::new());
     let cut_off = job.workers.iter().find(|worker| way(fabric, worker.host).is_none());
@@ -303,7 +302,7 @@ mod tests {
     use crate::random;
     use crate::request::Aggregation;
 
-    /// Every tree there is: each switch may go on by each of its links.
+    /// Every possible tree: each switch may go on by each of its links.
     fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
         let ways: Vec<(NodeKey, Vec<Neighbour>)> =
             fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key).to_vec())).collect();
@@ -322,7 +321,7 @@ mod tests {
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
     }
 
-    /// Whether the choice is as good as the best of all trees; `None` where those are too many.
+    /// Whether the choice is as good as the best of all trees; `None` if there are too many.
     fn is_optimal(topology: &Topology, aggregation: Aggregation, worker_serves: bool) -> Option<bool> {
         let state = FabricState::of(topology, 4096);
         let mut job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
@@ -380,8 +379,8 @@ mod tests {
         })
     }
 
-    /// In a large fabric not all switches are tried as meeting points where the first give a tree that is about as
-    /// fast as any can be: that costs no more than what "about" means.
+    /// In a large fabric, not all switches are tried as meeting points if the first ones give a tree that is about as
+    /// fast as any can be: the loss is at most what "about" allows.
     #[test]
     fn a_search_that_ends_early_is_nearly_as_good_as_one_that_does_not() {
         let mut runner = TestRunner::deterministic();

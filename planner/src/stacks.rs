@@ -1,4 +1,4 @@
-//! The hop stacks of a tree: each stream that arrives at a node is one of its children.
+//! The hop stacks of a tree, in which each stream that arrives at a node is one of its children.
 
 use tributary_topology::NodeKey;
 use tributary_wire::Hop;
@@ -8,7 +8,7 @@ use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::tree::Tree;
 
-/// Workers, by their place in the request, whose gradients travel as one packet.
+/// Workers, by their index in the request, whose gradients travel as one packet.
 type Stream = Vec<usize>;
 
 /// The hop stack of each worker for GRADIENT, in the request's order.
@@ -18,7 +18,7 @@ pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobR
     let mut walk = Walk { tree, workers, sent: Vec::new(), stacks: vec![Vec::new(); job.workers.len()] };
     for (branch, merge) in tree.branches().iter().zip(&roles.merges) {
         let streams = walk.arriving(branch.switch);
-        // A switch that does not aggregate need not tell them apart.
+        // A switch that does not aggregate need not tell its children apart.
         let fan_in = if merge.aggregate { narrow(streams.len()) } else { 0 };
         if fabric.is_programmable(branch.switch) {
             let entry = |n| Hop {
@@ -40,15 +40,15 @@ pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobR
 
 struct Walk<'a> {
     tree: &'a Tree,
-    /// In the order of their keys, each with its place in the request.
+    /// Ordered by key, each with its index in the request.
     workers: Vec<(NodeKey, usize)>,
-    /// By place in the tree: the streams that have left it and not arrived yet.
+    /// By place in the tree: streams that have left it and not yet arrived.
     sent: Vec<Vec<Stream>>,
     stacks: Vec<Vec<Hop>>,
 }
 
 impl Walk<'_> {
-    /// The streams that arrive at a node from what is below it, port by port.
+    /// The streams that arrive at a node from below, port by port.
     fn arriving(&mut self, node: NodeKey) -> Vec<Stream> {
         let mut streams = Vec::new();
         for child in self.tree.children(node) {
@@ -65,7 +65,7 @@ impl Walk<'_> {
         streams
     }
 
-    /// Gives every worker of the n-th stream the n-th entry of a node.
+    /// Adds the n-th entry of a node to the stack of every worker in the n-th stream.
     fn push(&mut self, streams: &[Stream], entry: impl Fn(u8) -> Hop) {
         for (n, stream) in streams.iter().enumerate() {
             let hop = entry(narrow(n));
@@ -74,7 +74,7 @@ impl Walk<'_> {
     }
 }
 
-/// More than a hop entry can say becomes the most that it can; such a tree is refused as a whole.
+/// Saturates at the largest number that a hop entry can hold; a tree that exceeds it is refused as a whole.
 fn narrow(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }

@@ -1,8 +1,8 @@
 //! The bytes that one all-reduce puts on every link direction, headers and all.
 //!
-//! A gradient of B bytes is B / 4 values, in slices of V. Floating-point gradients agree on one exponent a
-//! slice first, in MAX slices of V exponents each; the last slice of either kind is padded. A GRADIENT
-//! frame sheds one hop entry at every programmable switch. Nothing is counted for losses and probes.
+//! A gradient of B bytes is B / 4 values, in slices of V. Floating-point gradients first agree on one exponent a
+//! slice, in MAX slices of V exponents each; the last slice of either kind is padded. A GRADIENT frame sheds one hop
+//! entry at every programmable switch. Losses and probes are not counted.
 
 use serde::Serialize;
 use tributary_topology::{LinkDirection, Neighbour};
@@ -19,22 +19,22 @@ use crate::tree::Tree;
 const BYTES_PER_VALUE: u64 = 4;
 const PICOSECONDS: f64 = 1e12;
 
-/// What one link direction carries.
+/// The traffic of one link direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkTraffic {
     /// The link direction in the topology.
     #[serde(skip)]
     pub direction: LinkDirection,
-    /// The node that sends.
+    /// The sending node.
     pub from: String,
     /// Its port.
     pub from_port: u16,
-    /// The node that receives.
+    /// The receiving node.
     pub to: String,
     /// Its port.
     pub to_port: u16,
-    /// Whether it leads towards the server, and so carries GRADIENT; RESULT else. Where the server's host is
-    /// a worker, too, both directions of its link carry both.
+    /// Whether it leads towards the server, and so carries GRADIENT; otherwise it carries RESULT. If the server's
+    /// host is a worker, both directions of its link carry both.
     pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,
@@ -42,13 +42,13 @@ pub struct LinkTraffic {
     pub bytes: u64,
     /// The link's rate, bit/s.
     pub rate: u64,
-    /// What it carries already, bit/s.
+    /// The load that it already carries, bit/s.
     pub load: u64,
-    /// How long the job's bytes take on what is left of the rate, in seconds.
+    /// How long the job's bytes take at the rate that is left, in seconds.
     pub seconds: f64,
 }
 
-/// What all links carry in one all-reduce.
+/// The traffic of all links in one all-reduce.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traffic {
     /// Every link direction that carries something, in the topology's order.
@@ -59,9 +59,9 @@ pub struct Traffic {
     pub out_of_server: u64,
     /// Bytes on all links together: what travels over three links counts three times.
     pub all_links: u64,
-    /// The index in `links` of the direction that takes longest; the first of several.
+    /// The index in `links` of the direction that takes longest; the first one on a tie.
     pub busiest: usize,
-    /// How long that takes, in seconds: no all-reduce on this tree can be faster.
+    /// How long that direction takes, in seconds: no all-reduce on this tree can be faster.
     pub seconds: f64,
 }
 
@@ -79,12 +79,12 @@ impl Frames {
         Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)), width: job.width }
     }
 
-    /// The bytes that each link of a tree carries at least in each direction: one stream, without a hop stack.
+    /// The least bytes of a tree's link in each direction: those of one stream, without a hop stack.
     pub(crate) fn least_bytes(self) -> u64 {
         self.bytes(Flow { streams: 1, hops: 0 })
     }
 
-    /// Bytes of streams of them.
+    /// Bytes of the flow.
     fn bytes(self, flow: Flow) -> u64 {
         let bare = (ENCAPSULATION_BYTES + message_len(0, self.width.bytes())) as u64;
         let headers = flow.streams.saturating_mul(bare);
@@ -92,7 +92,7 @@ impl Frames {
     }
 }
 
-/// How a job uses a tree, as far as its bytes depend on that.
+/// How a job uses a tree, as far as the traffic depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use<'a> {
     pub(crate) tree: &'a Tree,
@@ -101,7 +101,7 @@ pub(crate) struct Use<'a> {
     pub(crate) frames: Frames,
 }
 
-/// What one link direction of a tree carries.
+/// The traffic of one link direction of a tree.
 #[derive(Debug, Clone, Copy)]
 struct Carried {
     direction: LinkDirection,
@@ -109,7 +109,7 @@ struct Carried {
     bytes: u64,
 }
 
-/// Streams of frames, and the hop entries of all of them together.
+/// Streams of frames, and their hop entries in total.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     streams: u64,
@@ -117,7 +117,7 @@ struct Flow {
 }
 
 impl Use<'_> {
-    /// Every link direction that carries something once, in no order.
+    /// Every link direction that carries something, once, in no particular order.
     fn carried(&self, fabric: &Fabric<'_>) -> Vec<Carried> {
         let tree = self.tree;
         let frames = self.frames;
@@ -148,8 +148,8 @@ impl Use<'_> {
         all
     }
 
-    /// For every place of the tree, what comes down to it by unicast: one copy a worker, with an entry for each
-    /// switch that it still has to pass.
+    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an entry for
+    /// each switch that it still has to pass.
     fn results(&self, fabric: &Fabric<'_>) -> Vec<Flow> {
         let tree = self.tree;
         let mut results = vec![Flow::default(); tree.branches().len() + 1];
@@ -165,7 +165,7 @@ impl Use<'_> {
         results
     }
 
-    /// What of the unicast results travels: by multicast one copy a link, without a stack.
+    /// The results that actually travel: with multicast one copy a link, without a stack.
     fn copies(&self, unicast: Flow) -> Flow {
         match self.downlink {
             Downlink::Multicast => Flow { streams: 1, hops: 0 },
@@ -173,7 +173,7 @@ impl Use<'_> {
         }
     }
 
-    /// The link direction that takes longest; of several the first in the topology's order.
+    /// The link direction that takes longest; on a tie the first in the topology's order.
     pub(crate) fn busiest(&self, fabric: &Fabric<'_>) -> Option<LinkDirection> {
         let carried = self.carried(fabric).into_iter();
         let times = carried.map(|one| (one.direction, fabric.seconds(one.direction, one.bytes)));
@@ -182,7 +182,7 @@ impl Use<'_> {
         times.max_by(first).map(|(direction, _)| direction)
     }
 
-    /// How good the tree is.
+    /// The cost of the tree.
     pub(crate) fn cost(&self, fabric: &Fabric<'_>) -> Cost {
         let times = self.carried(fabric).into_iter().map(|one| fabric.seconds(one.direction, one.bytes));
         let add = |cost: Cost, seconds: f64| Cost {
@@ -193,7 +193,7 @@ impl Use<'_> {
     }
 }
 
-/// The link of a server whose host is a worker is in the tree twice: brings both together.
+/// Merges the duplicates: if the server's host is a worker, its link is in the tree twice.
 fn add_up_doubles(all: &mut Vec<Carried>) {
     all.sort_unstable_by_key(|one| one.direction);
     all.dedup_by(|double, first| {
@@ -206,13 +206,14 @@ fn add_up_doubles(all: &mut Vec<Carried>) {
     });
 }
 
-/// How long a tree keeps links busy: first of all its busiest one; of trees that are equal there, the better one
-/// keeps all of them busy for a shorter time together.
+/// How long a tree keeps links busy. Trees are compared by their busiest link first, then by the time of all links
+/// together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Cost {
-    /// In seconds.
+    /// Seconds of the busiest link.
     pub(crate) busiest: f64,
-    /// In picoseconds: sums of whole numbers do not depend on their order, so that equal trees are equal.
+    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal trees compare as
+    /// equal.
     in_all: u128,
 }
 
@@ -224,7 +225,7 @@ impl Cost {
 }
 
 impl Traffic {
-    /// Counts what a job puts on the links of a tree.
+    /// The traffic that a job puts on the links of a tree.
     pub(crate) fn on(used: &Use<'_>, fabric: &Fabric<'_>) -> Self {
         let mut carried = used.carried(fabric);
         carried.sort_unstable_by_key(|one| one.direction);

@@ -1,4 +1,4 @@
-//! A tree in the fabric: each worker's way into its first switch, and each switch's way on.
+//! A tree in the fabric: each worker's step to its first switch, and each switch's step onwards.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use crate::plain::carries;
 
 /// An in-tree that leads every worker to the server. Children are in the order of the node's ports.
 ///
-/// Hosts have one link, so the workers are its leaves. The server's host may be a worker, too: it is then
-/// the root, and at the same time a leaf below the one switch that it is linked to.
+/// Hosts have one link, so the workers are its leaves. If the server's host is a worker, too, it is both the root and
+/// a leaf below the one switch that it is linked to.
 ///
-/// The search makes and judges many trees, so a tree is a few vectors, and a switch on it a place in them.
+/// The search makes and judges many trees, so a tree is just a few vectors, and a switch on it an index: its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     pub(crate) server: NodeKey,
     /// In the order of the workers' keys.
     leaves: Vec<Leaf>,
-    /// Each after all those below it.
+    /// Each after all branches below it.
     branches: Vec<Branch>,
-    /// By node: its place among the branches. No longer than it has to be.
+    /// By node: its place among the branches. Only as long as necessary.
     places: Vec<u32>,
-    /// By place, and then that of the server: where its children begin in `children`; and their end.
+    /// By place, then for the server: where its children begin in `children`; finally the end of the last ones.
     starts: Vec<usize>,
     children: Vec<Neighbour>,
 }
 
-/// A worker, and its way into its first switch.
+/// A worker, and its step to its first switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leaf {
     pub(crate) worker: NodeKey,
@@ -36,21 +36,21 @@ pub(crate) struct Leaf {
     pub(crate) above: usize,
 }
 
-/// A switch of the tree, and its way on towards the server.
+/// A switch of the tree, and its step towards the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Branch {
     pub(crate) switch: NodeKey,
     pub(crate) up: Neighbour,
-    /// The place of the next switch; that behind the last one is the server's.
+    /// The place of the next switch; the one after the last stands for the server.
     pub(crate) above: usize,
 }
 
-/// The place of a node that is none of the tree's switches.
+/// The place of a node that is not a switch of the tree.
 const NOWHERE: u32 = u32::MAX;
 
 impl Tree {
-    /// Takes of `parent` (each node's way on towards the server; for the server its way into its switch)
-    /// what the workers need. `None` when it does not lead all of them there.
+    /// Builds the tree that the workers need from `parent`, which gives each node's step towards the server (for the
+    /// server, its step to its switch). `None` if it does not lead all of them there.
     pub(crate) fn new(
         server: NodeKey,
         workers: &[NodeKey],
@@ -73,7 +73,7 @@ impl Tree {
         Self::arranged(server, leaves, found)
     }
 
-    /// Puts the switches in order. `None` when the parents form a cycle, which then is nowhere below the server.
+    /// Orders the switches. `None` if the parents form a cycle, which then is not below the server.
     fn arranged(server: NodeKey, mut leaves: Vec<Leaf>, found: Found) -> Option<Self> {
         let Found { ways, mut places } = found;
         let count = ways.len();
@@ -124,11 +124,11 @@ impl Tree {
         Some(Self { server, leaves, branches, places, starts, children })
     }
 
-    /// The part of the tree that the workers on other hosts than the server's need.
+    /// The part of the tree that workers on hosts other than the server's need.
     pub(crate) fn without_server_as_worker(&self) -> Self {
         let workers: Vec<_> =
             self.leaves.iter().map(|leaf| leaf.worker).filter(|&one| one != self.server).collect();
-        // A part of a tree is one, so there is no other case.
+        // A part of a tree is a tree, so the alternative never happens.
         Self::new(self.server, &workers, |node| self.step(node)).unwrap_or_else(|| self.clone())
     }
 
@@ -138,12 +138,12 @@ impl Tree {
         place.map(|place| place as usize)
     }
 
-    /// The switch's way on towards the server.
+    /// The switch's step towards the server.
     pub(crate) fn parent(&self, switch: NodeKey) -> Option<Neighbour> {
         self.branches.get(self.place(switch)?).map(|branch| branch.up)
     }
 
-    /// What is below the node, by its ports.
+    /// The nodes below a node, by its ports.
     pub(crate) fn children(&self, node: NodeKey) -> &[Neighbour] {
         let place = if node == self.server { Some(self.branches.len()) } else { self.place(node) };
         let ends = place.and_then(|place| self.starts.get(place).zip(self.starts.get(place + 1)));
@@ -159,7 +159,7 @@ impl Tree {
         self.leaf(node).is_some()
     }
 
-    /// The switches, each after all those below it.
+    /// The switches, each after all switches below it.
     pub(crate) fn branches(&self) -> &[Branch] {
         &self.branches
     }
@@ -169,7 +169,7 @@ impl Tree {
         &self.leaves
     }
 
-    /// The steps from a worker to the server: each node of the way, and how it goes on from there.
+    /// The steps from a worker to the server: each node of the way, and the step from there.
     pub(crate) fn way(&self, worker: NodeKey) -> Vec<(NodeKey, Neighbour)> {
         let first = self.leaf(worker).map(|leaf| (worker, leaf.up));
         let next = |(_, up): &(NodeKey, Neighbour)| Some((up.node, self.parent(up.node)?));
@@ -182,7 +182,7 @@ impl Tree {
         std::iter::once(worker).chain(onwards).collect()
     }
 
-    /// The node's step towards the server; none for the server, unless its host is a worker.
+    /// The node's step towards the server; `None` for the server, unless its host is a worker.
     pub(crate) fn step(&self, node: NodeKey) -> Option<Neighbour> {
         self.parent(node).or_else(|| self.leaf(node).map(|leaf| leaf.up))
     }
@@ -209,7 +209,7 @@ impl Tree {
     }
 }
 
-/// The switches that the workers' ways have come to, in that order.
+/// The switches that the workers' ways have reached, in that order.
 #[derive(Default)]
 struct Found {
     ways: Vec<(NodeKey, Neighbour)>,
@@ -218,7 +218,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether the switch is new; its way is pushed next.
+    /// Returns whether the switch is new; the caller then pushes its way.
     fn add(&mut self, switch: NodeKey) -> bool {
         if self.places.len() <= switch.index() {
             self.places.resize(switch.index() + 1, NOWHERE);
@@ -232,14 +232,14 @@ impl Found {
     }
 }
 
-/// Children of several nodes, each node's by port.
+/// Children of several nodes, ordered by port for each.
 struct Children {
     starts: Vec<usize>,
     all: Vec<Neighbour>,
 }
 
 impl Children {
-    /// Puts children together that have the same parent, which is less than `parents`.
+    /// Groups children by their parent, which is less than `parents`.
     fn group(parents: usize, children: impl Iterator<Item = (usize, Neighbour)> + Clone) -> Self {
         let mut starts = vec![0; parents + 1];
         for (parent, _) in children.clone() {
@@ -264,7 +264,7 @@ impl Children {
         &self.all[self.starts[parent]..self.starts[parent + 1]]
     }
 
-    /// The same with the parents in another order.
+    /// The same with the parents reordered.
     fn reordered(&self, order: impl Iterator<Item = usize>) -> Self {
         let (mut starts, mut all) = (vec![0], Vec::with_capacity(self.all.len()));
         for parent in order {

@@ -1,6 +1,6 @@
 //! The ways between switches that a tree may use, and what they cost.
 //!
-//! Hosts have one link, so no way leads through them, and the search need not look at them.
+//! Hosts have one link, so no way leads through them, and the search can ignore them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,14 +9,13 @@ use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::Fabric;
 
-/// Costs are whole numbers, so that equal ways compare as equal: picoseconds that a byte takes, there and
-/// back together.
+/// Costs are integers, so that equal ways compare as equal: the picoseconds that a byte takes there and back.
 const PICOSECONDS: f64 = 1e12;
-/// How many times as far a link is that leads to a switch without slots: streams that meet there go on side by
-/// side, over all links behind it.
+/// How many times longer a link counts if it leads to a switch without slots: streams that meet there go on side by
+/// side, over all links beyond it.
 const DETOUR: u64 = 8;
 
-/// One way on from a node, and what it costs.
+/// A step from a node to a neighbour, and its cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) via: Neighbour,
@@ -29,31 +28,31 @@ impl Way {
         Self { via, cost: ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1 }
     }
 
-    /// A host's way into its switch, if it is alive.
+    /// A host's step to its switch, if its link is alive.
     pub(crate) fn of_host(fabric: &Fabric<'_>, host: NodeKey) -> Option<Self> {
         let via = fabric.neighbours(host).iter().find(|via| may_use(fabric, host, via))?;
         Some(Self::new(fabric, *via))
     }
 }
 
-/// Whether a tree may use a link: where a plain switch is at either end, only if ordinary frames take it.
+/// Whether a tree may use a link: next to a plain switch, only if ordinary frames take it.
 fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
     let ordinary = || fabric.forwarding().ports(node).iter().any(|port| port.link == via.link);
     !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()
 }
 
-/// The ways between all switches that are alive.
+/// The ways between all live switches.
 pub(crate) struct Ways {
-    /// By switch: where its ways begin in `all`; one entry more than there are switches.
+    /// By switch: the start of its ways in `all`; one entry more than there are switches.
     starts: Vec<usize>,
-    /// Each switch's by port.
+    /// The ways of each switch, by port.
     all: Vec<Way>,
 }
 
 impl Ways {
-    /// The ways as they are.
+    /// All ways of the fabric.
     pub(crate) fn of(fabric: &Fabric<'_>) -> Self {
-        // Switches come before hosts.
+        // Keys of switches come before those of hosts.
         let count = fabric.topology.switches().map(|(key, ..)| key.index() + 1).max().unwrap_or(0);
         let (mut starts, mut all) = (vec![0], Vec::new());
         for switch in (0..count).map(NodeKey::new) {
@@ -65,8 +64,8 @@ impl Ways {
         Self { starts, all }
     }
 
-    /// The same for trees that go round switches where a job with such a window cannot aggregate, as far as there
-    /// is a way round; `None` where it can everywhere.
+    /// The same for trees that avoid switches where a job with this window cannot aggregate, as far as there is a way
+    /// around them; `None` if it can aggregate everywhere.
     pub(crate) fn around(&self, fabric: &Fabric<'_>, window: u32) -> Option<Self> {
         let lacks = |switch| !fabric.has_slots(switch, window);
         let mut changed = false;
@@ -82,26 +81,26 @@ impl Ways {
         changed.then(|| Self { starts: self.starts.clone(), all })
     }
 
-    /// No switch has a higher index, or this one.
+    /// One more than the highest index of a switch.
     pub(crate) fn switches(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The ways on from a switch, by port.
+    /// The steps from a switch to its neighbours, by port.
     pub(crate) fn of_switch(&self, switch: NodeKey) -> &[Way] {
         let ends = self.starts.get(switch.index()).zip(self.starts.get(switch.index() + 1));
         ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
     }
 
-    /// Distances from one switch over the links that may be taken.
+    /// Distances from one switch over the links that `may_take` allows.
     pub(crate) fn distances(&self, from: NodeKey, may_take: impl Fn(LinkKey) -> bool) -> Distances {
         let mut far = Distances::new(self);
         self.spread(&mut far, [from], may_take, |_, _| ());
         far
     }
 
-    /// Brings distances up to date after these switches have come to distance 0 (Dijkstra's algorithm), and tells
-    /// of each that is nearer now.
+    /// Updates distances after the switches in `from` have come to distance 0 (Dijkstra's algorithm), and reports
+    /// each switch that is nearer now.
     pub(crate) fn spread(
         &self,
         far: &mut Distances,
@@ -129,8 +128,8 @@ impl Ways {
         }
     }
 
-    /// The step after which least is left to go; of equal ones that by the lowest port, which is the same
-    /// for all who pass here. Every link costs something, so this comes to an end.
+    /// The step after which the remaining distance is least; on a tie the one with the lowest port, which is the same
+    /// for every way that passes here. Every link costs something, so ways come to an end.
     pub(crate) fn step(
         &self,
         from: NodeKey,
@@ -144,7 +143,7 @@ impl Ways {
     }
 }
 
-/// How far each switch is from what distances are measured from.
+/// The distance of each switch from where distances are measured.
 pub(crate) struct Distances(Vec<u64>);
 
 impl Distances {
@@ -152,12 +151,12 @@ impl Distances {
         Self(vec![u64::MAX; ways.switches()])
     }
 
-    /// The highest number where no way leads.
+    /// The distance; `u64::MAX` if there is no way.
     pub(crate) fn to(&self, switch: NodeKey) -> u64 {
         self.0.get(switch.index()).copied().unwrap_or(u64::MAX)
     }
 
-    /// Takes a shorter distance; whether it is one.
+    /// Takes a distance if it is shorter; returns whether it is.
     fn shorten(&mut self, switch: NodeKey, distance: u64) -> bool {
         match self.0.get_mut(switch.index()) {
             Some(known) if distance < *known => {

@@ -1,7 +1,7 @@
-//! How fast a tree can be at best: every worker has a way to the server whose slowest link bounds it.
+//! A bound on how fast a tree can be: for every worker, the slowest link on its best way to the server.
 //!
-//! Where every switch aggregates, a tree puts one stream on each of its links. So one that takes no link slower than
-//! this bound is as fast as any, whatever its shape.
+//! If every switch aggregates, a tree puts one stream on each of its links. So a tree whose links are all within this
+//! bound is as fast as any, whatever its shape.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,10 +14,11 @@ use crate::request::JobRequest;
 use crate::traffic::Frames;
 use crate::ways::Ways;
 
-/// Links are as fast as the bound even if they take so many times as long: hop stacks are longer on some than on others.
+/// A link is within the bound even if it takes this many times as long: hop stacks are longer on some links than on
+/// others.
 pub(crate) const SLACK: f64 = 1.05;
 
-/// What links take for one stream of a job.
+/// The time of links for one stream of a job.
 pub(crate) struct Pace<'a> {
     fabric: &'a Fabric<'a>,
     bytes: u64,
@@ -28,14 +29,13 @@ impl<'a> Pace<'a> {
         Self { fabric, bytes: Frames::of(job).least_bytes() }
     }
 
-    /// How long a link is busy, in seconds, if one stream goes over it and its results come back.
+    /// How long a link is busy, in seconds, for one stream and its results.
     fn of(&self, link: LinkKey) -> f64 {
         let of = |sender| self.fabric.seconds(LinkDirection { link, sender }, self.bytes);
         of(0).max(of(1))
     }
 
-    /// What every tree takes at least that passes through no other switches than these, in seconds; infinite where
-    /// there is none.
+    /// The least time, in seconds, of any tree through switches that `may_pass` allows; infinite if there is none.
     pub(crate) fn least(
         &self,
         ways: &Ways,
@@ -48,7 +48,7 @@ impl<'a> Pace<'a> {
         between.chain(members.own_links().map(|link| self.of(link))).fold(0.0, f64::max)
     }
 
-    /// The links between such switches that are about as fast as that.
+    /// The links between such switches that take at most about this many seconds.
     pub(crate) fn within(&self, seconds: f64, ways: &Ways, may_pass: impl Fn(NodeKey) -> bool) -> Links {
         let switches = (0..ways.switches()).map(NodeKey::new).filter(|&switch| may_pass(switch));
         let all = switches.flat_map(|switch| ways.of_switch(switch)).filter(|way| may_pass(way.via.node));
@@ -56,10 +56,10 @@ impl<'a> Pace<'a> {
         Links::of(self.fabric, fast)
     }
 
-    /// For each switch what the slowest link takes on its best way to `to`.
+    /// For each switch, the time of the slowest link on its best way to `to`.
     fn widest(&self, ways: &Ways, to: NodeKey, may_pass: impl Fn(NodeKey) -> bool) -> Vec<f64> {
         let mut best = vec![f64::INFINITY; ways.switches()];
-        // Times are not negative, so their bits are in their order.
+        // Times are not negative, so their bits sort like the times.
         let mut queue = BinaryHeap::from([Reverse((0u64, to))]);
         while let Some(Reverse((bits, at))) = queue.pop() {
             let slowest = f64::from_bits(bits);

@@ -1,4 +1,4 @@
-//! When a job should move to another tree, and what its own traffic has to do with it.
+//! When a job should move to another tree, and how its own traffic matters.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ impl Fabric {
         plan(&self.topology, &self.state, job).unwrap()
     }
 
-    /// The plan of a job while this link is dead, which it is not afterwards.
+    /// The plan of a job while this link is dead; afterwards it is alive again.
     fn plan_without(&mut self, a: &str, b: &str, job: &JobRequest) -> Plan {
         let link = self.link(a, b);
         self.state.dead_links.insert(link);
@@ -52,7 +52,7 @@ impl Fabric {
         plan
     }
 
-    /// The port counters see a job make so many all-reduces a second.
+    /// Sets the loads that port counters show while a job makes this many all-reduces a second.
     fn runs(&mut self, plan: &Plan, per_second: f64) {
         for link in &plan.traffic.links {
             let load = self.state.load.entry(link.direction).or_default();
@@ -91,7 +91,7 @@ fn others_on_its_links_drive_a_job_away_if_that_is_clearly_better() {
     fabric.runs(&old, 2.0);
     let uplink = fabric.direction("leaf2", "spine0");
     let own = fabric.state.load[&uplink];
-    // The tree's time is that of the workers' links until an uplink has less than 50 Mbit/s left for it.
+    // The workers' links determine the tree's time until an uplink has less than 50 Mbit/s left for it.
     for (others, moves) in [(8_000_000, false), (12_000_000, true), (45_000_000, true)] {
         fabric.state.load.insert(uplink, own + others);
         assert_eq!(is_better(&other, &old, &fabric.state), moves, "{others}");
@@ -109,7 +109,7 @@ fn a_job_moves_back_to_the_servers_own_host_but_not_for_a_little() {
     assert!(is_better(&back, &worker_serves, &fabric.state));
     assert!(!is_better(&worker_serves, &back, &fabric.state));
 
-    // From one worker to another nothing is gained.
+    // Moving from one worker to another gains nothing.
     let other = fabric.plan(&JobRequest { server: fabric.key("w5"), ..fabric.job() });
     assert!(!is_better(&other, &worker_serves, &fabric.state));
 }
@@ -134,7 +134,7 @@ fn what_is_alive_and_who_is_in_come_before_times() {
     assert!(!is_better(&other, &all, &fabric.state), "neither works");
 }
 
-/// One pair of workers on each of two leaves, a server each, and three spines.
+/// A pair of workers on each of two leaves, a server each, and three spines.
 fn three_spines() -> Fabric {
     let mut text = "name = 'three'\ndefaults = { rate = '100 Mbit/s' }\nswitch = [".to_owned();
     text += "{ name = 's0' }, { name = 's1' }, { name = 's2' }, { name = 'l0' }, { name = 'l1' }]\nhost = [";
@@ -188,7 +188,7 @@ fn plain_switches_go_on_as_they_forward_until_that_is_mended() {
     let around = fabric.plan(&fabric.job());
     assert_eq!(around.workers[0].path.len(), 5, "w goes round by b");
     assert!(around.works(&fabric.topology, &fabric.state) && !before.works(&fabric.topology, &fabric.state));
-    // With the ordinary way back, b sends what is for w the short way again.
+    // With ordinary forwarding again, b sends what is for w the short way.
     fabric.state.forwarding = None;
     fabric.state.dead_links.clear();
     assert!(!around.works(&fabric.topology, &fabric.state) && before.works(&fabric.topology, &fabric.state));

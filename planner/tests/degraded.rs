@@ -1,4 +1,4 @@
-//! Teams whose processes get slow and well again, step by step.
+//! Teams whose processes become slow and well again, step by step.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
@@ -7,15 +7,15 @@ use tributary_planner::degraded::{Condition, Mode, STEADY_STEPS, Step, Team, Ver
 const SHARE: f64 = 16.0;
 const COMMUNICATION: f64 = 0.05;
 
-/// A job whose processes take what they are told to take.
+/// A job whose processes take as long as the test says.
 struct Job {
     team: Team,
-    /// How many times longer than it should each takes.
+    /// The factor by which each process is slowed down.
     slowdowns: Vec<f64>,
     active: Vec<u16>,
     mode: Option<Mode>,
     theta: f64,
-    /// What the all-reduce takes longer while somebody who is slow is in.
+    /// Seconds by which the all-reduce is longer while a slow process takes part.
     held_up: f64,
 }
 
@@ -48,7 +48,7 @@ impl Job {
         }
     }
 
-    /// What a process takes: a tenth of a second for each step, and a hundredth for each sample.
+    /// The computing time of a process: 0.02 s for each step and 0.01 s for each sample, slowed down.
     fn compute(&self, rank: u16) -> f64 {
         self.slowdowns[usize::from(rank)] * (0.02 + 0.01 * self.samples(rank))
     }
@@ -58,7 +58,7 @@ impl Job {
         COMMUNICATION + if disturbed { self.held_up } else { 0.0 }
     }
 
-    /// One step of all of them, by `noise` longer. How long it took.
+    /// Makes one step of all processes, each `noise` times as long; returns its time.
     fn step(&mut self, noise: impl Fn(u16) -> f64) -> f64 {
         let times: Vec<(u16, f64)> =
             (0..self.slowdowns.len() as u16).map(|rank| (rank, self.compute(rank) * noise(rank))).collect();
@@ -72,7 +72,7 @@ impl Job {
         end
     }
 
-    /// Does what is to be done now. Whether that is a change.
+    /// Carries out the decision. Returns whether it is a change.
     fn act(&mut self) -> bool {
         let decision = self.team.decide(self.theta);
         match decision.verdict {
@@ -91,7 +91,7 @@ impl Job {
         true
     }
 
-    /// Steps until there is a change; `None`: none in that many.
+    /// Steps until there is a change; `None` if there is none within `most`.
     fn steps_to_a_change(&mut self, most: usize) -> Option<usize> {
         (1..=most).find(|_| {
             self.step(|_| 1.0);
@@ -144,7 +144,7 @@ fn a_slow_hosts_agent_holds_the_all_reduce_up_only_while_it_is_in() {
         let mut job = Job::new(8, 0.1);
         assert!(well_at_first == 0 || job.steps_to_a_change(well_at_first).is_none());
         (0..4).for_each(|rank| job.slowdowns[rank] = 4.0);
-        // Now and then its agent runs when it has to.
+        // Now and then its agent gets to run when it has to.
         let held_up = [0.4, 0.5, 0.0, 0.4];
         let predicted = (0..).find_map(|step| {
             job.held_up = held_up[step % held_up.len()];
@@ -221,7 +221,7 @@ fn what_is_known_of_a_process_is_not_known_of_the_next_one_in_its_place() {
 }
 
 proptest! {
-    /// However much times vary by chance: as long as all are alike, all stay in.
+    /// However much times vary by chance, all processes stay in as long as they are alike.
     #[test]
     fn nobody_is_taken_out_for_chance(processes in 2usize..12, noise in proptest::collection::vec(0.8..1.25f64, 64)) {
         let mut job = Job::new(processes, 0.3);
@@ -231,7 +231,7 @@ proptest! {
         }
     }
 
-    /// Whatever is measured: what is to be done is one of the candidates, and makes steps shorter by a tenth.
+    /// Whatever is measured, the decision is one of the candidates, and makes steps shorter by a tenth.
     #[test]
     fn a_change_is_worth_it(
         steps in proptest::collection::vec((0u16..6, 1u32..64, 1e-3..10.0f64, 0.0..1.0f64), 0..300), theta in 0.0..1.0f64,

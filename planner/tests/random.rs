@@ -1,4 +1,4 @@
-//! Plans on random topologies, judged by walking packets through the tables that they ask for.
+//! Plans on random topologies, judged by walking packets through their tables.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use tributary_planner::{Downlink, FabricState, JobRequest, PlanError, plan};
 use tributary_topology::Topology;
 
-/// Every way to aggregate and to bring results back, for a job of 1,024 bytes.
+/// Jobs of 1,024 bytes with every combination of aggregation and downlink.
 fn jobs(topology: &Topology) -> Vec<JobRequest> {
     variants(&JobRequest::of(topology, 64, 1024).unwrap())
 }

@@ -1,4 +1,4 @@
-//! Plans of jobs that have lost something, beside fresh ones.
+//! Plans of jobs that have lost something, compared with fresh ones.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, replan};
 use tributary_topology::{FatTree, NodeKey, Topology};
 
-/// What dies: a switch, a link or a worker's host.
+/// Makes something die: a switch, a link or a worker's host.
 fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kind, which): (u8, Index)) {
     match kind {
         0 => drop(
@@ -31,7 +31,7 @@ fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kin
     }
 }
 
-/// A mended plan is one, the same each time, and at most 1.25 times as slow as a fresh one.
+/// Checks that a mended plan works, is the same each time, and is at most 1.25 times as slow as a fresh one.
 fn judge(topology: &Topology, state: &FabricState, job: &JobRequest, old: &Plan) -> Option<Plan> {
     let mended = replan(topology, state, job, old);
     assert_eq!(mended, replan(topology, &state.clone(), job, old));
@@ -89,7 +89,7 @@ proptest! {
     }
 }
 
-/// The switches of a plan that go on by another link than in the other, or are not in it.
+/// The switches of a plan whose onward link differs from the other plan's, or that are not in that one.
 fn changed(old: &Plan, new: &Plan) -> Vec<String> {
     let kept = |key: NodeKey, link| old.switches.iter().any(|role| role.key == key && role.up.link == link);
     let new = new.switches.iter().filter(|role| !kept(role.key, role.up.link));
@@ -110,7 +110,7 @@ fn what_a_failure_does_not_touch_stays() {
     let below = dead.down.len();
     state.dead_nodes.insert(dead.key);
     let new = judge(&topology, &state, &job, &old).unwrap();
-    // The edges of its pod go on by another one, which needs its own way to the server.
+    // The edge switches of its pod go on by another aggregation switch, which needs its own way to the server.
     let changed = changed(&old, &new);
     assert!((below + 1..=below + 3).contains(&changed.len()), "{changed:?}");
     let pod = dead.name.trim_start_matches("agg").split('-').next().unwrap();

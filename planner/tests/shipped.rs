@@ -136,7 +136,7 @@ fn only_leaves_aggregate_where_only_they_may() {
         assert_eq!((switch.aggregate, switch.fan_in), (leaf, if leaf { 2 } else { 0 }), "{}", switch.name);
         assert_eq!(switch.result_group.as_ref().unwrap().release, leaf);
     }
-    // The middle passes two streams on, without telling them apart.
+    // The middle switch passes two streams on without telling them apart.
     let middle = switch(&plan, "mid0");
     assert!(middle.admission.iter().all(|a| a.children == 1 && !a.aggregate && a.fan_in == 0));
     let server_children: Vec<_> = plan.workers.iter().map(|w| w.up.last().unwrap().child).collect();
@@ -189,7 +189,7 @@ fn what_meets_at_a_full_switch_passes_it_unadded() {
     let plan = plan(&topology, &state, &job(&topology)).unwrap();
     assert!(!switch(&plan, "mid1").aggregate);
     assert_eq!(switch(&plan, "root").fan_in, 3);
-    // Two children come in by the port that mid1 is on.
+    // Two children come in by the port to mid1.
     let by_port: Vec<_> = switch(&plan, "root").admission.iter().map(|a| a.children).collect();
     assert_eq!(by_port, [0b111, 0b001, 0b110]);
     assert!(
@@ -227,7 +227,7 @@ fn behind_a_plain_switch_each_host_is_let_in_as_what_it_is() {
     };
     let host = |name: &str| Some(name.to_owned());
     let (gradients, results) = ((true, false), (false, true));
-    // Sums of w0 and w1 have the addresses, and the rank, of one of the two.
+    // Sums of w0 and w1 have the addresses and the rank of one of the two.
     let by_children = [("w0", 0b01, 0), ("w1", 0b01, 1), ("w2", 0b10, 2), ("w3", 0b10, 3)];
     let of_root = by_children.map(|(name, child, rank)| (2, host(name), child, Some(rank), gradients));
     assert_eq!(admitted("root"), [&[(1, None, 0b11, None, results)][..], &of_root].concat());
@@ -280,7 +280,7 @@ fn ranks_stay_with_their_hosts() {
     };
     let expected: Vec<_> = (0..8).map(|rank| (rank, format!("w{}", 7 - rank))).collect();
     assert_eq!(ranks(&job), expected);
-    // Children are numbered by port: who is which child does not depend on ranks.
+    // Children are numbered by port, independently of ranks.
     assert_eq!(planned(&topology, &job).workers[7].up[0].child, 0);
 
     job.workers.remove(2);

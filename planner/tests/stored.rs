@@ -1,4 +1,4 @@
-//! Plans that were on disk.
+//! Plans that are written to disk and restored.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
@@ -32,7 +32,7 @@ fn restored(json: Value, topology: &Topology) -> Option<Result<Plan, StoredPlanE
     Some(serde_json::from_value::<StoredPlan>(json).ok()?.into_plan(topology))
 }
 
-/// What may happen to a value on disk.
+/// What may happen to a stored value.
 #[derive(Debug, Clone)]
 enum Damage {
     Number(u64),
@@ -105,7 +105,7 @@ proptest! {
         }
     }
 
-    /// Whatever is on disk: either it is refused, or it is a plan by which packets find their way.
+    /// Whatever is on disk is either refused, or is a plan by which packets find their way.
     #[test]
     fn damage_is_noticed_or_does_no_harm(
         topology in common::topologies(),
@@ -130,7 +130,7 @@ fn topology(text: &str) -> Topology {
     Topology::parse(text, "edited.toml").unwrap()
 }
 
-/// The plan of all workers, of which the server is one.
+/// The plan of all workers, one of which is the server.
 fn stored() -> Value {
     let topology = topology(THREE_TIER);
     let job = JobRequest::of(&topology, 64, 1024).unwrap();
@@ -138,7 +138,7 @@ fn stored() -> Value {
     to_json(&plan(&topology, &FabricState::of(&topology, 4096), &job).unwrap())
 }
 
-/// Why the plan is refused once the file has been edited.
+/// Why the plan is refused after the topology file has been edited.
 #[track_caller]
 fn after(edits: &[(&str, &str)]) -> StoredPlanError {
     let text = edits.iter().fold(THREE_TIER.to_owned(), |text, (before, now)| {

@@ -1,12 +1,12 @@
-//! Links that do not carry all the same: how wide a job's slices are, and which links its tree takes.
+//! Links of different MTUs: how wide a job's slices are, and which links its tree takes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, reachable, replan};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
-/// Two leaves with a worker each, under two spines; the server is at the first leaf. `wide` and `narrow` are what the two
-/// spines' links have besides their ends, `worker` what that of the second worker has.
+/// Two leaves with a worker each, under two spines; the server is at the first leaf. `wide` and `narrow` are the
+/// attributes of the two spines' links, `worker` those of the second worker's link.
 fn two_spines(wide: &str, narrow: &str, worker: &str) -> Topology {
     let text = format!(
         "name = 'two-spines'
@@ -63,7 +63,7 @@ fn a_members_own_link_bounds_the_width_and_so_does_the_program() {
     assert_eq!(of_program(SliceWidth::NARROWEST), SliceWidth::NARROWEST);
 }
 
-/// A job keeps its width: where only narrower links are left it has no tree, and is told which link it is.
+/// A job keeps its width: if only narrower links are left it has no tree, and the error names the link.
 #[test]
 fn a_job_that_is_left_with_links_that_are_too_narrow_is_told_which() {
     let topology = two_spines("", ", mtu = 1500", "");

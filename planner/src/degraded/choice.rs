@@ -1,16 +1,16 @@
-//! Which processes a job goes on with.
+//! Chooses the processes with which a job goes on.
 
 use super::Mode;
 use super::model::Model;
 
-/// What is known of a process that could be in.
+/// The performance of a process that could take part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Performance {
-    /// Which one.
+    /// Its rank.
     pub rank: u16,
-    /// What it takes.
+    /// The time that it takes for a step.
     pub model: Model,
-    /// It is degraded.
+    /// Whether it is degraded.
     pub degraded: bool,
 }
 
@@ -19,28 +19,28 @@ pub struct Performance {
 pub struct Candidate {
     /// Ranks, ascending.
     pub members: Vec<u16>,
-    /// What becomes of the others' data; `None`: there are no others.
+    /// What becomes of the others' data; `None` if there are no others.
     pub mode: Option<Mode>,
-    /// What the slowest would compute in a step, in seconds.
+    /// Seconds that the slowest member would compute in a step.
     pub compute: f64,
-    /// What a step would take, in seconds: that, and the all-reduce after it.
+    /// Seconds that a step would take: `compute` and the all-reduce after it.
     pub seconds: f64,
-    /// It may be chosen: all processes that are well are in, and the mode is the one that θ says.
+    /// Whether it may be chosen: all processes that are well are in, and θ demands this mode.
     pub eligible: bool,
 }
 
-/// What an all-reduce takes once the last member has come to it, in seconds.
+/// The time of an all-reduce once its last member has come, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Communication {
     /// In the present group.
     pub today: f64,
-    /// In a group without anyone who is degraded: what makes a process slow often holds its host's agent up as well, and
+    /// In a group without degraded members: what makes a process slow often holds up its host's agent as well, and
     /// with it everyone's all-reduce.
     pub undisturbed: f64,
 }
 
 impl Communication {
-    /// In such a group.
+    /// In the given group.
     fn of(&self, group: &[Performance]) -> f64 {
         match group.iter().any(|one| one.degraded) {
             true => self.today,
@@ -49,29 +49,29 @@ impl Communication {
     }
 }
 
-/// What can be chosen from.
+/// The input of [`candidates`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice<'a> {
-    /// All processes that could be in.
+    /// All processes that could take part.
     pub processes: &'a [Performance],
-    /// Samples that each has in a step when all are in.
+    /// Samples that each process has in a step when all take part.
     pub share: f64,
-    /// What the all-reduce takes once the last one has come.
+    /// The time of an all-reduce.
     pub communication: Communication,
-    /// θ.
+    /// θ: the share of degraded processes up to which they are detached.
     pub theta: f64,
 }
 
-/// What becomes of the data of those that are left out: with `degraded` of `all` processes degraded, r = degraded / all,
-/// they are detached if r ≤ θ.
+/// What becomes of the data of the processes that are left out: with r = degraded / all, detach if r ≤ θ, else
+/// shrink.
 pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
-    // Not r itself: 1 of 8 is to be at 0.125 what it is said to be, and 3 of 10 at 0.3.
+    // Compared without dividing, which would round: 1 of 8 is within θ = 0.125, and 3 of 10 within 0.3.
     let within = degraded as f64 <= theta * all as f64 * (1.0 + f64::EPSILON);
     if within { Mode::Detach } else { Mode::Shrink }
 }
 
-/// The groups to choose from: for each size the fastest, those that are well before those that are degraded, with what a
-/// step would take in either mode. The larger ones first; the first is everyone. Empty without processes.
+/// The groups to choose from: for each size the fastest, with processes that are well before degraded ones, and the
+/// time of a step in either mode. Larger groups come first, so the first is everyone. Empty without processes.
 pub fn candidates(choice: &Choice<'_>) -> Vec<Candidate> {
     let Choice { share, communication, theta, .. } = *choice;
     let mut sorted = choice.processes.to_vec();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hardly_slow_is_worth_keeping_beside_one_that_is_very_slow() {
-        // With everyone but the slowest, each has 8/7 of its samples; with six, 8/6.
+        // With everyone but the slowest, each has 8/7 of its samples; with six members, 8/6.
         let kept = best(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.6, 40.0], 0.1);
         assert_eq!(kept.members, [0, 1, 2, 3, 4, 5], "1.33 is less than 1.6 · 8 / 7");
         let times = [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.51, 40.0];

@@ -1,11 +1,11 @@
-/// How many times the median a process takes that is degraded.
+/// A process is degraded if it takes longer than this many times the median.
 pub const DEGRADED_ABOVE: f64 = 1.5;
-/// How many times the median a process takes at most that is well again.
+/// A degraded process is well again if it takes less than this many times the median.
 pub const WELL_BELOW: f64 = 1.2;
-/// For how many steps, one after the other, it has to.
+/// Consecutive steps that must speak for another condition before it changes.
 pub const STEADY_STEPS: u32 = 5;
 
-/// How a process is.
+/// The condition of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Condition {
     /// As fast as most.
@@ -15,7 +15,7 @@ pub enum Condition {
     Degraded,
 }
 
-/// Finds out how a process is, from what it takes beside the median.
+/// Determines the condition of a process from its time relative to the median.
 ///
 /// ```text
 /// Well --above 1.5 for 5 steps--> Degraded --below 1.2 for 5 steps--> Well
@@ -23,15 +23,15 @@ pub enum Condition {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detector {
     condition: Condition,
-    /// Steps, one after the other, that spoke for the other condition.
+    /// Consecutive steps that spoke for the other condition.
     streak: u32,
     /// Steps in this condition.
     steps: u64,
 }
 
 impl Detector {
-    /// The process has made a step; smoothed, it takes `ratio` times the median. Whether its condition is another one
-    /// now.
+    /// Notes a step of the process, which takes `ratio` times the median, smoothed. Returns whether its condition has
+    /// changed.
     pub fn note(&mut self, ratio: f64) -> bool {
         let (against, other) = match self.condition {
             Condition::Well => (ratio > DEGRADED_ABOVE, Condition::Degraded),
@@ -46,12 +46,12 @@ impl Detector {
         changes
     }
 
-    /// How the process is.
+    /// The process's condition.
     pub fn condition(&self) -> Condition {
         self.condition
     }
 
-    /// Steps that it has made since it is so.
+    /// Steps that it has made in this condition.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -61,7 +61,7 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Marks the steps after which the condition was another one: "D" degraded, "W" well, "." the same.
+    /// Marks the steps after which the condition changed: "D" to degraded, "W" to well, "." unchanged.
     fn trace(ratios: &[f64]) -> String {
         let mut detector = Detector::default();
         let mark = |ratio: &f64| match (detector.note(*ratio), detector.condition()) {

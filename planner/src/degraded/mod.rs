@@ -1,15 +1,16 @@
-//! Processes that have become slow: what they take, who they are, and whether a job is better off without them.
+//! Processes that have become slow: how long their steps take, which ones are degraded, and whether a job is better
+//! off without them.
 //!
-//! Pure functions and state machines. [`Team`] takes the steps that the processes of one job have made, and says by
-//! [`Team::decide`] what is to be done:
+//! Pure functions and state machines. [`Team`] takes the steps that the processes of one job have made;
+//! [`Team::decide`] says what is to be done:
 //!
-//! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]), as fitted to what it took.
-//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps, and
-//!    well again once it has stayed below [`WELL_BELOW`] times for as many ([`Condition`]).
-//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others go on with their own data. r > θ:
-//!    *shrink*, the others take over the data of those that are left out ([`Mode`]).
-//! 4. Of the groups that keep all processes that are well, that one is chosen whose step takes the least time
-//!    ([`Candidate`]), if it takes at most [`WORTH_IT`] of what a step takes today.
+//! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]), fitted to its measured times.
+//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps,
+//!    and well again once it has stayed below [`WELL_BELOW`] times the median for as many ([`Condition`]).
+//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others go on with their own data. r >
+//!    θ: *shrink*, the others take over the data of those that are left out ([`Mode`]).
+//! 4. Of the groups that keep all processes that are well, the one whose step takes the least time is chosen
+//!    ([`Candidate`]), if it takes at most [`WORTH_IT`] of the present time of a step.
 //! 5. A process that is well again comes back.
 
 mod choice;
@@ -26,17 +27,17 @@ pub use team::{Decision, Member as TeamMember, Team, Verdict};
 
 use std::fmt;
 
-/// What of today's time a step may take at most in another group, to be worth a change: a change is a pause, and what is
-/// hardly better now may be worse in a minute.
+/// The largest share of the present time that a step may take in another group for a change to be worth it: a change
+/// is a pause, and what is hardly better now may be worse in a minute.
 pub const WORTH_IT: f64 = 0.9;
 
 /// What becomes of the data of processes that are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Nobody processes them.
+    /// Nobody processes their data.
     Detach,
-    /// The others do.
+    /// The others process their data.
     Shrink,
 }
 

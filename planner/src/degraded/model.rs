@@ -1,4 +1,4 @@
-/// What a process takes for a step: α + β · b for b samples.
+/// The time of a process's step: α + β · b for b samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
     /// Seconds that every step takes.
@@ -7,35 +7,35 @@ pub struct Model {
     pub beta: f64,
 }
 
-/// A time that was measured.
+/// A measured time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) samples: f64,
     pub(super) seconds: f64,
-    /// How much it counts.
+    /// Its weight in the fit.
     pub(super) weight: f64,
 }
 
-/// Batches have to differ by so much of their mean that their times say something of α: below it they say more of the
-/// times' noise.
+/// How much batches have to differ, relative to their mean, for their times to say something about α; below it the
+/// times' noise dominates.
 const LEAST_SPREAD: f64 = 0.1;
 
 impl Model {
-    /// Seconds for a step of so many samples.
+    /// Seconds for a step of that many samples.
     pub fn at(self, samples: f64) -> f64 {
         self.alpha + self.beta * samples
     }
 
-    /// A process all of whose time is spent on samples, as far as is known.
+    /// A process all of whose time is proportional to its samples, as far as is known.
     fn proportional(samples: f64, seconds: f64) -> Self {
         Self { alpha: 0.0, beta: seconds / samples }
     }
 
-    /// The line through some points, by least squares; where they are of one size, or of nearly one, α = 0. `None`
+    /// Fits a line through the points by least squares. If they are of the same size, or nearly, α = 0. `None`
     /// without points; all have more than 0 samples.
     ///
-    /// A line that no process has (α or β below 0) says that something else than the size has changed from one point to
-    /// the next: then the first one counts alone.
+    /// If the line is impossible (α or β below 0), something other than the size has changed between the points:
+    /// then only the first one counts.
     pub(super) fn fit(points: &[Point]) -> Option<Self> {
         let first = points.first()?;
         let sum = |of: fn(&Point) -> f64| points.iter().map(|point| point.weight * of(point)).sum::<f64>();
@@ -68,7 +68,7 @@ mod tests {
     fn with_one_size_all_of_the_time_is_the_samples() {
         let model = Model::fit(&[point(16.0, 0.4)]).unwrap();
         assert_eq!(model, Model { alpha: 0.0, beta: 0.025 });
-        // 18 and 19 samples differ by less than their times do by chance.
+        // 18 and 19 samples differ by less than the noise of their times.
         let nearly = Model::fit(&[point(18.0, 0.5), point(19.0, 0.4)]).unwrap();
         assert_eq!(nearly.alpha, 0.0);
         assert_eq!(Model::fit(&[]), None);

@@ -1,4 +1,4 @@
-//! What one process takes, as it was measured step by step.
+//! The times of one process, measured step by step.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use super::model::{Model, Point};
 /// One step of training, as a process's agent has measured it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// How many samples it was over.
+    /// Samples in the step.
     pub samples: u32,
-    /// What the process itself worked, in seconds.
+    /// Seconds that the process itself computed.
     pub compute: f64,
-    /// What its all-reduces took, in seconds; `None` where they gave no result.
+    /// Seconds that its all-reduces took; `None` if they gave no result.
     pub reduce: Option<f64>,
 }
 
-/// How much a new time counts beside those before it.
+/// The weight of a new time against the earlier ones.
 const SMOOTHING: f64 = 0.3;
-/// A time counts as at most so many times what was expected, and as at least as small a part of it: a single hiccup makes
-/// nobody slow.
+/// A time counts as at most this many times the expected one, and as at least the same fraction of it: a single
+/// hiccup makes nobody slow.
 const CLIP: f64 = 2.0;
 /// Sizes of batches that are remembered.
 const SIZES: usize = 4;
-/// How much less the time of a size counts with each step that has not been of it.
+/// The factor by which a size's weight fades with each step of another size.
 const FADING: f64 = 0.97;
 /// All-reduces that are remembered one by one.
 const RECENT: usize = 8;
 
-/// What a process takes.
+/// The times of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
-    /// The size of the last step first.
+    /// One point for each size of batch, the last step's first.
     sizes: Vec<Point>,
     /// Smoothed seconds of a step's all-reduces.
     reduce: Option<f64>,
@@ -40,7 +40,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The process has made a step. One without samples, or without a time, says nothing.
+    /// Notes a step of the process. A step without samples, or without a time, is ignored.
     pub fn note(&mut self, step: &Step) {
         if step.samples == 0 || !step.compute.is_finite() || step.compute <= 0.0 {
             return;
@@ -61,7 +61,7 @@ impl Profile {
             Some(place) => {
                 let mut size = self.sizes.remove(place);
                 let now = smooth(size.seconds, clip(seconds, size.seconds));
-                // A processor that gets slow gets slow for all sizes.
+                // A processor that becomes slow does so for all sizes.
                 let change = now / size.seconds;
                 self.sizes.iter_mut().for_each(|other| other.seconds *= change);
                 (size.seconds, size.weight) = (now, 1.0);
@@ -75,12 +75,12 @@ impl Profile {
         }
     }
 
-    /// Steps that have said something.
+    /// Steps that were taken into account.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// What it takes for a step; `None`: nothing is known yet.
+    /// The model of its steps; `None` if nothing is known yet.
     pub fn model(&self) -> Option<Model> {
         Model::fit(&self.sizes)
     }
@@ -90,12 +90,12 @@ impl Profile {
         self.sizes.first().map(|size| (size.samples, size.seconds))
     }
 
-    /// Smoothed seconds of a step's all-reduces; `None`: none has given a result yet.
+    /// Smoothed seconds of a step's all-reduces; `None` if none has given a result yet.
     pub fn reduce(&self) -> Option<f64> {
         self.reduce
     }
 
-    /// The least that the all-reduces of one of its last steps took, in seconds.
+    /// The shortest time that the all-reduces of one of its last steps took, in seconds.
     pub fn least_reduce(&self) -> Option<f64> {
         self.recent.iter().copied().min_by(f64::total_cmp)
     }
@@ -117,7 +117,7 @@ mod tests {
         Step { samples, compute, reduce: None }
     }
 
-    /// A profile of these steps of 16 samples.
+    /// A profile of steps of 16 samples with these times.
     fn of(times: impl IntoIterator<Item = f64>) -> Profile {
         let mut profile = Profile::default();
         times.into_iter().for_each(|seconds| profile.note(&step(16, seconds)));
@@ -144,7 +144,7 @@ mod tests {
         (0..8).for_each(|_| profile.note(&step(32, 0.1 + 0.32)));
         let model = profile.model().unwrap();
         assert!((model.alpha - 0.1).abs() < 1e-9 && (model.beta - 0.01).abs() < 1e-9, "{model:?}");
-        // Four times as slow at one size: at the other one, too.
+        // Four times as slow at one size means four times as slow at the other one, too.
         (0..30).for_each(|_| profile.note(&step(32, 4.0 * 0.42)));
         assert!((expected(&profile, 16.0) - 4.0 * 0.26).abs() < 0.01, "{:?}", profile.model());
     }

@@ -1,4 +1,4 @@
-//! The processes of one job, and what is to be done about those that are slow.
+//! The processes of one job, and what is to be done about slow ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use super::detector::{Condition, Detector, STEADY_STEPS, WELL_BELOW};
 use super::profile::{Profile, Step};
 use super::{Mode, WORTH_IT};
 
-/// What the processes of one job have done, and who of them is in.
+/// The steps of the processes of one job, and which of them take part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Team {
     processes: BTreeMap<u16, Process>,
     active: BTreeSet<u16>,
     detached: BTreeSet<u16>,
-    /// What becomes of the detached ones' data.
+    /// What becomes of the data of detached processes.
     mode: Option<Mode>,
-    /// What the all-reduce took when nobody who was in was slow, in seconds.
+    /// Seconds that the all-reduce last took while no active process was slow.
     undisturbed: Option<f64>,
 }
 
@@ -25,79 +25,79 @@ struct Process {
     detector: Detector,
 }
 
-/// What those who are in take.
+/// The pace of the active processes.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Samples that each process has in a step when all are in.
+    /// Samples that each process has in a step when all take part.
     share: f64,
-    /// The median of their times for that, in seconds: of an even number the faster one in the middle, so that it shows when
-    /// half of them are slow.
+    /// The median of their times for that, in seconds; of an even number the faster of the middle two, so that it
+    /// shows when half of them are slow.
     median: f64,
 }
 
 /// What is known of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Member<'a> {
-    /// Which one.
+    /// Its rank.
     pub rank: u16,
-    /// It is in the job; else it is detached.
+    /// Whether it takes part in the job; otherwise it is detached.
     pub is_active: bool,
-    /// What it takes.
+    /// The times of its steps.
     pub profile: &'a Profile,
-    /// Since when it is how it is.
+    /// Its condition, and for how long it has had it.
     pub detector: &'a Detector,
-    /// How many times the median it takes for its share; `None`: not known yet.
+    /// Its time for its share relative to the median; `None` while unknown.
     pub ratio: Option<f64>,
 }
 
-/// What is to be done.
+/// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Nothing: these have not made enough steps yet.
     Unmeasured(Vec<u16>),
-    /// Nothing: nobody who is in is degraded.
+    /// Nothing: no active process is degraded.
     AllWell,
-    /// Nothing: the best candidate is not worth a change, or is what the job does already.
+    /// Nothing: the best candidate is not worth a change, or is the present group.
     NoGain,
     /// These are well again, and come back.
     Return(Vec<u16>),
-    /// The best candidate is to be the job's group.
+    /// The best candidate is to become the job's group.
     Change,
 }
 
-/// What is to be done about a team, and from what that follows.
+/// What is to be done about a team, and the figures behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What is to be done.
+    /// The outcome of a decision.
     pub verdict: Verdict,
-    /// Degraded processes, among all that could be in.
+    /// Degraded processes, among all that could take part.
     pub degraded: usize,
-    /// All processes that could be in: those that are, and those that are detached.
+    /// All processes that could take part: the active and the detached ones.
     pub all: usize,
-    /// What θ says is to become of the data of those that are left out.
+    /// What θ demands for the data of those that are left out.
     pub mode: Mode,
-    /// Samples that each process has in a step when all are in.
+    /// Samples that each process has in a step when all take part.
     pub share: f64,
-    /// What an all-reduce takes once the last member has come.
+    /// The time of an all-reduce.
     pub communication: Communication,
-    /// What a step takes in the present group, in seconds.
+    /// Seconds that a step takes in the present group.
     pub today: f64,
     /// All groups; empty while too little is known.
     pub candidates: Vec<Candidate>,
-    /// The one among them that takes the least time of those that may be chosen.
+    /// The index of the eligible candidate whose step takes the least time.
     pub best: Option<usize>,
 }
 
 impl Decision {
-    /// By what processes compute alone: where the all-reduces have become slow for another reason, they stay so.
+    /// Judges by computing time alone: if all-reduces have become slow for another reason, they will stay so.
     fn is_worth_it(&self, candidate: &Candidate) -> bool {
         candidate.compute + self.communication.today <= WORTH_IT * self.today
     }
 }
 
 impl Team {
-    /// Who is in from now on, who is detached, and what becomes of these ones' data. What is known of others is
-    /// forgotten.
+    /// Sets which processes are active, which are detached, and what becomes of the latter's data. All other
+    /// processes are forgotten.
     pub fn arrange(
         &mut self,
         active: impl IntoIterator<Item = u16>,
@@ -111,14 +111,14 @@ impl Team {
         self.processes.retain(|rank, _| active.contains(rank) || detached.contains(rank));
     }
 
-    /// Another process has taken the place of one: what is known of that one says nothing of it.
+    /// Forgets a process whose place another one has taken.
     pub fn forget(&mut self, rank: u16) {
         self.processes.remove(&rank);
         self.detached.remove(&rank);
     }
 
-    /// A process has made a step. Whether its condition is another one now. Steps of those who are neither in nor
-    /// detached say nothing.
+    /// Notes a step of a process. Returns whether its condition has changed. Steps of processes that are neither
+    /// active nor detached are ignored.
     pub fn note(&mut self, rank: u16, step: &Step) -> bool {
         if !self.active.contains(&rank) && !self.detached.contains(&rank) {
             return false;
@@ -133,7 +133,7 @@ impl Team {
         self.processes.get_mut(&rank).is_some_and(|process| process.detector.note(ratio))
     }
 
-    /// What is known of all, by rank.
+    /// All processes, by rank.
     pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
         let pace = self.pace();
         self.processes.iter().map(move |(rank, Process { profile, detector })| Member {
@@ -145,17 +145,17 @@ impl Team {
         })
     }
 
-    /// Who is detached.
+    /// The ranks of detached processes.
     pub fn detached(&self) -> impl Iterator<Item = u16> + '_ {
         self.detached.iter().copied()
     }
 
-    /// What becomes of the data of those who are detached; `None`: nobody is.
+    /// What becomes of the data of detached processes; `None` if there are none.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 
-    /// What is to be done, with this θ.
+    /// Decides what is to be done, with this θ.
     pub fn decide(&self, theta: f64) -> Decision {
         let processes = self.performances();
         let degraded = processes.iter().filter(|one| one.degraded).count();
@@ -180,7 +180,7 @@ impl Team {
         }
         decision.candidates = candidates(&Choice { processes: &processes, share, communication, theta });
         let eligible = decision.candidates.iter().enumerate().filter(|(_, one)| one.eligible);
-        // Of equals the largest, which comes first.
+        // On a tie the largest one, which comes first.
         decision.best =
             eligible.min_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds)).map(|(place, _)| place);
         decision.verdict = self.verdict(&processes, &decision);
@@ -221,7 +221,8 @@ impl Team {
         self.processes.iter().filter_map(one).collect()
     }
 
-    /// Samples that each process has in a step when all are in: those of a step, shared by all whose data are used.
+    /// Samples that each process has in a step when all take part: the present step's, divided among all whose data
+    /// are used.
     fn share(&self) -> Option<f64> {
         let last = |rank: &u16| self.processes.get(rank)?.profile.last().map(|(samples, _)| samples);
         let samples: Vec<f64> = self.active.iter().filter_map(last).collect();
@@ -239,14 +240,14 @@ impl Team {
         Communication { today, undisturbed: undisturbed.min(today) }
     }
 
-    /// Where somebody has been slow from the start: what the all-reduce takes when it is held up least.
+    /// The all-reduce's time when it is held up least, for a team in which somebody has been slow from the start.
     fn least_reduce(&self) -> Option<f64> {
         let least = |rank: &u16| self.processes.get(rank)?.profile.least_reduce();
         self.active.iter().filter_map(least).min_by(f64::total_cmp)
     }
 
-    /// Everybody's all-reduce ends at the same time, and begins when he comes: the last one's takes as long as it takes
-    /// by itself.
+    /// The time of the all-reduce once its last member has come: an all-reduce ends at the same time for all, and
+    /// begins for each when it comes, so the shortest time is that without any waiting.
     fn reduce_of_the_last(&self) -> Option<f64> {
         let reduce = |rank: &u16| self.processes.get(rank)?.profile.reduce();
         self.active.iter().filter_map(reduce).min_by(f64::total_cmp)
@@ -262,7 +263,7 @@ impl Team {
         active.map(|one| one.model.at(samples)).fold(0.0, f64::max) + communication
     }
 
-    /// What a process takes for its share, beside the median.
+    /// A process's time for its share relative to the median.
     fn ratio(&self, pace: Pace, rank: u16) -> Option<f64> {
         Some(self.time(rank, pace.share)? / pace.median)
     }
@@ -270,7 +271,7 @@ impl Team {
     fn pace(&self) -> Option<Pace> {
         let share = self.share()?;
         let mut times: Vec<f64> = self.active.iter().filter_map(|rank| self.time(*rank, share)).collect();
-        // Alone nobody is slower than others.
+        // A process that is alone is not slower than others.
         if times.len() * 2 < self.active.len() || (times.len() < 2 && self.detached.is_empty()) {
             return None;
         }

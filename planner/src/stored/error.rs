@@ -1,10 +1,10 @@
-//! Why a stored plan is of no use.
+//! Why a stored plan cannot be used.
 
 use thiserror::Error;
 
 use crate::error::PlanError;
 
-/// Why a stored plan is no plan on this topology. The first four come of an edited topology file: put back what
+/// Why a stored plan does not fit this topology. The first four are due to an edited topology file: put back what
 /// they name, or end the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoredPlanError {
@@ -30,7 +30,7 @@ pub enum StoredPlanError {
         /// What is there now.
         now: String,
     },
-    /// A node on a worker's way has another id, or runs our program where it did not, or the other way round.
+    /// A node on a worker's way has another id, or no longer runs our program, or now does.
     #[error(
         "the hop stack of worker {worker:?} in the stored plan does not fit {node:?}: its id, or whether it is \
          programmable, was changed in the topology; change that back, or end the job"
@@ -41,10 +41,10 @@ pub enum StoredPlanError {
         /// The node.
         node: String,
     },
-    /// What it asks for makes no sense on this topology.
+    /// The stored job makes no sense on this topology.
     #[error("the stored plan is of a job that cannot be: {0}")]
     Job(PlanError),
-    /// What is stored contradicts itself: it is not what was written, or was never a plan.
+    /// The stored data contradicts itself: it has been altered, or was never a plan.
     #[error("the stored plan is damaged: {0}")]
     Damaged(String),
 }

@@ -1,8 +1,8 @@
-//! Plans on disk: by names, because keys are good for one reading of one topology file only.
+//! Plans on disk, by names: keys are only valid for one reading of one topology file.
 //!
-//! What members and switches of a running job hold is stored as it is, first of all the hop stacks, so that a
-//! later version of the planner finds them as they were given out. What follows from them (table entries, bytes,
-//! the way back) is worked out again.
+//! What members and switches of a running job hold, above all the hop stacks, is stored as it is, so that a later
+//! version of the planner finds it as it was given out. What follows from it (table entries, bytes, the way back) is
+//! worked out again.
 
 mod error;
 mod restore;
@@ -17,15 +17,15 @@ use crate::plan::{HopEntry, Plan};
 use crate::request::{Aggregation, Downlink};
 use crate::traffic::LinkTraffic;
 
-/// A [`Plan`] as it can be written to disk, in any format of serde's.
+/// A [`Plan`] in a form that can be written to disk, in any format of serde's.
 ///
-/// It says nothing of its own version: whoever stores it writes one beside it.
+/// It does not contain a version: the caller has to store one beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPlan {
     aggregation: Aggregation,
     downlink: Downlink,
-    /// Of earlier versions always that.
+    /// Earlier versions always had the default.
     #[serde(default = "ethernet")]
     values_per_slice: usize,
     window: u32,
@@ -53,7 +53,7 @@ struct StoredWorker {
     up: Vec<HopEntry>,
 }
 
-/// A link of the tree; `to` is nearer to the server.
+/// A link of the tree; `to` is closer to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredLink {
@@ -61,16 +61,16 @@ struct StoredLink {
     from_port: u16,
     to: String,
     to_port: u16,
-    /// What it carried when the plan was made, towards the server and back, bit/s.
+    /// Its load when the plan was made, towards the server and back, bit/s.
     load: [u64; 2],
 }
 
-/// What another way to do the job was expected to take.
+/// The expected cost of another kind of all-reduce.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredCost {
     bytes: u64,
-    /// The bits of the `f64`: text formats round numbers.
+    /// The bits of the `f64`, since text formats round numbers.
     seconds: u64,
 }
 

@@ -1,4 +1,4 @@
-//! From what is on disk to a plan. It is input from outside: nothing is believed that is not checked.
+//! Restores a plan from disk. It is input from outside: nothing is trusted unchecked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,11 +18,11 @@ use crate::traffic::{Frames, Traffic, Use};
 use crate::tree::Tree;
 
 impl StoredPlan {
-    /// The plan, as it was, on a topology that still has what it uses. Whether that is alive, and whether plain
+    /// Restores the plan on a topology that still has everything it uses. Whether that is alive, and whether plain
     /// switches forward along the plan, is for [`Plan::works`] to say.
     ///
     /// # Errors
-    /// [`StoredPlanError`]: what the topology does not have any more, or what is wrong with the plan itself.
+    /// [`StoredPlanError`]: what the topology no longer has, or what is wrong with the plan itself.
     pub fn into_plan(self, topology: &Topology) -> Result<Plan, StoredPlanError> {
         let job = self.job(topology)?;
         validate(topology, &job).map_err(StoredPlanError::Job)?;
@@ -57,7 +57,7 @@ impl StoredPlan {
         })
     }
 
-    /// The tree that the links make, and what they carried.
+    /// The tree that the links form, and their loads.
     fn tree(
         &self,
         topology: &Topology,
@@ -130,8 +130,8 @@ impl StoredLink {
     }
 }
 
-/// The first node on a worker's way that its stack does not fit: programmable switches have an entry each, which
-/// names the port that the way goes on by, plain ones have none, and the server has the last.
+/// The first node on a worker's way that its stack does not fit: each programmable switch has one entry, which names
+/// the port by which the way goes on; plain switches have none; and the server has the last one.
 fn misfit(fabric: &Fabric<'_>, tree: &Tree, worker: NodeKey, stack: &[Hop]) -> Option<NodeKey> {
     let mut hops = stack.iter().peekable();
     for (switch, up) in tree.way(worker).into_iter().skip(1) {

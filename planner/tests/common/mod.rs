@@ -1,4 +1,4 @@
-//! Random topologies, as text, so that they go through the same door as everyone's.
+//! Random topologies, as text, so that they are parsed like anyone's.
 
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ pub(crate) fn topologies() -> impl Strategy<Value = Topology> {
     )
 }
 
-/// What a link carries already, Mbit/s of its 100.
+/// The load of a link, Mbit/s of its 100.
 fn load() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 1 => 0u32..100]
 }

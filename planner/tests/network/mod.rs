@@ -7,10 +7,10 @@ use tributary_planner::{Admission, Aggregation, Downlink, JobRequest, Plan, Swit
 use tributary_topology::{Forwarding, LinkDirection, NodeKey, Topology};
 use tributary_wire::Hop;
 
-/// A frame on its way: GRADIENT when it carries contributors, RESULT else.
+/// A frame on its way: GRADIENT if it has contributors, else RESULT.
 #[derive(Clone, Debug)]
 struct Packet {
-    /// Whose addresses it has: no switch changes these.
+    /// The host whose addresses it has: no switch changes these.
     from: NodeKey,
     stack: Vec<Hop>,
     /// `None`: the job's multicast address.
@@ -18,7 +18,7 @@ struct Packet {
     contributors: BTreeSet<u16>,
 }
 
-/// The network as the plan sets it up. Anything that a table would drop panics.
+/// The network as the plan sets it up. Panics if a table would drop something.
 struct Network<'a> {
     topology: &'a Topology,
     plan: &'a Plan,
@@ -73,7 +73,7 @@ impl<'a> Network<'a> {
         leaving
     }
 
-    /// Acts on the first hop entry.
+    /// Acts on the packet's first hop entry.
     fn hop(&mut self, role: &SwitchRole, ingress: u16, mut packet: Packet) -> Vec<(u16, Packet)> {
         let hop = packet.stack.remove(0);
         let gradient = !packet.contributors.is_empty();
@@ -100,14 +100,14 @@ impl<'a> Network<'a> {
     }
 }
 
-/// What may come in by a port from a host, as the switch finds it.
+/// The admission that applies to packets from a host at a port.
 fn admission(role: &SwitchRole, ingress: u16, from: NodeKey) -> &Admission {
     let mut at_port = role.admission.iter().filter(|admitted| admitted.ingress_port == ingress);
     let is_for = |admitted: &&Admission| admitted.sender.as_ref().is_none_or(|sender| sender.key == from);
     at_port.find(is_for).expect("no admission")
 }
 
-/// The job with every way to aggregate and to bring results back.
+/// The job with every combination of aggregation and downlink.
 pub(crate) fn variants(job: &JobRequest) -> Vec<JobRequest> {
     let all = [Aggregation::Tree, Aggregation::TwoLevels, Aggregation::Leaf, Aggregation::None];
     let with = |aggregation, downlink| JobRequest { aggregation, downlink, ..job.clone() };
@@ -154,7 +154,7 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
         let workers: BTreeSet<_> = plan.workers.iter().map(|worker| worker.key).collect();
         assert_eq!((reached.len(), reached.into_iter().collect::<BTreeSet<_>>()), (workers.len(), workers));
     }
-    // Slices of values of 4 bytes each, and for as many of them as a slice has values a slice of their exponents.
+    // Slices of values of 4 bytes each, and for every slice's worth of those one slice of their exponents.
     let values = plan.width.values() as u64;
     let sum_slices = plan.gradient_bytes.div_ceil(4).div_ceil(values);
     let slices = sum_slices + sum_slices.div_ceil(values);
