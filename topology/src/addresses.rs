@@ -36,7 +36,7 @@ impl Addresses {
         Ok(addresses)
     }
 
-    /// The addresses of one host.
+    /// The given or derived addresses of one host.
     pub(crate) fn assign(&mut self, host: &HostEntry) -> Result<(MacAddr, Ipv4Addr), At> {
         let name = host.name.get_ref();
         let ip = match given_ip(host)? {
@@ -56,7 +56,7 @@ impl Addresses {
     }
 }
 
-/// The n-th address that a host gets, n from 1 on.
+/// The n-th derived address, with n from 1 on.
 fn nth_ip(n: u32) -> Option<Ipv4Addr> {
     let n = n.checked_sub(1)?;
     let third = u8::try_from(n / HOSTS_PER_24).ok()?;
@@ -64,7 +64,7 @@ fn nth_ip(n: u32) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(10, 0, third, fourth))
 }
 
-/// A locally administered address that nobody else derives.
+/// The locally administered address derived from an IP address, which no other host gets.
 fn mac_of(ip: Ipv4Addr) -> MacAddr {
     let [a, b, c, d] = ip.octets();
     MacAddr::new(0x02, 0, a, b, c, d)

@@ -1,4 +1,4 @@
-//! From the file's form to the validated graph.
+//! Builds the validated graph from the file's form.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 32;
 /// Node ids of hosts start here, so that adding a switch changes none of them.
 const FIRST_HOST_ID: u32 = 1001;
 
-/// A problem and where in the text it is.
+/// A problem, and its place in the text.
 pub(crate) type At = (Range<usize>, Problem);
 
 /// Reads and validates `text`. An error comes with its line.
@@ -48,7 +48,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) text: &'a str,
     pub(crate) graph: UnGraph<Node, Link>,
     pub(crate) by_name: HashMap<String, NodeKey>,
-    /// Where each node's name is, by its key.
+    /// The place of each node's name in the text, by key.
     name_spans: Vec<Range<usize>>,
     ids: Unique<u16>,
 }
@@ -78,7 +78,7 @@ impl<'a> Builder<'a> {
         self.check_roles()
     }
 
-    /// Ids that the file gives come first, so that no derived one is in their way.
+    /// Takes the ids that the file gives first, so that no derived one is in their way.
     fn take_given_ids(&mut self, file: &File) -> Result<(), At> {
         let switches = file.switches.iter().map(|switch| (&switch.name, &switch.id));
         let hosts = file.hosts.iter().map(|host| (&host.name, &host.id));
@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
             self.graph.node_indices().filter(has).collect::<Vec<_>>()
         };
         let (workers, servers) = (with_role(Role::Worker), with_role(Role::Server));
-        // There is no entry to point at: the place is where the hosts are.
+        // There is no entry to point at, so this points to the hosts.
         let first_host = self.graph.node_indices().find(|&key| self.graph[key].host().is_some());
         let hosts = first_host.map_or(0..0, |key| self.name_spans[key.index()].clone());
         if workers.is_empty() {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use thiserror::Error;
 
-/// Why a topology file was refused; says where, and what to do.
+/// Why a topology file was refused: says where the problem is, and what to do.
 #[derive(Debug, Error)]
 pub enum TopologyError {
     /// The file cannot be read.
@@ -19,7 +19,7 @@ pub enum TopologyError {
     /// The file was read, and something in it is wrong.
     #[error("{file}:{line}: {problem}")]
     Invalid {
-        /// The file's path, or what [`Topology::parse`](crate::Topology::parse) was told it is.
+        /// The file's path, or the name given to [`Topology::parse`](crate::Topology::parse).
         file: String,
         /// The line of the entry that is wrong, counted from 1.
         line: usize,
@@ -29,7 +29,7 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
-    /// The line that is wrong; `None` when the file could not even be read.
+    /// The line that is wrong; `None` if the file could not even be read.
     pub fn line(&self) -> Option<usize> {
         match self {
             Self::Unreadable { .. } => None,
@@ -37,7 +37,7 @@ impl TopologyError {
         }
     }
 
-    /// What is wrong in the file; `None` when it could not even be read.
+    /// What is wrong in the file; `None` if it could not even be read.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Unreadable { .. } => None,
@@ -49,10 +49,10 @@ impl TopologyError {
 /// What is wrong with one entry of a topology file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// Not TOML, a key that we do not know, or a value of another type.
+    /// The text is not TOML, has an unknown key, or a value of the wrong type.
     #[error("{0}")]
     Syntax(String),
-    /// A name that could not be told from a port, or would not survive as an interface's name.
+    /// A name that could be mistaken for a name with a port, or is not possible for an interface.
     #[error("bad name {0:?}: use 1 to 32 of the characters a-z, A-Z, 0-9, '-', '_' and '.'")]
     BadName(String),
     /// Two nodes have one name.
@@ -103,25 +103,25 @@ pub enum Problem {
     /// More nodes than node ids or addresses.
     #[error("too many nodes: no {0} is left for this one")]
     TooManyNodes(&'static str),
-    /// An IP address that is none, or is outside the hosts' network.
+    /// An invalid IP address, or one outside the hosts' network.
     #[error("bad IP address {0:?}: hosts share 10.0.0.0/16, so use 10.0.x.y, or leave it away")]
     BadIp(String),
-    /// A MAC address that is none, or not one of a single host.
+    /// An invalid MAC address, or not a unicast one.
     #[error("bad MAC address {0:?}: use a unicast address such as 02:00:00:00:00:01, or leave it away")]
     BadMac(String),
     /// The P4Runtime address has no port.
     #[error("bad p4runtime address {0:?}: use host:port, such as 127.0.0.1:50051")]
     BadP4RuntimeAddress(String),
-    /// A rate that is none.
+    /// An invalid rate.
     #[error("bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\"")]
     BadRate(String),
-    /// An MTU that no link has.
+    /// An MTU outside of [`MTUS`](crate::MTUS).
     #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = crate::MTUS.start(), most = crate::MTUS.end())]
     BadMtu(u16),
     /// Neither the link nor the defaults have a rate.
     #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]
     NoRate,
-    /// A link that is said to carry more than it can.
+    /// A load that is more than the link's rate.
     #[error("the link's load, {load} bit/s, is more than its rate, {rate} bit/s: lower it")]
     LoadAboveRate {
         /// Its load in one direction, bit/s.
@@ -146,10 +146,10 @@ pub enum Problem {
         /// The line of its first link.
         first: usize,
     },
-    /// The text after ':' is no port.
+    /// The text after ':' is not a valid port.
     #[error("bad port in {end:?}: use name:port with a port from 1 to {most}, or only the name", most = crate::MAX_PORT)]
     BadPort {
-        /// The end as it was written.
+        /// The end as written in the file.
         end: String,
     },
     /// A port was given for a host.

@@ -1,24 +1,25 @@
-//! From one topology to the next one while it is in use: keys stay good.
+//! Changes a topology while it is in use; existing keys stay valid.
 
 use std::collections::HashSet;
 
 use crate::graph::{End, Link, LinkKey, Node, NodeKey, NodeKind, Topology};
 
-/// What has become of a topology's changes.
+/// The outcome of changing a topology.
 #[derive(Debug, Clone)]
 pub struct Evolution {
-    /// The topology with what was taken. Every key of the one before means the same node or link in it.
+    /// The topology with the changes that were taken over. Every key of the old one means the same node or link in
+    /// it.
     pub topology: Topology,
-    /// Changes that are in it, for people.
+    /// Changes that were taken over, in words for people.
     pub taken: Vec<String>,
-    /// Changes that are not, each with the reason.
+    /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 impl Topology {
-    /// Takes over the changes of `newer` that can be made while this topology is in use: new hosts, new links, and other
-    /// rates, loads, slots and roles. What something that is in use was built on stays: names, ids, addresses, ports, and
-    /// nodes and links that `newer` does not have.
+    /// Takes over the changes of `newer` that can be made while this topology is in use: new hosts, new links, and
+    /// other rates, loads, slots and roles. Everything that users may have built on stays: names, ids, addresses,
+    /// ports, and nodes and links that `newer` does not have.
     pub fn evolve(&self, newer: &Self) -> Evolution {
         let mut work = Work { topology: self.clone(), newer, taken: Vec::new(), refused: Vec::new() };
         work.topology.description.clone_from(&newer.description);
@@ -44,7 +45,7 @@ impl Topology {
 }
 
 struct Work<'a> {
-    /// As it is by now.
+    /// The topology with the changes so far.
     topology: Topology,
     newer: &'a Topology,
     taken: Vec<String>,
@@ -56,7 +57,7 @@ impl Work<'_> {
         self.refused.push(format!("{what}: it is in use as it was"));
     }
 
-    /// A node that is there may have other slots, or another role.
+    /// Takes over a known node's number of slots or role.
     fn change_node(&mut self, key: NodeKey, new: &Node) {
         let old = self.topology.graph[key].clone();
         let name = &new.name;
@@ -98,7 +99,7 @@ impl Work<'_> {
         self.taken.push(format!("host {name}"));
     }
 
-    /// A link between nodes that are there by now: a new one, or one with another rate or load.
+    /// Takes over a link between known nodes: a new one, or another rate or load.
     fn take_link(&mut self, link: &Link) {
         let ends = link.ends.map(|end| {
             let key = self.topology.find(&self.newer[end.node].name)?;
@@ -123,12 +124,12 @@ impl Work<'_> {
 
     fn change_link(&mut self, key: LinkKey, new: &Link, name: &str) {
         if self.topology.graph[key].mtu != new.mtu {
-            // Slices of jobs that run are as wide as it lets them be.
+            // The slices of running jobs are as wide as the old MTU allows.
             self.refuse(&format!("{name} has another MTU"));
             return;
         }
         let old = &mut self.topology.graph[key];
-        // Its ends may be told in the other order.
+        // The file may list its ends in the other order.
         let load = if old.ends[0] == new.ends[0] { new.load } else { [new.load[1], new.load[0]] };
         if (old.rate, old.load) != (new.rate, load) {
             (old.rate, old.load) = (new.rate, load);
@@ -136,7 +137,7 @@ impl Work<'_> {
         }
     }
 
-    /// What the newer one has not: it stays.
+    /// Notes what the newer topology lacks: it stays.
     fn note_missing(&mut self) {
         let gone = self.topology.nodes().filter(|(_, node)| self.newer.find(&node.name).is_none());
         let mut gone: Vec<_> = gone.map(|(_, node)| format!("{} is missing", node.name)).collect();
@@ -149,7 +150,7 @@ impl Work<'_> {
 }
 
 impl Topology {
-    /// What a link is in every topology: its ends, in an order that does not depend on the file's.
+    /// Identifies a link in every topology: its ends, in an order that does not depend on the file.
     fn ends_by_name(&self, link: &Link) -> [(String, u16); 2] {
         let mut ends = link.ends.map(|end| (self[end.node].name.clone(), end.port));
         ends.sort_unstable();

@@ -8,14 +8,14 @@ use crate::graph::MAX_PORT;
 
 /// A fat tree of switches that all have the same number of ports (Al-Fares, Loukissas and Vahdat, 2008).
 ///
-/// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and
-/// k³ / 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the
-/// j-th k / 2 cores, so that there are as many shortest ways between two pods as there are cores.
+/// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and k³ /
+/// 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the j-th group
+/// of k / 2 cores, so there are as many shortest ways between two pods as there are cores.
 ///
 /// One host is the server, and the workers are spread evenly over the others, which have no role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FatTree {
-    /// k / 2: the ports of a switch in one direction.
+    /// k / 2: a switch's ports in each direction.
     half: usize,
     workers: usize,
 }
@@ -23,7 +23,7 @@ pub struct FatTree {
 /// Why there is no such fat tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FatTreeError {
-    /// It needs as many ports upwards as downwards.
+    /// The number of ports is odd, or out of range.
     #[error("switches of {0} ports make no fat tree: use an even number from 2 to {MOST_PORTS}")]
     Ports(usize),
     /// It has fewer hosts than the job has members.
@@ -31,24 +31,24 @@ pub enum FatTreeError {
         "{workers} workers beside the server: a fat tree of {ports} ports has {hosts} hosts, and a job needs a worker"
     )]
     Workers {
-        /// How many were wanted.
+        /// How many workers were wanted.
         workers: usize,
         /// The ports of a switch.
         ports: usize,
-        /// How many hosts that gives.
+        /// How many hosts the fat tree has.
         hosts: usize,
     },
 }
 
-/// More would be more nodes than there are node ids and addresses.
+/// With more ports there would be more nodes than node ids and addresses.
 const MOST_PORTS: usize = 62;
 const _: () = assert!(MOST_PORTS <= MAX_PORT as usize);
 
 impl FatTree {
-    /// The fat tree of switches with so many ports, and so many workers on it.
+    /// A fat tree of switches with `ports` ports, with `workers` workers on it.
     ///
     /// # Errors
-    /// [`FatTreeError`]: no fat tree has so many ports, or this one has too few hosts.
+    /// [`FatTreeError`]: there is no fat tree with that many ports, or it has too few hosts.
     pub fn new(ports: usize, workers: usize) -> Result<Self, FatTreeError> {
         if !(2..=MOST_PORTS).contains(&ports) || !ports.is_multiple_of(2) {
             return Err(FatTreeError::Ports(ports));
@@ -65,23 +65,23 @@ impl FatTree {
         5 * self.half * self.half
     }
 
-    /// How many hosts it has, the server with them.
+    /// How many hosts it has, including the server.
     pub fn hosts(&self) -> usize {
         2 * self.half.pow(3)
     }
 
-    /// How many workers the job has that the file describes.
+    /// How many workers the file describes.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// The topology file, with that rate for all links, such as `"100 Gbit/s"`.
+    /// The topology file, with the given rate for all links, such as `"100 Gbit/s"`.
     pub fn to_toml(&self, rate: &str) -> String {
         self.to_toml_with(rate, rate)
     }
 
-    /// The same with another rate for the links between switches: in large networks it is often less than what the hosts
-    /// below could send together.
+    /// The same with another rate for links between switches: in large networks they are often slower than the hosts
+    /// below them together.
     pub fn to_toml_with(&self, rate: &str, between_switches: &str) -> String {
         let Self { half, workers } = *self;
         let (ports, pods) = (2 * half, 2 * half);
@@ -136,11 +136,11 @@ impl FatTree {
         (0..2 * half).flat_map(move |pod| (0..half).map(move |n| name(pod, n)))
     }
 
-    /// What the n-th host is.
+    /// The place of the n-th host in the job.
     fn place(&self, n: usize) -> Place {
         let Some(n) = n.checked_sub(1) else { return Place::Server };
         let others = self.hosts() - 1;
-        // Rank r is on the host number r × others / workers, rounded down: this is the only rank that can be here.
+        // Rank r is on host number r × others / workers, rounded down: this is the only rank that can be here.
         let rank = (n * self.workers).div_ceil(others);
         match rank < self.workers && rank * others / self.workers == n {
             true => Place::Worker(rank),
@@ -157,7 +157,7 @@ impl FatTree {
     }
 }
 
-/// What a host is in the job.
+/// A host's place in the job.
 enum Place {
     Server,
     Worker(usize),
@@ -176,7 +176,7 @@ fn edge(pod: usize, n: usize) -> String {
     format!("edge{pod}-{n}")
 }
 
-/// Writes the entries of an array, each on a line of its own.
+/// Writes the entries of an array, one a line.
 fn put(text: &mut String, entries: impl Iterator<Item = String>) {
     for entry in entries {
         // Writing to a string does not fail.

@@ -62,8 +62,7 @@ pub(crate) struct LinkEntry {
     pub(crate) load: Option<Spanned<Load>>,
 }
 
-/// What a link carries already: one rate for both directions, or that from the first end to the second
-/// and that back.
+/// A link's present load: one rate for both directions, or one from the first end to the second and one back.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a rate such as \"5 Mbit/s\", or two of them")]
 pub(crate) enum Load {
@@ -71,7 +70,7 @@ pub(crate) enum Load {
     Each(Pair<String>),
 }
 
-/// Exactly two values. serde reads `[T; 2]` from a longer list, too, and drops the rest.
+/// Exactly two values. For `[T; 2]`, serde would also accept a longer list, and drop the rest.
 #[derive(Deserialize)]
 #[serde(try_from = "Vec<T>")]
 pub(crate) struct Pair<T>(pub(crate) [T; 2]);

@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::graph::{LinkKey, Neighbour, NodeKey, Topology};
 
-/// The spanning tree that frames without a hop stack travel on.
+/// The spanning tree along which frames without a hop stack travel.
 ///
-/// There is one way between any two nodes, so that the way back is the way there reversed, and a
-/// broadcast that goes out of all the tree's ports but the one it came in by ends.
+/// There is one way between any two nodes, so the way back is the reverse of the way there, and a broadcast that
+/// leaves by all of the tree's ports except the one it came in by comes to an end.
 ///
-/// It is grown breadth first from the first server, so that the ways to it are as short as can be.
+/// The tree is grown breadth first from the first server, so the ways to that server are as short as possible.
 #[derive(Debug, Clone)]
 pub struct Forwarding {
-    /// For each node the link to the node that it was reached from, as it sees it. Roots have none.
+    /// For each node, its step back to the node from which it was reached. Roots have none.
     parents: HashMap<NodeKey, Neighbour>,
-    /// For each node how far from the root it is, and a root that is the same for all it can reach.
+    /// For each node, its distance from the root, and the root itself, which is the same for all connected nodes.
     depths: HashMap<NodeKey, (usize, NodeKey)>,
-    /// For each node its ports on the tree, in rising order.
+    /// For each node, its ports on the tree, ascending.
     ports: HashMap<NodeKey, Vec<Neighbour>>,
 }
 
@@ -26,7 +26,7 @@ impl Topology {
         self.forwarding_without(&HashSet::new(), &HashSet::new())
     }
 
-    /// The same around what is dead: a dead link is not on the tree, and no way leads to a dead node.
+    /// The same without dead parts: a dead link is not on the tree, and no way leads to a dead node.
     pub fn forwarding_without(
         &self,
         dead_nodes: &HashSet<NodeKey>,
@@ -71,18 +71,18 @@ impl Forwarding {
         self.parents.get(&child).is_some_and(|up| up.link == link)
     }
 
-    /// The ports of `node` that are on the tree, in rising order: what a broadcast goes out of.
+    /// The ports of `node` on the tree, ascending: a broadcast leaves by these.
     pub fn ports(&self, node: NodeKey) -> &[Neighbour] {
         self.ports.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    /// Where `from` sends a frame to `to`; `None` when no way leads there, or they are one.
+    /// Where `from` sends a frame to `to`; `None` if no way leads there, or they are the same node.
     pub fn next(&self, from: NodeKey, to: NodeKey) -> Option<Neighbour> {
         let (&(from_depth, root), &(mut depth, to_root)) = (self.depths.get(&from)?, self.depths.get(&to)?);
         if root != to_root || from == to {
             return None;
         }
-        // If `from` is above `to`, the way is down the branch that `to` is in; else it is up.
+        // If `from` is above `to`, the way leads down the branch with `to`; otherwise it leads up.
         let mut at = to;
         while depth > from_depth {
             let up = self.parents.get(&at)?;
@@ -99,7 +99,7 @@ impl Forwarding {
         self.parents.get(&from).copied()
     }
 
-    /// The way from one node to another, as each node on it sees its next one; empty when they are one.
+    /// The steps from one node to another; empty if they are the same, `None` if no way leads there.
     pub fn path(&self, from: NodeKey, to: NodeKey) -> Option<Vec<Neighbour>> {
         let mut path = Vec::new();
         let mut at = from;

@@ -1,4 +1,4 @@
-//! The topology as a graph, and the questions it answers.
+//! The topology as a graph, and queries on it.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -12,13 +12,13 @@ use tributary_wire::{MacAddr, NodeId};
 
 use crate::error::{Problem, TopologyError};
 
-/// A node's place in the graph: its order of appearance, switches first.
+/// A node's index in the graph: its order of appearance, switches first.
 pub type NodeKey = NodeIndex;
-/// A link's place in the graph: its order of appearance.
+/// A link's index in the graph: its order of appearance.
 pub type LinkKey = EdgeIndex;
 
-/// The highest port number that a link can have. v1model's ports are 9 bits wide, and the last of them
-/// are the controller's and the one that drops.
+/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the controller's and the drop
+/// port.
 pub const MAX_PORT: u16 = 500;
 /// Length of the network prefix that all hosts share, 10.0.0.0/16.
 pub const SUBNET_PREFIX_BITS: u8 = 16;
@@ -30,7 +30,7 @@ pub struct Node {
     pub name: String,
     /// Its number in hop entries, unique.
     pub id: NodeId,
-    /// What it is.
+    /// Whether it is a switch or a host.
     pub kind: NodeKind,
 }
 
@@ -52,7 +52,7 @@ impl Node {
     }
 }
 
-/// What a node is.
+/// A switch or a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
     /// It forwards, and aggregates if it is programmable.
@@ -61,18 +61,18 @@ pub enum NodeKind {
     Host(Host),
 }
 
-/// What only switches have.
+/// The properties of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switch {
-    /// Runs our P4 program; a switch that does not forwards by MAC address.
+    /// Whether it runs our P4 program; otherwise it forwards by MAC address.
     pub programmable: bool,
-    /// How many slots it has, where that is not what its P4Info says.
+    /// How many slots it has; `None`: as many as its P4Info says.
     pub slots: Option<u32>,
-    /// Where its P4Runtime server listens, host:port, when it is not us who start it.
+    /// Where its P4Runtime server listens, host:port, unless we start the switch ourselves.
     pub p4runtime: Option<String>,
 }
 
-/// What only hosts have.
+/// The properties of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Its MAC address, unicast and unique.
@@ -87,7 +87,7 @@ pub struct Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It trains; its rank is its place among the workers in the file.
+    /// It trains; its rank is its position among the workers in the file.
     Worker,
     /// It is the root of aggregation trees.
     Server,
@@ -96,7 +96,7 @@ pub enum Role {
 /// One end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct End {
-    /// The node it is at.
+    /// The node.
     pub node: NodeKey,
     /// That node's port, from 1 on; a host's only port is 1.
     pub port: u16,
@@ -107,11 +107,11 @@ pub struct End {
 pub struct Link {
     /// Its ends, in the file's order.
     pub ends: [End; 2],
-    /// What it carries at most in each direction, bit/s; never 0.
+    /// Its rate in each direction, bit/s; never 0.
     pub rate: u64,
     /// The longest IPv4 packet that it carries, in bytes: one of [`MTUS`].
     pub mtu: u16,
-    /// What it carries already, bit/s: from the first end to the second, and back.
+    /// Its present load, bit/s: from the first end to the second, and back.
     pub load: [u64; 2],
 }
 
@@ -120,11 +120,11 @@ pub struct Link {
 pub struct LinkDirection {
     /// The link.
     pub link: LinkKey,
-    /// The end that sends: 0 or 1, an index into [`Link::ends`] and [`Link::load`].
+    /// The sending end: 0 or 1, an index into [`Link::ends`] and [`Link::load`].
     pub sender: usize,
 }
 
-/// What a node sees through one of its ports.
+/// A neighbour of a node, through one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Neighbour {
     /// This node's port.
@@ -137,15 +137,15 @@ pub struct Neighbour {
     pub remote_port: u16,
 }
 
-/// The longest packets that a link may be said to carry, in bytes.
+/// The MTUs that a link may have, in bytes.
 pub const MTUS: RangeInclusive<u16> = 576..=9000;
 
-/// What a link carries where the file does not say: Ethernet's 1,500 bytes.
+/// The MTU of a link if the file does not give one: Ethernet's 1,500 bytes.
 pub(crate) const DEFAULT_MTU: u16 = 1500;
 
 /// A validated topology.
 ///
-/// Keys are only good for the topology that they come from; indexing with another's may panic.
+/// Keys are only valid for the topology that they come from; indexing with another's may panic.
 #[derive(Debug, Clone)]
 pub struct Topology {
     pub(crate) name: String,
@@ -158,7 +158,7 @@ impl Topology {
     /// Reads a topology file.
     ///
     /// # Errors
-    /// [`TopologyError`]: the file cannot be read, or what is wrong in which line.
+    /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path) {
@@ -167,7 +167,7 @@ impl Topology {
         }
     }
 
-    /// Reads a topology from `text`; errors call it `file`.
+    /// Parses a topology from `text`; errors call it `file`.
     ///
     /// # Errors
     /// [`TopologyError::Invalid`].
@@ -179,10 +179,10 @@ impl Topology {
         })
     }
 
-    /// The same with another MTU on all links.
+    /// The same topology with another MTU on all links.
     ///
     /// # Errors
-    /// [`Problem::BadMtu`] for one that is not among [`MTUS`].
+    /// [`Problem::BadMtu`] if it is not within [`MTUS`].
     pub fn with_mtu(mut self, mtu: u16) -> Result<Self, Problem> {
         if !MTUS.contains(&mtu) {
             return Err(Problem::BadMtu(mtu));
@@ -191,7 +191,7 @@ impl Topology {
         Ok(self)
     }
 
-    /// The longest IPv4 packet that all links carry, in bytes.
+    /// The longest IPv4 packet that every link carries, in bytes.
     pub fn mtu(&self) -> u16 {
         self.graph.edge_weights().map(|link| link.mtu).min().unwrap_or(DEFAULT_MTU)
     }
@@ -201,7 +201,7 @@ impl Topology {
         &self.name
     }
 
-    /// What the file says it is; may be empty.
+    /// The file's description; may be empty.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -221,7 +221,7 @@ impl Topology {
         self.graph.node_indices().find(|&key| self.graph[key].id == id)
     }
 
-    /// The node, if the key is one of this topology.
+    /// The node, if the key belongs to this topology.
     pub fn get(&self, key: NodeKey) -> Option<&Node> {
         self.graph.node_weight(key)
     }
@@ -241,12 +241,12 @@ impl Topology {
         self.nodes().filter_map(|(key, node)| Some((key, node, node.host()?)))
     }
 
-    /// The hosts that the file calls workers, by rank; at least one.
+    /// The hosts with the role of a worker, by rank; at least one.
     pub fn workers(&self) -> Vec<NodeKey> {
         self.with_role(Role::Worker).collect()
     }
 
-    /// The hosts that the file calls servers; at least one, and every worker reaches each of them.
+    /// The hosts with the role of a server; at least one, and every worker reaches each of them.
     pub fn servers(&self) -> Vec<NodeKey> {
         self.with_role(Role::Server).collect()
     }
@@ -260,7 +260,7 @@ impl Topology {
         self.graph.edge_indices().zip(self.graph.edge_weights())
     }
 
-    /// What `node` is linked to, by port.
+    /// The neighbours of `node`, by port.
     pub fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
         let see = |link: LinkKey| {
             let ends = self.graph.edge_weight(link)?.ends;
@@ -272,12 +272,12 @@ impl Topology {
         all
     }
 
-    /// What `node` is linked to on `port`.
+    /// The neighbour of `node` on `port`.
     pub fn neighbour(&self, node: NodeKey, port: u16) -> Option<Neighbour> {
         self.neighbours(node).into_iter().find(|neighbour| neighbour.port == port)
     }
 
-    /// The direction of `link` that `sender` sends in; `None` when it is at neither end.
+    /// The direction of `link` in which `sender` sends; `None` if it is at neither end.
     pub fn direction(&self, link: LinkKey, sender: NodeKey) -> Option<LinkDirection> {
         let ends = &self.graph.edge_weight(link)?.ends;
         let sender = ends.iter().position(|end| end.node == sender)?;

@@ -82,7 +82,7 @@ impl Builder<'_> {
 #[derive(Default)]
 struct Ports {
     of_switches: HashMap<NodeKey, Unique<u16>>,
-    /// Hosts that have their link, and where in the text that is.
+    /// Hosts that have their link, and the link's place in the text.
     hosts: HashMap<NodeKey, Range<usize>>,
 }
 

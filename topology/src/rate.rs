@@ -3,10 +3,10 @@
 /// Units of a rate and how many bit/s each is, the largest first.
 const UNITS: [(&str, u64); 4] =
     [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
-/// A rate must stay exact as a float and must not overflow sums.
+/// A rate must be exact as a float, and sums of rates must not overflow.
 const MAX_RATE: f64 = 1e15;
 
-/// Reads a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s. `None` when it is none; 0 is one.
+/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s. `None` if it is not one; 0 is valid.
 pub fn parse_rate(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, scale) = UNITS.iter().find_map(|&(unit, scale)| {
@@ -19,7 +19,7 @@ pub fn parse_rate(text: &str) -> Option<u64> {
     (value <= MAX_RATE).then_some(value.round() as u64)
 }
 
-/// Writes a rate in bit/s with the largest unit that leaves a number of at least 1.
+/// Formats a rate in bit/s with the largest unit that leaves a number of at least 1.
 pub fn format_rate(rate: u64) -> String {
     let (unit, scale) = UNITS.into_iter().find(|&(_, scale)| rate >= scale).unwrap_or(("bit/s", 1));
     let hundredths = (rate as f64 / scale as f64 * 100.0).round() / 100.0;

@@ -1,4 +1,4 @@
-//! Wrong topology files: what is said, and of which line.
+//! Wrong topology files: the message, and the line that it names.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn refused(text: &str) -> (usize, Problem, String) {
     (line, problem, shown)
 }
 
-/// Replaces a piece of the good file and says which line is wrong then, and what the message tells.
+/// Replaces a piece of the good file, and checks the line and the message of the error.
 fn check(piece: &str, by: &str, line: usize, told: &str) {
     assert!(GOOD.contains(piece), "{piece}");
     let (at, problem, shown) = refused(&GOOD.replacen(piece, by, 1));
@@ -199,7 +199,7 @@ proptest! {
         let _ = Topology::parse(&text, "net.toml");
     }
 
-    /// Text that mostly is a topology reaches deeper than noise does.
+    /// Text that is mostly a topology gets further than noise does.
     #[test]
     fn a_damaged_topology_is_read_or_refused_with_a_line_of_it(
         at in 0..GOOD.len(), cut in 0usize..12, insert in "[\"s1-9:{}=,\n a]{0,6}",
