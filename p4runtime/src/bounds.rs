@@ -1,4 +1,4 @@
-//! How many fields the messages may have that come off the wire.
+//! Limits on the number of fields in messages from the wire.
 
 use tributary_transport::bounded;
 
@@ -9,9 +9,9 @@ use crate::p4::v1::{
     WriteResponse,
 };
 
-/// Requests come from anyone: the most is what a P4Info of thousands of tables has, or a batch of thousands of updates.
+/// Requests come from anyone: enough for a P4Info of thousands of tables, or a batch of thousands of updates.
 const OF_REQUEST: usize = 1 << 18;
-/// Responses come from whom one has asked: simple_switch_grpc puts all that is read into a single one.
+/// Responses come from a peer of our choice: simple_switch_grpc puts everything that is read into a single one.
 const OF_RESPONSE: usize = 1 << 24;
 
 bounded!(

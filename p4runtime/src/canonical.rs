@@ -1,8 +1,8 @@
 //! Byte strings: how P4Runtime carries a `bit<W>` value of any width.
 //!
-//! The canonical form is the number in big-endian bytes without leading zero bytes, but never empty: zero is one
-//! zero byte (P4Runtime specification, section "Bytestrings"). Receivers accept leading zeros, and what
-//! is sent is always canonical.
+//! The canonical form is the number in big-endian bytes without leading zero bytes, but never empty: zero is one zero
+//! byte (P4Runtime specification, section "Bytestrings"). Received values may have leading zeros; sent ones are
+//! always canonical.
 
 use thiserror::Error;
 
@@ -20,7 +20,7 @@ pub enum ByteStringError {
         /// The field's width in bits.
         width: u32,
     },
-    /// The number needs more than the 128 bits that this program handles as one number.
+    /// The number needs more than the 128 bits that this library supports.
     #[error("a value of {needed} bits: numbers of more than 128 bits are not supported here")]
     TooBig {
         /// Bits that the value needs.
@@ -39,14 +39,14 @@ pub fn encode(value: u128) -> Vec<u8> {
     strip(&value.to_be_bytes()).to_vec()
 }
 
-/// The canonical bytes of a number that has to fit into `width` bits.
+/// The canonical bytes of a number, which must fit into `width` bits.
 pub fn encode_within(value: u128, width: u32) -> Result<Vec<u8>, ByteStringError> {
     let bytes = encode(value);
     check(&bytes, width)?;
     Ok(bytes)
 }
 
-/// The canonical form of a received byte string, once it is known to fit into `width` bits.
+/// The canonical form of a received byte string, which must fit into `width` bits.
 pub fn check(bytes: &[u8], width: u32) -> Result<&[u8], ByteStringError> {
     if bytes.is_empty() {
         return Err(ByteStringError::Empty);
@@ -55,7 +55,7 @@ pub fn check(bytes: &[u8], width: u32) -> Result<&[u8], ByteStringError> {
     if needed > width { Err(ByteStringError::TooWide { needed, width }) } else { Ok(strip(bytes)) }
 }
 
-/// The number in a received byte string, once it is known to fit into `width` bits.
+/// The number in a received byte string, which must fit into `width` bits.
 pub fn decode(bytes: &[u8], width: u32) -> Result<u128, ByteStringError> {
     let significant = check(bytes, width)?;
     if significant.len() > size_of::<u128>() {
@@ -64,12 +64,12 @@ pub fn decode(bytes: &[u8], width: u32) -> Result<u128, ByteStringError> {
     Ok(significant.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
 }
 
-/// The largest number of `width` bits; all ones from 128 bits on.
+/// The largest number of `width` bits; of 128 bits for wider fields.
 pub fn all_ones(width: u32) -> u128 {
     if width >= u128::BITS { u128::MAX } else { (1 << width) - 1 }
 }
 
-/// Without the leading zero bytes, but at least one byte.
+/// Strips leading zero bytes, but leaves at least one byte.
 fn strip(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     &bytes[zeros.min(bytes.len().saturating_sub(1))..]

@@ -1,9 +1,9 @@
 //! P4Runtime messages, P4Info by name, and a small client session.
 //!
 //! - [`p4`] and [`google`]: the generated messages, client and server;
-//! - [`p4info`]: what a compiled program exposes, found by name or id;
+//! - [`p4info`]: the objects of a compiled program, by name or id;
 //! - [`entry`]: table entries, counters, multicast groups and packets by name;
-//! - [`canonical`]: the byte strings in which values travel;
+//! - [`canonical`]: the byte strings that carry values;
 //! - [`session`]: a controller's connection to one switch.
 
 mod bounds;

@@ -1,5 +1,5 @@
-//! The messages, the client and the server that are generated from `proto/`, and checked in: after a change
-//! there, `make protos` writes `src/generated` anew.
+//! The messages, the client and the server generated from `proto/`. They are checked in; after a change there, `make
+//! protos` regenerates `src/generated`.
 #![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 
 /// The packages `p4.v1` and `p4.config.v1`.
@@ -8,7 +8,7 @@ pub mod p4 {
     pub mod v1 {
         include!("generated/p4.v1.rs");
     }
-    /// What describes a P4 program.
+    /// The description of a P4 program.
     pub mod config {
         /// P4Info.
         pub mod v1 {
@@ -17,7 +17,7 @@ pub mod p4 {
     }
 }
 
-/// What is common to Google's APIs, P4Runtime among them.
+/// What Google's APIs share, including P4Runtime.
 pub mod google {
     /// The status of a call.
     pub mod rpc {

@@ -1,4 +1,4 @@
-//! Connecting to what is not there.
+//! Connecting to a switch that is not there.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ fn target(address: &str) -> Target {
 
 #[tokio::test]
 async fn an_absent_switch_is_named_with_its_address() {
-    // Bound but closed again: nobody listens there.
+    // Bound and closed again: nobody listens there.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    // Before it is refused for the first time, which a busy machine may take its time for, there is no reason.
+    // Until the first refusal, which may take its time on a busy machine, there is no reason to report.
     for patience in [0.2, 2.0, 20.0, 200.0].map(Duration::from_secs_f64) {
         let error = Session::connect(target(&address), 1, Instant::now() + patience).await.unwrap_err();
         let SessionError::Unreachable { switch, address: given, reason, refused } = error else {
@@ -32,7 +32,7 @@ async fn an_absent_switch_is_named_with_its_address() {
 #[tokio::test]
 async fn a_single_attempt_does_not_wait_for_the_deadline() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    // The test would not end if it did.
+    // If it did retry, the test would not end.
     let deadline = Instant::now() + Duration::from_secs(3600);
     let error = Session::connect_once(target(&address), 1, deadline).await.unwrap_err();
     assert!(error.to_string().to_lowercase().contains("refused"), "{error}");

@@ -1,4 +1,4 @@
-//! A switch that answers the claim to be its controller, and then nothing more.
+//! A switch that answers the claim to be its controller, and then falls silent.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -72,7 +72,7 @@ impl P4Runtime for Silent {
     }
 }
 
-/// A session with such a switch.
+/// A session with a switch that falls silent.
 async fn connect() -> Session {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -101,7 +101,7 @@ async fn a_session_with_a_switch_that_says_nothing_any_more_ends_when_it_is_watc
 #[tokio::test]
 async fn a_switch_that_hangs_is_named_and_not_waited_for() {
     let session = connect().await;
-    // From here on time passes as soon as nothing else happens.
+    // From here on time jumps whenever nothing else happens.
     tokio::time::pause();
     let entity = message::Entity::default();
     let update = message::Update { r#type: 1, entity: Some(entity.clone()) };

@@ -1,4 +1,4 @@
-//! Calls of actions, and the fields of packet headers, between names and messages.
+//! Action calls and packet headers' fields, converted between names and messages.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) fn decode(
     Ok(ActionCall { name: action.name.alias.clone(), parameters })
 }
 
-/// Ids and bytes of named values: each field once, none besides.
+/// Ids and bytes of named values: each field exactly once, and no others.
 pub(super) fn encode_fields(
     place: &str,
     fields: &[Field],
@@ -58,7 +58,7 @@ pub(super) fn encode_fields(
         .collect()
 }
 
-/// Names and numbers of received values: each field once, none besides.
+/// Names and numbers of received values: each field exactly once, and no others.
 pub(super) fn decode_fields<'a>(
     place: &str,
     fields: &[Field],

@@ -9,16 +9,16 @@ use crate::p4info::{Counter, P4Info};
 pub struct CounterCell {
     /// The counter's alias.
     pub counter: String,
-    /// Which cell.
+    /// The index of the cell.
     pub index: u64,
-    /// Packets counted (0 where it counts bytes only).
+    /// Packets counted; 0 if it counts bytes only.
     pub packets: u64,
-    /// Bytes counted (0 where it counts packets only).
+    /// Bytes counted; 0 if it counts packets only.
     pub bytes: u64,
 }
 
 impl CounterCell {
-    /// A cell that has counted nothing: writing it clears the counter.
+    /// A cell with counts of 0: writing it clears the counter.
     pub fn zero(counter: &str, index: u64) -> Self {
         Self { counter: counter.to_owned(), index, packets: 0, bytes: 0 }
     }
@@ -34,7 +34,7 @@ impl CounterCell {
         Ok(message::CounterEntry { counter_id: counter.name.id, index: Some(index), data: Some(data) })
     }
 
-    /// The cell that a message means.
+    /// The cell in a message.
     pub fn from_proto(p4info: &P4Info, message: &message::CounterEntry) -> Result<Self, EntryError> {
         let id = message.counter_id;
         let counter = p4info.counter_by_id(id).ok_or(EntryError::UnknownId { kind: "counter", id })?;
@@ -52,12 +52,12 @@ impl CounterCell {
     }
 }
 
-/// The counter of a name.
+/// The counter with this name.
 pub(super) fn find<'a>(p4info: &'a P4Info, name: &str) -> Result<&'a Counter, EntryError> {
     p4info.counter(name).ok_or_else(|| EntryError::UnknownName { kind: "counter", name: name.to_owned() })
 }
 
-/// An index that the counter has.
+/// Checks that the counter has this index.
 pub(super) fn check_index(counter: &Counter, number: i128) -> Result<message::Index, EntryError> {
     match i64::try_from(number) {
         Ok(index) if index >= 0 && index.cast_unsigned() < counter.size => Ok(message::Index { index }),

@@ -1,4 +1,4 @@
-//! What can be written to a switch and read from it, and how to ask for it.
+//! Entities that can be written to a switch and read from it, and queries for them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::p4::v1::packet_replication_engine_entry::Type as Replication;
 use crate::p4::v1::{self as message, entity, update};
 use crate::p4info::P4Info;
 
-/// One thing on a switch.
+/// An entity on a switch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entity {
     /// An entry, or the default action, of a table.
@@ -28,7 +28,7 @@ impl Entity {
         }))
     }
 
-    /// The thing that a message means.
+    /// The entity in a message.
     pub fn from_proto(p4info: &P4Info, message: &message::Entity) -> Result<Self, EntryError> {
         let unsupported = |what| Err(EntryError::Unsupported { place: "an entity".to_owned(), what });
         match &message.entity {
@@ -47,17 +47,17 @@ impl Entity {
         }
     }
 
-    /// The update that adds this.
+    /// The update that inserts this entity.
     pub fn insert(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Insert)
     }
 
-    /// The update that makes what is in this place like this.
+    /// The update that changes the entity with this key to this one.
     pub fn modify(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Modify)
     }
 
-    /// The update that takes away what is in this place.
+    /// The update that deletes the entity with this key.
     pub fn delete(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Delete)
     }
@@ -100,12 +100,12 @@ impl fmt::Display for Entity {
     }
 }
 
-/// What to read: a pattern that covers one or many entities.
+/// A pattern for reading, which covers one or many entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
-    /// Every entry of every table, without the defaults.
+    /// Every entry of every table, without default actions.
     AllTables,
-    /// Every entry of the table of this name, without the default.
+    /// Every entry of the table with this name, without its default action.
     Table(String),
     /// The default action of every table.
     AllDefaults,
@@ -113,9 +113,9 @@ pub enum Query {
     Entry(TableEntry),
     /// Every cell of every indexed counter.
     AllCounters,
-    /// Every cell of the counter of this name.
+    /// Every cell of the counter with this name.
     Counter(String),
-    /// One cell of the counter of this name.
+    /// One cell of the counter with this name.
     CounterCell(String, u64),
     /// Every multicast group.
     AllGroups,
@@ -164,7 +164,7 @@ fn group_entity(group: message::MulticastGroupEntry) -> entity::Entity {
     })
 }
 
-/// What people call an entity of this kind.
+/// The name of this kind of entity, for people.
 pub fn kind(entity: Option<&entity::Entity>) -> &'static str {
     use entity::Entity as E;
     match entity {

@@ -30,7 +30,7 @@ pub enum EntryError {
         /// The name, or the id, given.
         field: String,
     },
-    /// A field was not given a value, and may not be left out.
+    /// A required field was not given a value.
     #[error("{place} needs a value for {field}")]
     MissingField {
         /// The table, action or header.
@@ -46,16 +46,16 @@ pub enum EntryError {
         /// The field or replica.
         field: String,
     },
-    /// The field matches in another way than the entry says.
+    /// The entry uses another kind of match than the field has.
     #[error("{place}.{field} matches {expected:?}, not {given}")]
     MatchKind {
         /// The table.
         place: String,
         /// The field.
         field: String,
-        /// What the P4Info says.
+        /// The kind of match in the P4Info.
         expected: MatchType,
-        /// What the entry says.
+        /// The kind of match in the entry.
         given: &'static str,
     },
     /// A number does not fit into its field.
@@ -68,7 +68,8 @@ pub enum EntryError {
         /// What is wrong with the number.
         reason: ByteStringError,
     },
-    /// Prefix, mask or bounds contradict the value or each other, or match anything: then leave the field out.
+    /// A prefix, mask or range contradicts its value or itself, or matches anything: in that case leave the field
+    /// out.
     #[error("{place}.{field}: {reason}")]
     Pattern {
         /// The table.
@@ -78,12 +79,12 @@ pub enum EntryError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A priority where entries can't overlap, or none where they can.
+    /// A priority in a table whose entries can't overlap, or none in one where they can.
     #[error("{place}: priority {priority} {reason}")]
     Priority {
         /// The table.
         place: String,
-        /// What was given.
+        /// The priority given.
         priority: i32,
         /// What is wrong with it.
         reason: &'static str,
@@ -98,24 +99,24 @@ pub enum EntryError {
         /// Why not.
         reason: &'static str,
     },
-    /// The entry uses something that this library has no named form for.
+    /// The entry uses something that this library does not support by name.
     #[error("{place}: {what} is not supported here")]
     Unsupported {
         /// The table or kind of entity.
         place: String,
-        /// What it uses.
+        /// The unsupported feature.
         what: &'static str,
     },
-    /// An index or id is outside of what there is.
+    /// An index or id is out of range.
     #[error("{place}: {number} is not within {from}..={to}")]
     OutOfRange {
         /// The counter or group.
         place: String,
-        /// What was given.
+        /// The number given.
         number: i128,
-        /// The smallest there is.
+        /// The smallest valid number.
         from: u64,
-        /// The largest there is.
+        /// The largest valid number.
         to: u64,
     },
 }

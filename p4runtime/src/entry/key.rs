@@ -1,4 +1,4 @@
-//! The key of a table entry, between names and messages.
+//! The key of a table entry, converted between names and messages.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn decode(
     }
 }
 
-/// Where a value belongs, for checks and errors.
+/// The field that a value belongs to, for checks and errors.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     table: &'a Table,
@@ -79,7 +79,7 @@ impl Place<'_> {
         EntryError::Value { place: self.table.name.alias.clone(), field: self.field.name.clone(), reason }
     }
 
-    /// The pattern is of the field's kind, does not contradict itself, and does not match anything.
+    /// Checks that the pattern is of the field's kind, does not contradict itself, and does not match everything.
     fn check(self, pattern: Match) -> Result<(), EntryError> {
         let width = self.field.width;
         let (kind, given) = match pattern {
@@ -110,7 +110,7 @@ impl Place<'_> {
     }
 }
 
-/// Ones in the lowest bits.
+/// A number with this many low bits set.
 fn below(bits: u32) -> u128 {
     canonical::all_ones(bits)
 }

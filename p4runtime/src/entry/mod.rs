@@ -1,7 +1,7 @@
-//! Table entries, counters, multicast groups and packets by name, and their way into messages and back.
+//! Table entries, counters, multicast groups and packets by name, and their conversion to messages and back.
 //!
-//! Everything is checked against the [P4Info](crate::p4info::P4Info) on the way out *and* on the way back, and
-//! errors name the table, action or counter and the field.
+//! Everything is checked against the [P4Info](crate::p4info::P4Info) in both directions, and errors name the table,
+//! action or counter and the field.
 
 mod action;
 mod counter;

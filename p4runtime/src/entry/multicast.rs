@@ -1,4 +1,4 @@
-//! Multicast groups: where one packet goes as several.
+//! Multicast groups, which replicate a packet to several ports.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use super::EntryError;
 use crate::canonical;
 use crate::p4::v1::{self as message, replica::PortKind};
 
-/// The largest id that P4Runtime leaves to controllers; BMv2 keeps those above for clone sessions.
+/// The largest id that P4Runtime leaves to controllers; BMv2 uses higher ones for clone sessions.
 pub const LAST_GROUP: u32 = (1 << 15) - 1;
 
-/// One copy: out of which port, and what number the egress pipeline sees it by.
+/// One copy: its port, and the instance by which the egress pipeline sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Replica {
     /// The egress port.
     pub port: u32,
-    /// Tells copies apart that leave by the same port.
+    /// Distinguishes copies that leave by the same port.
     pub instance: u32,
 }
 
@@ -33,12 +33,12 @@ impl MulticastGroup {
         Self { id, replicas: ports.into_iter().map(|port| Replica { port, instance: 0 }).collect() }
     }
 
-    /// The message; an error if the id is outside of what P4Runtime leaves to controllers.
+    /// The message; an error if the id is not one that P4Runtime leaves to controllers.
     pub fn to_proto(&self) -> Result<message::MulticastGroupEntry, EntryError> {
         let group = message::MulticastGroupEntry { multicast_group_id: self.id, ..Default::default() };
         check_id(self.id)?;
-        // The older form of the port: switches in use that know only this one are many, and PI refuses port 0
-        // in the newer one.
+        // The older form of the port: many switches in use know only that one, and PI refuses port 0 in the newer
+        // one.
         let replicas = self.replicas.iter().map(|&Replica { port, instance }| message::Replica {
             instance,
             port_kind: Some(PortKind::EgressPort(port)),
@@ -47,7 +47,7 @@ impl MulticastGroup {
         Ok(message::MulticastGroupEntry { replicas: replicas.collect(), ..group })
     }
 
-    /// The group that a message means.
+    /// The group in a message.
     pub fn from_proto(message: &message::MulticastGroupEntry) -> Result<Self, EntryError> {
         let id = message.multicast_group_id;
         check_id(id)?;
@@ -87,7 +87,7 @@ fn port_of(group: u32, replica: &message::Replica) -> Result<u32, EntryError> {
     match &replica.port_kind {
         Some(PortKind::EgressPort(port)) => Ok(*port),
         Some(PortKind::Port(bytes)) => canonical::decode(bytes, u32::BITS)
-            // Any 32-bit value fits, since the width was checked.
+            // Fits: the width was checked.
             .map(|port| u32::try_from(port).unwrap_or(u32::MAX))
             .map_err(|reason| EntryError::Value { place: place(group), field: field(), reason }),
         None => Err(EntryError::MissingField { place: place(group), field: field() }),

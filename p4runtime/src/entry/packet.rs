@@ -6,30 +6,29 @@ use super::{EntryError, action};
 use crate::p4::v1 as message;
 use crate::p4info::{ControllerHeader, P4Info};
 
-/// A packet that goes to, or comes from, the controller, with the fields that the program's `packet_in` or
-/// `packet_out` header has.
+/// A packet to or from the controller, with the fields of the program's `packet_in` or `packet_out` header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerPacket {
     /// The packet, from the Ethernet header on.
     pub payload: Vec<u8>,
-    /// Values by the field's name.
+    /// Values by field name.
     pub fields: BTreeMap<String, u128>,
 }
 
 impl ControllerPacket {
-    /// A packet without header fields so far.
+    /// A packet without header fields.
     pub fn new(payload: impl Into<Vec<u8>>) -> Self {
         Self { payload: payload.into(), fields: BTreeMap::new() }
     }
 
-    /// With a value for one more field.
+    /// Adds a header field.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<u128>) -> Self {
         self.fields.insert(field.to_owned(), value.into());
         self
     }
 
-    /// The message that sends it. Fields called `pad` or `_pad` carry nothing and may be left out.
+    /// The message for sending it. Padding fields, called `pad` or `_pad`, may be left out.
     pub fn to_packet_out(&self, p4info: &P4Info) -> Result<message::PacketOut, EntryError> {
         let header = header(p4info.packet_out(), "packet_out")?;
         let mut fields = self.fields.clone();
@@ -44,7 +43,7 @@ impl ControllerPacket {
         Ok(message::PacketOut { payload: self.payload.clone(), metadata })
     }
 
-    /// The packet that a message brings.
+    /// The packet in a message.
     pub fn from_packet_in(p4info: &P4Info, message: message::PacketIn) -> Result<Self, EntryError> {
         let header = header(p4info.packet_in(), "packet_in")?;
         let values = message.metadata.iter().map(|one| (one.metadata_id, one.value.as_slice()));

@@ -7,23 +7,23 @@ use super::{EntryError, action, key};
 use crate::p4::v1 as message;
 use crate::p4info::{P4Info, Scope, Table};
 
-/// How one field of a key has to look. A field that may be anything is left out of the key.
+/// How one field of a key must match. A field that may have any value is left out of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// Exactly this.
     Exact(u128),
-    /// The first `prefix` bits are those of the value; its other bits are 0.
+    /// The first `prefix` bits must equal those of the value; the value's other bits are 0.
     Lpm {
         /// The bits.
         value: u128,
-        /// How many of them count; at least 1.
+        /// How many bits count; at least 1.
         prefix: u32,
     },
-    /// The bits that are set in the mask are those of the value; its other bits are 0.
+    /// The bits that are set in the mask must equal those of the value; the value's other bits are 0.
     Ternary {
         /// The bits.
         value: u128,
-        /// Which of them count; not 0.
+        /// Which bits count; not 0.
         mask: u128,
     },
     /// From `low` to `high`, both included.
@@ -33,7 +33,7 @@ pub enum Match {
         /// The largest.
         high: u128,
     },
-    /// Exactly this, in a field that other entries leave out.
+    /// Exactly this, in a field that other entries may leave out.
     Optional(u128),
 }
 
@@ -42,17 +42,17 @@ pub enum Match {
 pub struct ActionCall {
     /// The action's alias.
     pub name: String,
-    /// Values by the parameter's name.
+    /// Values by parameter name.
     pub parameters: BTreeMap<String, u128>,
 }
 
 impl ActionCall {
-    /// An action without parameters so far.
+    /// An action without parameters.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), parameters: BTreeMap::new() }
     }
 
-    /// With a value for one more parameter.
+    /// Adds a parameter.
     #[must_use]
     pub fn with(mut self, parameter: &str, value: impl Into<u128>) -> Self {
         self.parameters.insert(parameter.to_owned(), value.into());
@@ -60,10 +60,10 @@ impl ActionCall {
     }
 }
 
-/// An entry of a table, or what the table does when no entry matches.
+/// An entry of a table, or its default action.
 ///
-/// Entries compare by content, whatever the order in which fields were given. Those that come out of
-/// [`TableEntry::from_proto`] bear aliases: use aliases throughout to compare them with your own.
+/// Entries compare by content, whatever the order in which fields were given. Those that [`TableEntry::from_proto`]
+/// returns use aliases, so use aliases throughout to compare them with your own.
 ///
 /// ```
 /// # use tributary_p4runtime::entry::{ActionCall, TableEntry};
@@ -75,48 +75,48 @@ impl ActionCall {
 pub struct TableEntry {
     /// The table's alias.
     pub table: String,
-    /// Matches by the field's name.
+    /// Matches by field name.
     pub key: BTreeMap<String, Match>,
-    /// Larger wins; 0 in tables whose entries can't overlap.
+    /// A larger priority wins; 0 in tables whose entries can't overlap.
     pub priority: i32,
-    /// What happens to a packet that matches. `None`: in a deletion or a query, or to reset a default.
+    /// The action for packets that match. `None` in a deletion or a query, or to reset a default action.
     pub action: Option<ActionCall>,
-    /// This is the default action: the key is empty.
+    /// Whether this is the default action; its key is then empty.
     pub default: bool,
 }
 
 impl TableEntry {
-    /// An entry with nothing but a table.
+    /// An entry with an empty key and no action.
     pub fn new(table: &str) -> Self {
         Self { table: table.to_owned(), ..Self::default() }
     }
 
-    /// What a table does when no entry matches.
+    /// The default entry of a table, without an action so far.
     pub fn default_of(table: &str) -> Self {
         Self { default: true, ..Self::new(table) }
     }
 
-    /// With one more field of the key.
+    /// Adds a field of the key.
     #[must_use]
     pub fn matching(mut self, field: &str, pattern: Match) -> Self {
         self.key.insert(field.to_owned(), pattern);
         self
     }
 
-    /// With one more field of the key, that has to be exactly this.
+    /// Adds a field of the key that must match exactly.
     #[must_use]
     pub fn exact(self, field: &str, value: impl Into<u128>) -> Self {
         self.matching(field, Match::Exact(value.into()))
     }
 
-    /// With this action.
+    /// Sets the action.
     #[must_use]
     pub fn action(mut self, action: ActionCall) -> Self {
         self.action = Some(action);
         self
     }
 
-    /// Which entry this is, whatever it does: what a deletion needs, and what two entries must not share.
+    /// The entry without its action: identifies an entry, as a deletion needs it.
     #[must_use]
     pub fn place(&self) -> Self {
         Self { action: None, ..self.clone() }
@@ -142,7 +142,7 @@ impl TableEntry {
         })
     }
 
-    /// The entry that a message means.
+    /// The entry in a message.
     pub fn from_proto(p4info: &P4Info, message: &message::TableEntry) -> Result<Self, EntryError> {
         let table = p4info
             .table_by_id(message.table_id)
@@ -170,7 +170,7 @@ impl TableEntry {
         Ok(entry)
     }
 
-    /// Priority and default flag fit the table.
+    /// Checks that priority and default flag fit the table.
     fn check_place(&self, table: &Table) -> Result<(), EntryError> {
         let place = || table.name.alias.clone();
         if self.default && !self.key.is_empty() {
@@ -185,7 +185,7 @@ impl TableEntry {
     }
 }
 
-/// Whether a table may use an action in this place.
+/// Checks that a table may use an action in this place.
 pub(super) fn check_scope(table: &Table, action: &str, id: u32, default: bool) -> Result<(), EntryError> {
     let scope = table.actions.iter().find(|one| one.id == id).map(|one| one.scope);
     let reason = match (scope, default) {

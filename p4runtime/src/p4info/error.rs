@@ -3,7 +3,7 @@ use thiserror::Error;
 /// Why a P4Info can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum P4InfoError {
-    /// The text is not a P4Info in protobuf's text format: wrong file, or from a newer p4c.
+    /// The text is not a P4Info in protobuf's text format: it is the wrong file, or comes from a newer p4c.
     #[error("not a P4Info in text format: {0}")]
     Syntax(String),
     /// An object has no preamble, so it has neither a name nor an id.
@@ -30,20 +30,20 @@ pub enum P4InfoError {
         /// The name.
         name: String,
     },
-    /// An object refers to another one that is not there.
+    /// An object refers to one that is missing.
     #[error("{place} of the P4Info refers to the {kind} {id:#010x}, which is not in it")]
     Dangling {
-        /// Who refers.
+        /// The object that refers to it.
         place: String,
-        /// What kind of object it refers to.
+        /// The kind of the missing object.
         kind: &'static str,
-        /// The id it gives.
+        /// The missing object's id.
         id: u32,
     },
-    /// A number makes no sense, e.g. a width of no bits.
+    /// A number is impossible, such as a width of 0 bits.
     #[error("{place} of the P4Info has {what}")]
     Senseless {
-        /// Which object or field.
+        /// The object or field.
         place: String,
         /// What is wrong with it.
         what: String,

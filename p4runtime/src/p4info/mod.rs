@@ -20,11 +20,12 @@ pub use objects::{
 use crate::p4::config::v1 as message;
 use crate::proto::DESCRIPTORS;
 
-/// What fields a P4Info has, which reading its text takes. To read this itself takes longer than most texts do.
+/// The descriptor of P4Info messages, which parsing their text needs. Decoding it takes longer than parsing most
+/// texts.
 static DESCRIPTION: LazyLock<Option<MessageDescriptor>> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).ok()?.get_message_by_name("p4.config.v1.P4Info"));
 
-/// A P4Info that was checked once, and finds its objects by id, full name or alias.
+/// A validated P4Info, which finds its objects by id, full name or alias.
 #[derive(Debug, Clone)]
 pub struct P4Info {
     message: message::P4Info,
@@ -36,7 +37,7 @@ pub struct P4Info {
 }
 
 impl P4Info {
-    /// Reads protobuf's text format, as p4c writes it into `.p4info.txtpb` files.
+    /// Parses protobuf's text format, as p4c writes it into `.p4info.txtpb` files.
     pub fn parse(text: &str) -> Result<Self, P4InfoError> {
         let syntax = |reason: &dyn std::fmt::Display| P4InfoError::Syntax(reason.to_string());
         let descriptor =
@@ -46,7 +47,7 @@ impl P4Info {
         Self::new(dynamic.transcode_to().map_err(|error| syntax(&error))?)
     }
 
-    /// Checks a P4Info that came as a message.
+    /// Validates a P4Info message.
     pub fn new(message: message::P4Info) -> Result<Self, P4InfoError> {
         let info = Self {
             tables: Objects::check(&message.tables)?,
@@ -65,7 +66,7 @@ impl P4Info {
         &self.message
     }
 
-    /// The table of this name or alias.
+    /// The table with this name or alias.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.named(name)
     }
@@ -80,7 +81,7 @@ impl P4Info {
         self.tables.by_id.values()
     }
 
-    /// The action of this name or alias.
+    /// The action with this name or alias.
     pub fn action(&self, name: &str) -> Option<&Action> {
         self.actions.named(name)
     }
@@ -95,7 +96,7 @@ impl P4Info {
         self.actions.by_id.values()
     }
 
-    /// The indexed counter of this name or alias.
+    /// The indexed counter with this name or alias.
     pub fn counter(&self, name: &str) -> Option<&Counter> {
         self.counters.named(name)
     }
@@ -110,7 +111,7 @@ impl P4Info {
         self.counters.by_id.values()
     }
 
-    /// The register array of this name or alias.
+    /// The register array with this name or alias.
     pub fn register(&self, name: &str) -> Option<&Register> {
         self.registers.named(name)
     }
@@ -120,17 +121,17 @@ impl P4Info {
         self.registers.by_id.values()
     }
 
-    /// What comes with a packet to the controller, if the program sends any.
+    /// The header of packets to the controller, if the program sends any.
     pub fn packet_in(&self) -> Option<&ControllerHeader> {
         self.headers.named("packet_in")
     }
 
-    /// What comes with a packet from the controller, if the program takes any.
+    /// The header of packets from the controller, if the program accepts any.
     pub fn packet_out(&self) -> Option<&ControllerHeader> {
         self.headers.named("packet_out")
     }
 
-    /// What tables refer to is there.
+    /// Checks that everything that tables refer to exists.
     fn check_references(&self) -> Result<(), P4InfoError> {
         for (table, message) in self
             .message

@@ -1,4 +1,4 @@
-//! The objects of a P4Info, checked: what the messages leave optional or signed is definite here.
+//! The validated objects of a P4Info: whatever the messages leave optional or signed is definite here.
 
 use super::P4InfoError;
 use crate::p4::config::v1 as message;
@@ -14,7 +14,7 @@ pub struct Name {
     pub id: u32,
     /// The full name, e.g. `MyIngress.admission`.
     pub full: String,
-    /// The shortest suffix that is unique, e.g. `admission`.
+    /// The shortest unique suffix of the full name, e.g. `admission`.
     pub alias: String,
 }
 
@@ -23,15 +23,15 @@ pub struct Name {
 pub struct Table {
     /// Id and names.
     pub name: Name,
-    /// The key, in the order of the program.
+    /// The key's fields, in the program's order.
     pub key: Vec<MatchField>,
-    /// The actions an entry or the default may have.
+    /// The actions that entries or the default may use.
     pub actions: Vec<ActionRef>,
-    /// How many entries fit; `None`: the P4Info doesn't say.
+    /// How many entries fit; `None` if the P4Info doesn't say.
     pub size: Option<u64>,
-    /// The default action can't be changed.
+    /// Whether the default action can't be changed.
     pub const_default: bool,
-    /// Declared with `const entries`: no entry can be written.
+    /// Whether it was declared with `const entries`, so that no entry can be written.
     pub const_entries: bool,
     /// The id of the action profile or selector that entries refer to, if the table has one.
     pub implementation: Option<u32>,
@@ -40,17 +40,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// The field of this name.
+    /// The key field with this name.
     pub fn field(&self, name: &str) -> Option<&MatchField> {
         self.key.iter().find(|field| field.name == name)
     }
 
-    /// The field with this id.
+    /// The key field with this id.
     pub fn field_by_id(&self, id: u32) -> Option<&MatchField> {
         self.key.iter().find(|field| field.id == id)
     }
 
-    /// Entries overlap, so each needs a priority.
+    /// Whether entries can overlap, so that each needs a priority.
     pub fn needs_priority(&self) -> bool {
         self.key
             .iter()
@@ -61,9 +61,9 @@ impl Table {
 /// One field of a table's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchField {
-    /// Counts from 1 within the table.
+    /// Its id within the table, from 1 on.
     pub id: u32,
-    /// The name, or what `@name` says.
+    /// Its name, from `@name` if the program has that.
     pub name: String,
     /// Width in bits, at least 1.
     pub width: u32,
@@ -71,12 +71,12 @@ pub struct MatchField {
     pub kind: MatchType,
 }
 
-/// That a table may run an action, and where.
+/// An action that a table may use, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionRef {
     /// The action's id.
     pub id: u32,
-    /// In entries, as the default, or both.
+    /// Whether it may be used in entries, as the default, or both.
     pub scope: Scope,
 }
 
@@ -85,14 +85,14 @@ pub struct ActionRef {
 pub struct Action {
     /// Id and names.
     pub name: Name,
-    /// What an entry gives a value for.
+    /// The parameters, for which an entry gives values.
     pub parameters: Vec<Field>,
 }
 
 /// A parameter of an action, or a field of a packet-in or packet-out header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Counts from 1 within its object.
+    /// Its id within its object, from 1 on.
     pub id: u32,
     /// The name.
     pub name: String,
@@ -107,23 +107,23 @@ pub struct Counter {
     pub name: Name,
     /// Number of cells.
     pub size: u64,
-    /// What it counts.
+    /// Whether it counts packets, bytes or both.
     pub unit: Unit,
 }
 
-/// A register array. P4Runtime servers don't give access to them, but its size says what the program was
-/// compiled for.
+/// A register array. P4Runtime servers don't give access to registers, but the size tells for what the program was
+/// compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Register {
     /// Id and names.
     pub name: Name,
     /// Number of cells.
     pub size: u64,
-    /// Bits of a cell; 0 where they are none of one bit string.
+    /// Bits of a cell; 0 if a cell is not a single bit string.
     pub bits: u32,
 }
 
-/// The header that comes with a packet to, or from, the controller.
+/// The header of packets to, or from, the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerHeader {
     /// Id and names; the full name is `packet_in` or `packet_out`.
@@ -132,11 +132,11 @@ pub struct ControllerHeader {
     pub fields: Vec<Field>,
 }
 
-/// What every kind of object has.
+/// What all kinds of objects share.
 pub(super) trait Object: Sized {
-    /// The message it comes from.
+    /// The message that it is made from.
     type Message;
-    /// What errors call it.
+    /// Its name in errors.
     const KIND: &'static str;
 
     fn check(message: &Self::Message) -> Result<Self, P4InfoError>;
@@ -276,7 +276,7 @@ fn size(owner: &Name, size: i64) -> Result<u64, P4InfoError> {
         .map_err(|_| P4InfoError::Senseless { place: owner.alias.clone(), what: format!("{size} cells") })
 }
 
-/// The bits of a type that is one bit string; 0 for others.
+/// The width of a type that is a single bit string; 0 for others.
 fn bits(spec: Option<&message::P4DataTypeSpec>) -> u32 {
     use message::p4_bitstring_like_type_spec::TypeSpec as BitString;
     use message::p4_data_type_spec::TypeSpec;

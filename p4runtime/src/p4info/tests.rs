@@ -1,6 +1,6 @@
 use super::*;
 
-/// A program with one table of every kind of match.
+/// A program with a table for every kind of match.
 pub(crate) const ROUTER: &str = r#"
 # proto-message: p4.config.v1.P4Info
 pkg_info { arch: "v1model" }
@@ -55,7 +55,7 @@ registers {
 type_info { }
 "#;
 
-/// The text with one part of it replaced.
+/// Parses the text with one part of it replaced.
 fn with(part: &str, replacement: &str) -> Result<P4Info, P4InfoError> {
     assert!(ROUTER.contains(part), "{part} is not in the text");
     P4Info::parse(&ROUTER.replacen(part, replacement, 1))

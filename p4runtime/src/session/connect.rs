@@ -1,4 +1,4 @@
-//! From an address to a session whose claim the switch has answered.
+//! Connects to an address, until the switch has answered the session's claim.
 
 use std::time::Duration;
 
@@ -17,22 +17,21 @@ use crate::p4::v1::stream_message_request::Update;
 
 /// BMv2 answers a wildcard read in a single message, however long.
 const MAX_MESSAGE: usize = 256 << 20;
-/// A batch of which every update fails brings a thousand error messages back in the headers' trailer.
+/// If every update of a batch fails, a thousand error messages come back in a trailer.
 const MAX_HEADERS: u32 = 2 << 20;
-/// Packets from the switch that wait for a slow subscriber before the oldest are lost.
+/// Packets from the switch that are buffered for a slow subscriber before the oldest are lost.
 const NOTIFICATIONS_KEPT: usize = 1024;
 /// Packets to the switch that wait for the connection.
 const OUTGOING_KEPT: usize = 64;
-/// Between two attempts to connect.
+/// The first pause between two attempts to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
-/// Why there is no session where an attempt did not even fail.
+/// The reason given when an attempt neither succeeded nor failed in time.
 const SILENT: &str = "it neither accepts nor refuses a connection, or says nothing on it";
 
 impl Session {
-    /// Connects, and claims the switch with this election id (larger wins; 0 never does). A switch that isn't
-    /// there yet is tried again until the deadline. The session may turn out not to be primary: see
-    /// [`Session::mastership`].
+    /// Connects, and claims the switch with this election id (larger wins; 0 never does). If the switch isn't there
+    /// yet, retries until the deadline. The session may turn out not to be primary: see [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
         let mut last = Attempt::silent();
@@ -57,8 +56,8 @@ impl Session {
         }
     }
 
-    /// The same with a single attempt, for callers that do other things between two of them. An address where
-    /// nobody listens is known at once; the deadline is for one where nobody says anything.
+    /// The same with a single attempt, for callers that do other things between attempts. An address where nobody
+    /// listens fails at once; the deadline is for one where nobody answers.
     pub async fn connect_once(
         target: Target,
         election_id: u128,
@@ -75,7 +74,7 @@ impl Session {
 }
 
 impl Target {
-    /// Checks the form of the address, without asking anybody whether it is there.
+    /// Checks the form of the address, without connecting to it.
     pub fn check(&self) -> Result<(), SessionError> {
         endpoint(self).map(drop)
     }
@@ -86,10 +85,10 @@ fn unreachable(target: Target, failed: Attempt) -> SessionError {
     SessionError::Unreachable { switch: target.name, address: target.address, reason, refused }
 }
 
-/// An attempt that came to nothing.
+/// A failed attempt.
 struct Attempt {
     words: String,
-    /// Nobody listens there.
+    /// Whether the machine answered that nobody listens there.
     refused: bool,
 }
 
@@ -107,7 +106,7 @@ impl Attempt {
 enum Failure {
     /// Worth another attempt.
     Passing(Attempt),
-    /// The switch has decided.
+    /// The switch has refused for good.
     Final(SessionError),
 }
 
@@ -119,7 +118,7 @@ fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
             reason: error.to_string(),
         }
     })?;
-    // Without `Session::watch_silence` it is TCP that notices when a switch vanishes.
+    // Without `Session::watch_silence`, only TCP notices when a switch vanishes.
     let endpoint = endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10)));
     Ok(endpoint.http2_max_header_list_size(MAX_HEADERS))
 }
@@ -154,7 +153,7 @@ async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Res
 
 type Opened = (mpsc::Sender<message::StreamMessageRequest>, (stream::Incoming, super::Mastership));
 
-/// Opens the stream and waits for the answer to our claim.
+/// Opens the stream, and waits for the answer to our claim.
 async fn open_stream(
     mut client: P4RuntimeClient<Channel>,
     target: &Target,
@@ -166,7 +165,7 @@ async fn open_stream(
         election_id: Some(to_wire(election_id)),
         ..Default::default()
     };
-    // Before the call: BMv2 sends no response headers until it has had a message to answer.
+    // Queued before the call: BMv2 sends no response headers until it has had a message to answer.
     let claim = message::StreamMessageRequest { update: Some(Update::Arbitration(claim)) };
     outgoing.send(claim).await.map_err(|_| Status::internal("the stream's queue is closed"))?;
     let mut incoming: Streaming<_> = client.stream_channel(ReceiverStream::new(requests)).await?.into_inner();

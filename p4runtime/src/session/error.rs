@@ -7,7 +7,7 @@ use tonic::Status;
 use crate::google::rpc::{self, Code};
 use crate::p4::v1 as message;
 
-/// What went wrong between a controller and a switch. Every variant names the switch.
+/// An error between a controller and a switch. Every variant names the switch.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SessionError {
     /// The address is not of the form `host:port`.
@@ -15,21 +15,21 @@ pub enum SessionError {
     BadAddress {
         /// The switch's name.
         switch: String,
-        /// What was given.
+        /// The address given.
         address: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Nobody answered at the address in time: is the switch running, and is this its P4Runtime port?
+    /// Nobody answered at the address in time: the switch may not be running, or this is not its P4Runtime port.
     #[error("switch {switch}: no answer from {address} in time: {reason}")]
     Unreachable {
         /// The switch's name.
         switch: String,
-        /// Where it should be.
+        /// The address of the switch.
         address: String,
-        /// What the last attempt ended with.
+        /// How the last attempt ended.
         reason: String,
-        /// The machine is there, and says that nobody listens: the switch is not running.
+        /// Whether the machine answered that nobody listens: then the switch is not running.
         refused: bool,
     },
     /// The switch refused a request.
@@ -41,7 +41,7 @@ pub enum SessionError {
         what: &'static str,
         /// The gRPC status code.
         code: Code,
-        /// The switch's words.
+        /// The switch's message.
         reason: String,
     },
     /// Some updates of a Write were refused; the others were carried out.
@@ -49,19 +49,19 @@ pub enum SessionError {
     Write {
         /// The switch's name.
         switch: String,
-        /// How many updates there were.
+        /// How many updates the Write had.
         total: usize,
         /// Those that failed, in order.
         failures: Vec<UpdateFailure>,
     },
-    /// The connection stands, but the switch does not answer: it hangs, or is busy beyond measure.
+    /// The connection stands, but the switch does not answer: it hangs, or is extremely busy.
     #[error("switch {switch} has not answered {what} within {seconds} s")]
     NoAnswer {
         /// The switch's name.
         switch: String,
         /// Which request.
         what: &'static str,
-        /// How long we have waited.
+        /// How long the controller has waited.
         seconds: u64,
     },
     /// The session has ended: connect again.
@@ -77,11 +77,11 @@ pub enum SessionError {
 /// Why one update of a Write failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateFailure {
-    /// Which of the updates, from 0.
+    /// The index of the update, from 0.
     pub index: usize,
     /// The gRPC status code.
     pub code: Code,
-    /// The switch's words.
+    /// The switch's message.
     pub reason: String,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for UpdateFailure {
     }
 }
 
-/// The first few failures; a thousand lines help nobody.
+/// Shows only the first few failures: a thousand lines help nobody.
 struct Listed<'a>(&'a [UpdateFailure]);
 
 impl fmt::Display for Listed<'_> {
@@ -107,7 +107,7 @@ impl fmt::Display for Listed<'_> {
 }
 
 impl SessionError {
-    /// The gRPC code behind a refusal.
+    /// The gRPC code of a refusal; `None` for other errors.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -115,7 +115,7 @@ impl SessionError {
         }
     }
 
-    /// What a failed call means: an end of the connection is told from a refusal.
+    /// The error for a failed call: distinguishes a broken connection from a refusal.
     pub(super) fn from_status(switch: &str, what: &'static str, status: &Status) -> Self {
         let switch = switch.to_owned();
         if is_transport(status) {
@@ -125,7 +125,7 @@ impl SessionError {
     }
 }
 
-/// The connection failed, rather than the switch having answered.
+/// Whether the connection failed, rather than the switch having answered.
 pub(super) fn is_transport(status: &Status) -> bool {
     let caused_here = std::error::Error::source(status).is_some();
     status.code() == tonic::Code::Unavailable || (caused_here && status.code() == tonic::Code::Unknown)
@@ -135,7 +135,7 @@ pub(super) fn code_of(status: &Status) -> Code {
     Code::try_from(i32::from(status.code())).unwrap_or(Code::Unknown)
 }
 
-/// The message, or for a broken connection what broke it.
+/// The message; for a broken connection, the cause.
 pub(super) fn words(status: &Status) -> String {
     let mut text = status.message().to_owned();
     let mut cause = std::error::Error::source(status);
@@ -149,8 +149,8 @@ pub(super) fn words(status: &Status) -> String {
     text
 }
 
-/// The failures that the status of a Write of `count` updates reports, one [`message::Error`] an update.
-/// `None`: the Write failed as a whole, and the status says why.
+/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an update. `None`: the
+/// Write failed as a whole, and the status says why.
 pub(super) fn update_failures(status: &Status, count: usize) -> Option<Vec<UpdateFailure>> {
     let details = rpc::Status::decode(status.details()).ok()?.details;
     if details.len() != count || count == 0 {

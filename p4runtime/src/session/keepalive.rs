@@ -1,4 +1,4 @@
-//! Noticing that a switch is silent: a peer that has lost its power, or was stopped, closes no connection.
+//! Detects a silent switch: a peer that has lost power, or was stopped, does not close its connections.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::{Mastership, Session};
 use crate::p4::v1::CapabilitiesRequest;
 
-/// The task that asks; it ends with the session.
+/// The task that probes the switch; it ends with the session.
 #[derive(Debug)]
 pub(super) struct Watcher(JoinHandle<()>);
 
@@ -18,18 +18,18 @@ impl Drop for Watcher {
 }
 
 impl Session {
-    /// From now on asks the switch every `interval` whether it is there. The session [ends](Mastership::Ended)
-    /// when an answer takes longer than `patience`.
+    /// Probes the switch every `interval` from now on. The session [ends](Mastership::Ended) when an answer takes
+    /// longer than `patience`.
     ///
-    /// It asks for the switch's capabilities, which costs it nothing. HTTP/2 pings would do as well, but BMv2's
-    /// gRPC server ends connections that ping more often than once in five minutes.
+    /// The probe asks for the switch's capabilities, which costs it nothing. HTTP/2 pings would do as well, but
+    /// BMv2's gRPC server closes connections that ping more often than once in five minutes.
     pub fn watch_silence(&mut self, interval: Duration, patience: Duration) {
         let (mut client, states) = (self.client.clone(), self.states.clone());
         let request = CapabilitiesRequest { device_id: self.target.device_id };
         self.watcher = Some(Watcher(tokio::spawn(async move {
             loop {
                 tokio::time::sleep(interval).await;
-                // A refusal is an answer, too. A connection that breaks ends the stream, whose reader says so.
+                // A refusal is an answer, too. A broken connection ends the stream, whose reader reports it.
                 if tokio::time::timeout(patience, client.capabilities(request)).await.is_err() {
                     states.set(silent(patience));
                     return;

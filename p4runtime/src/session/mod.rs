@@ -1,8 +1,8 @@
 //! A controller's connection to one switch.
 //!
-//! A [`Session`] is a claim to be the switch's controller: it opens the stream, says its election id, and keeps
-//! the claim until it is dropped. Whether the claim holds is [watched](Session::mastership): a controller with a
-//! higher id takes over at any time, and writes are then refused.
+//! A [`Session`] is a claim to be the switch's controller: it opens the stream, sends its election id, and keeps the
+//! claim until it is dropped. Whether the claim holds can be [watched](Session::mastership): a controller with a
+//! higher id may take over at any time, and writes are then refused.
 
 mod connect;
 mod error;
@@ -25,33 +25,33 @@ pub use stream::Notification;
 use crate::p4::v1 as message;
 use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
 
-/// Longer than any switch takes for anything: BMv2 takes seconds to load a large program.
+/// Longer than any request takes: BMv2 takes seconds to load a large program.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A switch, as a controller knows it.
+/// A switch, as a controller addresses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The name that errors use.
+    /// Its name in errors.
     pub name: String,
     /// Where its P4Runtime server listens: `host:port`.
     pub address: String,
-    /// The device id that it was started with.
+    /// The device id that the switch was started with.
     pub device_id: u64,
 }
 
-/// What the switch last said about who is its primary controller.
+/// What the switch last said about its primary controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mastership {
-    /// This session: it may write.
+    /// This session is primary: it may write.
     Primary,
-    /// Another one, with this election id.
+    /// Another session is primary.
     Backup {
         /// The primary's election id.
         primary: u128,
     },
-    /// Nobody: whoever was it has left, and its election id is higher than ours.
+    /// Nobody is primary: the last one has left, and its election id is higher than ours.
     Nobody,
-    /// The session has ended, so this one is nothing any more.
+    /// The session has ended.
     Ended {
         /// Why.
         reason: String,
@@ -88,17 +88,17 @@ impl Session {
         &self.target
     }
 
-    /// What this session says to be elected.
+    /// The election id of this session.
     pub fn election_id(&self) -> u128 {
         self.election_id
     }
 
-    /// Who is primary: the state now, and word of its changes.
+    /// Who is primary, now and after each change.
     pub fn mastership(&self) -> watch::Receiver<Mastership> {
         self.states.watch()
     }
 
-    /// Whether this session may write, as far as the switch has told us.
+    /// Whether this session may write, as far as the switch has told.
     pub fn is_primary(&self) -> bool {
         *self.states.watch().borrow() == Mastership::Primary
     }
@@ -115,20 +115,20 @@ impl Session {
         }
     }
 
-    /// Packets from the switch, and its complaints about packets we sent, from now on. Who reads too slowly
-    /// loses the oldest and is told how many.
+    /// Packets from the switch from now on, and its complaints about packets we sent. A reader that is too slow loses
+    /// the oldest, and is told how many.
     pub fn notifications(&self) -> broadcast::Receiver<Notification> {
         self.notifications.subscribe()
     }
 
-    /// Hands a packet to the switch. It says nothing when all is well; a complaint comes as a notification.
+    /// Hands a packet to the switch. The switch is silent if all is well; a complaint comes as a notification.
     pub async fn send_packet(&self, packet: message::PacketOut) -> Result<(), SessionError> {
         let update = message::stream_message_request::Update::Packet(packet);
         let sent = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
         sent.map_err(|_| self.ended("its stream is closed".to_owned()))
     }
 
-    /// The answer to a request, if it comes in time.
+    /// Awaits the answer to a request, if it comes in time.
     async fn answer<T>(
         &self,
         what: &'static str,
@@ -142,7 +142,7 @@ impl Session {
         tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(|_| silent())
     }
 
-    /// The same, where a failure of any kind is an error.
+    /// The same, with a refusal as an error, too.
     async fn success<T>(
         &self,
         what: &'static str,

@@ -11,20 +11,20 @@ use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
-/// Which program a switch runs.
+/// What a switch runs, compared with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
-    /// None.
+    /// No program.
     Nothing,
-    /// The same one, also by its bytes: whoever may be primary can give another one the same cookie.
+    /// The same program, byte for byte: any primary controller can give another program the same cookie.
     Same,
-    /// Another one.
+    /// Another program.
     Other,
 }
 
 impl Session {
-    /// Makes the switch run this program, with empty tables and no multicast group. `device_config` is p4c's
-    /// JSON for BMv2 and for the embedded switch; [`Session::running`] tells by both whether the switch runs it.
+    /// Makes the switch run this program, with empty tables and no multicast groups. `device_config` is p4c's JSON
+    /// for BMv2 and for the embedded switch; [`Session::running`] compares it and the cookie.
     pub async fn set_pipeline(
         &self,
         device_config: &[u8],
@@ -34,7 +34,7 @@ impl Session {
         self.withdraw_groups().await?;
         let config = config(device_config, p4info, cookie);
         match self.configure(Action::VerifyAndCommit, Some(config.clone())).await {
-            // BMv2 refuses every program after one that was installed by half, until that one is committed.
+            // After BMv2 has installed a program by half, it refuses every other one until that one is committed.
             Err(error) if error.code() == Some(Code::Unknown) => {
                 self.configure(Action::Commit, None).await.map_err(|_| error)?;
                 self.configure(Action::VerifyAndCommit, Some(config)).await
@@ -43,12 +43,12 @@ impl Session {
         }
     }
 
-    /// Deletes all multicast groups. A BMv2 that gets a new program goes on replicating to the old groups' ports
-    /// while it says that there are no groups.
+    /// Deletes all multicast groups. With a new program, BMv2 would go on replicating to the old groups' ports while
+    /// it reports no groups.
     async fn withdraw_groups(&self) -> Result<(), SessionError> {
         let groups = match self.read(vec![every_group()]).await {
             Ok(groups) => groups,
-            // Nothing runs there, or it has no groups.
+            // Nothing runs there, or the switch has no groups.
             Err(SessionError::Refused { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -56,7 +56,7 @@ impl Session {
         self.write(groups.into_iter().filter(is_group).map(delete).collect()).await
     }
 
-    /// Makes the switch run this program and keep the entries it has, where it can.
+    /// Makes the switch run this program and keep its entries, if it can.
     pub async fn replace_pipeline(
         &self,
         device_config: &[u8],
@@ -88,23 +88,23 @@ impl Session {
         self.success("the pipeline", client.set_forwarding_pipeline_config(request)).await.map(drop)
     }
 
-    /// What the switch runs; `None` while it runs nothing.
+    /// The switch's program; `None` while it runs none.
     pub async fn pipeline(&self) -> Result<Option<ForwardingPipelineConfig>, SessionError> {
         self.fetch_pipeline(ResponseType::All).await
     }
 
-    /// What the switch says of the program that it runs, next to this one.
+    /// Compares the switch's program with this one.
     pub async fn running(&self, device_config: &[u8], cookie: u64) -> Result<Running, SessionError> {
         let Some(config) = self.fetch_pipeline(ResponseType::DeviceConfigAndCookie).await? else {
             return Ok(Running::Nothing);
         };
-        // Some targets do not keep what they were given.
+        // Some targets do not keep the program that they were given.
         let is_same = config.p4_device_config.is_empty() || config.p4_device_config == device_config;
         let has_cookie = config.cookie.is_some_and(|its| its.cookie == cookie);
         Ok(if is_same && has_cookie { Running::Same } else { Running::Other })
     }
 
-    /// A part of what the switch runs.
+    /// Part of the switch's program and its description.
     pub async fn fetch_pipeline(
         &self,
         part: ResponseType,
@@ -128,7 +128,7 @@ fn every_group() -> Entity {
     Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// A group that is the controllers', not the switch's own for a clone session.
+/// Whether a group belongs to controllers, rather than to one of the switch's own clone sessions.
 fn is_group(entity: &Entity) -> bool {
     let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity else { return false };
     matches!(&entry.r#type, Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id <= LAST_GROUP)

@@ -1,4 +1,4 @@
-//! Writes, reads, and what the switch can do.
+//! Writes, reads, and the switch's capabilities.
 
 use prost::Message;
 
@@ -6,15 +6,15 @@ use super::error::update_failures;
 use super::{Session, SessionError, UpdateFailure, to_wire};
 use crate::p4::v1::{self as message, Entity, Update};
 
-/// What errors call a Write.
+/// The name of a Write in errors.
 const WRITE: &str = "a write";
 /// Most gRPC servers refuse messages above 4 MiB; this leaves room for the rest of the request.
 const WRITE_BYTES: usize = 3 << 20;
-/// The answer to a batch has one error message an update, in a trailer whose size is limited as well.
+/// The answer to a batch has one error message an update, in a trailer of limited size.
 const WRITE_UPDATES: usize = 1000;
 
 impl Session {
-    /// Carries out all updates that can be, in order, and reports the others: see [`SessionError::Write`].
+    /// Carries out all updates that are possible, in order, and reports the others: see [`SessionError::Write`].
     pub async fn write(&self, updates: Vec<Update>) -> Result<(), SessionError> {
         let total = updates.len();
         let mut failures = Vec::new();
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// Everything that the patterns cover, in the order in which the switch sends it.
+    /// Reads everything that the patterns cover, in the order in which the switch sends it.
     pub async fn read(&self, patterns: Vec<Entity>) -> Result<Vec<Entity>, SessionError> {
         let request = message::ReadRequest {
             device_id: self.target.device_id,
@@ -75,7 +75,7 @@ impl Session {
     }
 }
 
-/// As few requests as the message size allows, in order.
+/// Splits updates into as few requests as the message size allows, in order.
 fn batches(updates: Vec<Update>) -> Vec<Vec<Update>> {
     let mut batches: Vec<Vec<Update>> = Vec::new();
     let mut filled = WRITE_BYTES;

@@ -1,4 +1,4 @@
-//! What the switch says unasked: who is primary, packets, complaints.
+//! What the switch sends unasked: who is primary, packets, and complaints.
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -10,7 +10,7 @@ use crate::google::rpc::Code;
 use crate::p4::v1 as message;
 use crate::p4::v1::stream_message_response::Update;
 
-/// What a switch sends to its primary controller.
+/// A message from a switch to its primary controller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notification {
     /// A packet that the program sent to the CPU port.
@@ -19,7 +19,7 @@ pub enum Notification {
     Refused(message::StreamError),
 }
 
-/// The receiving half of the stream, and whose it is.
+/// The receiving half of the stream, and its session's identity.
 pub(super) struct Incoming {
     messages: Streaming<message::StreamMessageResponse>,
     election_id: u128,
@@ -31,7 +31,7 @@ impl Incoming {
     }
 }
 
-/// Who is primary, as far as this side knows. A session that has ended stays so, whatever comes later.
+/// Who is primary, as far as is known. A session that has ended stays so, whatever arrives later.
 #[derive(Debug, Clone)]
 pub(super) struct States(watch::Sender<Mastership>);
 
@@ -97,14 +97,14 @@ async fn read(
             Some(Update::Error(error)) => Notification::Refused(error),
             _ => continue,
         };
-        // Nobody listening is nobody's fault.
+        // It does not matter if nobody listens.
         let _ = notifications.send(notification);
     };
     tracing::debug!(switch, reason, "session ended");
     states.set(Mastership::Ended { reason });
 }
 
-/// What an answer to a claim means for the one who claimed with this id.
+/// The meaning of an answer to a claim, for the session with the election id `own`.
 pub(super) fn arbitration(response: &message::StreamMessageResponse, own: u128) -> Option<Mastership> {
     let Some(Update::Arbitration(update)) = &response.update else { return None };
     let highest = from_wire(update.election_id.as_ref());
@@ -112,7 +112,7 @@ pub(super) fn arbitration(response: &message::StreamMessageResponse, own: u128) 
     Some(match Code::try_from(code) {
         Ok(Code::Ok) => Mastership::Primary,
         Ok(Code::NotFound) => Mastership::Nobody,
-        // Some switches report the highest id they have ever seen: then it can be ours, and nobody is primary.
+        // Some switches report the highest id they have ever seen: if it is ours, nobody is primary.
         _ if highest == own => Mastership::Nobody,
         _ => Mastership::Backup { primary: highest },
     })
