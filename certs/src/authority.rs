@@ -1,4 +1,4 @@
-//! The CA itself.
+//! The certificate authority (CA).
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::subject::Subject;
 use crate::validity::Validity;
 
-/// A CA: its certificate, which everyone may have, and its key, which is nobody's but the CA's.
+/// A CA: its certificate, which everyone may have, and its key, which nobody else may have.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -22,11 +22,11 @@ pub struct Authority {
 
 /// A certificate and its key.
 pub struct Issued {
-    /// In PEM format.
+    /// The certificate, in PEM format.
     pub certificate: String,
     /// The private key, in PEM format (PKCS #8).
     pub key: String,
-    /// Until when it is good: not longer than its CA.
+    /// When the certificate is valid; it ends no later than the CA's.
     pub validity: Validity,
 }
 
@@ -37,7 +37,7 @@ impl Authority {
     /// [`AuthorityError::Rcgen`].
     pub fn generate(validity: Validity) -> Result<Self, AuthorityError> {
         let mut params = params(validity);
-        // Two CAs must not have the same name: whoever trusts the one could not tell what is wrong with the other.
+        // Two CAs must not share a name: someone who trusts the one could not tell what is wrong with the other.
         let name = format!("Tributary test CA {:08x}", rand::random::<u32>());
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -47,10 +47,11 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate, until: validity.until })
     }
 
-    /// A CA that was made before, by the PEM texts of its certificate and its key.
+    /// An existing CA, from its certificate and its key in PEM format.
     ///
     /// # Errors
-    /// [`AuthorityError`]: not a CA's certificate, not a key, not each other's, or expired.
+    /// [`AuthorityError`]: the certificate is not a CA's or has expired, the key is invalid, or the two do not belong
+    /// together.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
         let key = KeyPair::from_pem(key).map_err(AuthorityError::NotAKey)?;
         let (_, pem) = parse_x509_pem(certificate.as_bytes()).map_err(|_| AuthorityError::NotACertificate)?;
@@ -80,7 +81,7 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// Makes a certificate with a new key.
+    /// Issues a certificate for a new key.
     ///
     /// # Errors
     /// [`AuthorityError::Rcgen`].
@@ -100,7 +101,7 @@ impl Authority {
     }
 }
 
-/// What all certificates have in common.
+/// The parameters that all certificates share.
 fn params(validity: Validity) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.not_before = validity.from;

@@ -1,27 +1,27 @@
 use thiserror::Error;
 
-/// Why a certificate is not made.
+/// Why a certificate cannot be issued.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
-    /// The text is no certificate of a CA in PEM format.
+    /// The text is not a CA's certificate in PEM format.
     #[error("this is not the certificate of a CA in PEM format")]
     NotACertificate,
-    /// The text is no private key in PEM format, or one of an unknown kind.
+    /// The text is not a private key in PEM format, or the key is of an unknown kind.
     #[error("this is not a private key that can be used: {0}")]
     NotAKey(rcgen::Error),
-    /// The key is another one's.
+    /// The key does not belong to the certificate.
     #[error("the CA's key does not belong to its certificate: use the two that were made together")]
     Mismatch,
     /// The CA's certificate has expired.
     #[error("the CA has expired on {0}: make a new one, and new certificates with it")]
     Expired(String),
-    /// A certificate is good for a whole number of days, and not for longer than dates can say.
+    /// The number of days is 0, or leads beyond the last possible date.
     #[error("{0} days are not possible")]
     Days(u32),
-    /// A name that no certificate can be for.
+    /// A name for which there can be no certificate.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     NotAName(String),
-    /// The library that writes certificates refuses.
+    /// The library that makes certificates failed.
     #[error("cannot make the certificate: {0}")]
     Rcgen(rcgen::Error),
 }

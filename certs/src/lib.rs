@@ -1,7 +1,7 @@
-//! A test CA: it makes the certificates with which a controller, its hosts and its operators know each other.
+//! A test CA: it issues the certificates by which a controller, its hosts and its operators authenticate each other.
 //!
-//! It is a CA for trying things out and for small fabrics: one key in a file, no revocation. A fabric with a PKI
-//! of its own needs none of it; what its certificates have to say is in `docs/deploying.md`.
+//! It is meant for trying things out and for small fabrics: one key in a file, no revocation. A fabric with its own
+//! PKI does not need it; `docs/deploying.md` says what that PKI's certificates must contain.
 
 mod authority;
 mod error;

@@ -7,7 +7,7 @@ use rustls_pki_types::DnsName;
 
 use crate::error::AuthorityError;
 
-/// Whom a certificate is for: a DNS name, such as a host's in the topology, or an IP address.
+/// The subject of a certificate: a DNS name, such as a host's in the topology, or an IP address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
     /// A DNS name; one label is enough.

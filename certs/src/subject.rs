@@ -2,16 +2,16 @@ use rcgen::ExtendedKeyUsagePurpose;
 
 use crate::name::Name;
 
-/// Whom a certificate is made for, and thereby what it is good for.
+/// The holder of a certificate, which determines its permitted use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A controller that is reached at these names and addresses: good for listening only, so that no host can
-    /// pass for the controller.
+    /// A controller that is reached at these names and addresses. For listening only, so that no host can pass for
+    /// the controller.
     Controller(Vec<Name>),
-    /// A host with a parameter server: its name in the topology, then the names and addresses at which workers
-    /// reach it. Good for both: it connects to the controller, too.
+    /// A host with a parameter server: its name in the topology, then the names and addresses at which workers reach
+    /// it. For listening and connecting, since it also connects to the controller.
     ParameterServer(Vec<Name>),
-    /// A host, by its name in the topology, or an operator: good for connecting only.
+    /// A host, by its name in the topology, or an operator. For connecting only.
     Client(Name),
 }
 

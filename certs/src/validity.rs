@@ -4,10 +4,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::AuthorityError;
 
-/// Clocks differ: a certificate made now is good on a host whose clock is slow by this much.
+/// A certificate is valid from this long before now, for hosts whose clocks are slow.
 const CLOCK_SKEW: Duration = Duration::hours(1);
 
-/// From when and until when a certificate is good.
+/// When a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// Its first moment.
@@ -17,19 +17,19 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// From now on, for so many days.
+    /// Valid from now on, for `days` days.
     ///
     /// # Errors
     /// [`AuthorityError::Days`].
     pub fn days(days: u32) -> Result<Self, AuthorityError> {
-        // Certificates tell whole seconds.
+        // Certificates have a resolution of whole seconds.
         let now = OffsetDateTime::now_utc().truncate_to_second();
         let until = now.checked_add(Duration::days(days.into()));
         let until = until.filter(|until| days > 0 && until.year() <= 9999);
         Ok(Self { from: now - CLOCK_SKEW, until: until.ok_or(AuthorityError::Days(days))? })
     }
 
-    /// Until the day when `other` ends at the latest: a certificate is of no use once its CA has expired.
+    /// Ends at `until` if it would end later: a certificate is of no use once its CA has expired.
     pub(crate) fn within(self, until: OffsetDateTime) -> Self {
         Self { until: self.until.min(until), ..self }
     }
