@@ -1,4 +1,4 @@
-//! How many fields the messages may have that the controller and its clients take off the wire.
+//! Limits on the number of fields in messages that the controller and its clients receive.
 
 use tributary_transport::bounded;
 
@@ -12,10 +12,10 @@ use crate::v1::{
     ListJobsResponse, ListSwitchesRequest, ListSwitchesResponse, ReportFaultRequest, ReportFaultResponse,
 };
 
-/// Requests come from anyone. The largest are the profiles of models of thousands of tensors, whose numbers can look like
-/// fields, too.
+/// Requests come from anyone. The largest are profiles of models with thousands of tensors, whose numbers may look
+/// like fields, too.
 const OF_REQUEST: usize = 1 << 18;
-/// As many as a message has room for: answers come from whom one has asked, and slices, whose values can look like
+/// As many as a message has room for: answers come from a peer of our choice; slices, whose values may look like
 /// fields, only from members of a job.
 const OF_TRUSTED: usize = MAX_MESSAGE_BYTES;
 

@@ -1,13 +1,13 @@
-//! What a member of a job is told, in the types of the packets.
+//! The configuration of a job's member, in the types of the packets.
 
 use std::net::Ipv4Addr;
 
 use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally};
 
-/// All that a worker or a server needs to take part in one generation of a job.
+/// Everything that a worker or a server needs to take part in one generation of a job.
 ///
-/// Made by the controller as a literal, and by an agent with `JobConfig::try_from(v1::JobConfig)`, which
-/// checks everything that the fields' comments promise.
+/// The controller makes it as a literal, an agent with `JobConfig::try_from(v1::JobConfig)`, which checks everything
+/// that the fields' comments promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobConfig {
     /// The job's name.
@@ -16,35 +16,35 @@ pub struct JobConfig {
     pub job: JobId,
     /// How many values a slice has: V in DESIGN.md.
     pub width: SliceWidth,
-    /// Slices under way at once, S in DESIGN.md: a power of two.
+    /// Slices in flight at once, S in DESIGN.md: a power of two.
     pub window: u32,
-    /// Counts the versions of the job's structure, from 1.
+    /// The number of the generation, from 1.
     pub generation: u32,
-    /// The member's first slice: the job's, or for one that joins later the beginning of the operation that it is in
-    /// from.
+    /// The member's first slice: the job's first, or for a member that joins later the first of the operation with
+    /// which it begins.
     pub start_seq: Seq,
     /// Operations that the job had begun before that slice.
     pub begun: u64,
-    /// How results come to the workers.
+    /// How results travel to the workers.
     pub downlink: Downlink,
     /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
     pub ranks: Vec<Rank>,
-    /// Those of them that were not in the generation before, ascending; none in the first generation.
+    /// Ranks that were not in the generation before, ascending; empty in the first generation.
     pub joined: Vec<Rank>,
-    /// The members synchronise before they reduce again, also where nobody has joined: whose data they process has
-    /// changed.
+    /// Whether the members synchronise before they reduce again: somebody has joined, or the members' share of the
+    /// data has changed.
     pub regroup: bool,
-    /// Ranks that are not in and whose data the members process: ascending.
+    /// Ranks that take no part but whose data the members process: ascending.
     pub adopted: Vec<Rank>,
-    /// Why there is this generation, for people; empty in the first one, and for servers.
+    /// The reason for this generation, for people; empty in the first one, and for servers.
     pub reason: String,
-    /// The member's own addresses: unicast.
+    /// The member's own addresses; unicast.
     pub own: Endpoint,
-    /// Where gradients go: unicast.
+    /// The destination of gradients; unicast.
     pub server: Endpoint,
-    /// Where multicast results go: multicast.
+    /// The destination of multicast results; multicast.
     pub multicast: Endpoint,
-    /// What this member does.
+    /// The member's role.
     pub role: Role,
 }
 
@@ -57,7 +57,7 @@ pub struct Endpoint {
     pub ip: Ipv4Addr,
 }
 
-/// How results come to the workers.
+/// How results travel to the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Downlink {
     /// The server sends each result once, to the multicast address.
@@ -66,7 +66,7 @@ pub enum Downlink {
     Unicast,
 }
 
-/// What a member does in its job.
+/// The role of a member in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// Gives gradients and takes results.
@@ -76,27 +76,27 @@ pub enum Role {
         /// Hop stack of its gradients, the server's entry last: 1 to
         /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries.
         up: Vec<Hop>,
-        /// What the members' tags are made from.
+        /// The secret from which the members' tags are made.
         secret: JobSecret,
-        /// Values are hidden from all but members.
+        /// Whether values are hidden from everyone except members.
         confidential: bool,
     },
     /// The root of the tree.
     Server {
-        /// The server as the last hop of every stack names it.
+        /// The server's node id in the last hop of every stack.
         node: NodeId,
         /// Children (not workers) that it waits for: 1 to
         /// [`MAX_CHILDREN`](tributary_wire::constants::MAX_CHILDREN).
         fan_in: u8,
-        /// The way to each worker: in the order of [`JobConfig::ranks`].
+        /// The way to each worker, in the order of [`JobConfig::ranks`].
         down: Vec<DownPath>,
-        /// Where another server stopped and this one goes on; `None` for a job's first server, and for one that stays.
+        /// Where this server takes over from another one; `None` for a job's first server, and for one that stays.
         take_over: Option<TakeOver>,
-        /// With what it vouches for the results that it sends.
+        /// The key with which it vouches for the results that it sends.
         vouching_key: JobSecret,
         /// The members' secret, for a server that reads the sums.
         secret: Option<JobSecret>,
-        /// Values are hidden from all but members, and from who has their secret.
+        /// Whether values are hidden from everyone except members and holders of their secret.
         confidential: bool,
     },
 }
@@ -106,33 +106,33 @@ pub enum Role {
 pub struct DownPath {
     /// The worker's rank.
     pub rank: Rank,
-    /// Its addresses: unicast.
+    /// Its addresses; unicast.
     pub worker: Endpoint,
-    /// Hop stack, the server's switch first: at most
-    /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries, possibly none.
+    /// Its hop stack, the server's switch first: at most [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries,
+    /// possibly none.
     pub hops: Vec<Hop>,
 }
 
-/// Where a server goes on for another one.
+/// Where a server takes over from another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeOver {
     /// For each of the window's slots, in slot order, the slice that is to be finished next.
     pub dues: Vec<Seq>,
-    /// Slices that some members have the results of, and others will ask for.
+    /// Slices whose results some members have, and others will request.
     pub finished: Vec<FinishedSlice>,
 }
 
-/// A RESULT, as a member has verified it.
+/// A RESULT that a member has verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedSlice {
-    /// Which slice.
+    /// The slice's sequence number.
     pub seq: Seq,
     /// The data-plane id of the generation whose members are in the sum.
     pub job: JobId,
     /// How it was aggregated.
     pub operator: Operator,
-    /// Its header's sums.
+    /// The sums in its header.
     pub tally: Tally,
-    /// Its values: as many as the job's slices have.
+    /// Its values, as many as the job's slices have.
     pub values: Box<[i32]>,
 }

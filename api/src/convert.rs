@@ -1,4 +1,4 @@
-//! Between the generated messages and the validated types.
+//! Conversions between the generated messages and the validated types.
 
 use std::net::Ipv4Addr;
 
@@ -257,7 +257,7 @@ fn role(
     }
 }
 
-/// `None` where there is none.
+/// `None` if `bytes` is empty.
 fn secret(bytes: &[u8], field: &'static str) -> Result<Option<JobSecret>, ConfigError> {
     match bytes {
         [] => Ok(None),

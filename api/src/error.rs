@@ -3,7 +3,7 @@ use thiserror::Error;
 /// Why a message of the API does not describe a job's member.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A part that every message of its kind has is not there.
+    /// A required part of the message is missing.
     #[error("{field} is missing")]
     Missing {
         /// The field's name in the protocol definition.
@@ -14,9 +14,9 @@ pub enum ConfigError {
     OutOfRange {
         /// The field's name in the protocol definition.
         field: &'static str,
-        /// What it held.
+        /// Its value.
         value: u64,
-        /// What it may hold.
+        /// Its valid values.
         expected: &'static str,
     },
     /// An address has the wrong number of bytes.
@@ -24,12 +24,12 @@ pub enum ConfigError {
     AddressLength {
         /// The field's name in the protocol definition.
         field: &'static str,
-        /// Bytes it has.
+        /// Bytes that it has.
         got: usize,
-        /// Bytes it should have.
+        /// Bytes that it should have.
         expected: usize,
     },
-    /// An address of one host where a group's belongs, or the other way round.
+    /// A multicast address where a unicast one belongs, or the other way round.
     #[error("{field} is {address}, not a {expected} address")]
     AddressKind {
         /// The field's name in the protocol definition.
@@ -44,7 +44,7 @@ pub enum ConfigError {
     Inconsistent {
         /// The field's name in the protocol definition.
         field: &'static str,
-        /// The rule and who breaks it.
+        /// The rule, and the elements that break it.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a member is told survives the way through the API, and nothing else is believed.
+//! A member's configuration survives the API unchanged, and nothing invalid is accepted.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use tributary_api::{
 };
 use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally};
 
-/// The window of every sample: a server that takes over is told about as many slots.
+/// The window of every sample: a server that takes over gets one due slice for each slot.
 const WINDOW: u32 = 4;
 
 fn host() -> impl Strategy<Value = Endpoint> {
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(JobConfig::try_from(v1::JobConfig::from(&config)), Ok(config));
     }
 
-    /// What is believed means what it says: no number was cut to fit.
+    /// An accepted value means what it says: no number was cut to fit.
     #[test]
     fn a_hop_is_kept_or_refused(message in wild_hop()) {
         if let Ok(hop) = Hop::try_from(&message) {

@@ -1,4 +1,4 @@
-//! What shared memory between a training process and the agent is called.
+//! Names of the shared memory between a training process and the agent.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,25 @@ const PREFIX: &str = "tributary-";
 const DIGITS: usize = 32;
 
 /// The name of a segment of shared memory.
-///
-/// It is a name and not a path, of a fixed form, so that nobody can make an agent that runs as root open any
-/// other file.
+/// It is a name of a fixed form, not a path, so that nobody can make an agent that runs as root open any other file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentName(String);
 
-/// Not the name of a segment.
+/// The text is not the name of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bad segment name {0:?}: it must be \"{PREFIX}\" and {DIGITS} lower-case hexadecimal digits")]
 pub struct SegmentNameError(String);
 
 impl SegmentName {
-    /// Where all segments are: POSIX shared memory on Linux.
+    /// The folder of all segments: POSIX shared memory on Linux.
     pub const FOLDER: &str = "/dev/shm";
 
-    /// The name with these 128 bits, which should be random.
+    /// Makes a name from these 128 bits, which should be random.
     pub fn new(bits: u128) -> Self {
         Self(format!("{PREFIX}{bits:032x}"))
     }
 
-    /// Its file.
+    /// The path of its file.
     pub fn path(&self) -> PathBuf {
         Path::new(Self::FOLDER).join(&self.0)
     }
@@ -43,7 +41,7 @@ impl FromStr for SegmentName {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match name.strip_prefix(PREFIX) {
             Some(digits) if digits.len() == DIGITS && digits.bytes().all(is_digit) => Ok(Self(name.into())),
-            // As much of it as a right one could have: it may be anything.
+            // Shows no more of it than a valid name's length: it may be anything.
             _ => Err(SegmentNameError(name.chars().take(PREFIX.len() + DIGITS).collect())),
         }
     }
