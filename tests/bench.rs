@@ -1,4 +1,5 @@
-//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce beside others' on real sockets.
+//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce compared with others' on real
+//! sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{json, refused, stderr, tributary};
 
-/// Small, and over links that are as fast as this machine.
+/// Small, and over links as fast as this machine.
 const QUICK: [&str; 7] = ["bench", "allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
 
 const SHORT: [&str; 9] =
@@ -35,7 +36,7 @@ fn losses_cost_time_and_bytes_and_the_same_ones_each_time() {
 fn a_lossless_fabric_is_as_fast_as_its_links() {
     let rows = json(&SHORT);
     let to_ideal = rows[0]["to_ideal"].as_f64().unwrap();
-    // Headers are 7 %, and the first slice has a round trip to go.
+    // Headers take 7 %, and the first slice needs a round trip.
     assert!((1.07..1.3).contains(&to_ideal), "{to_ideal}");
 }
 
@@ -94,7 +95,7 @@ fn impossible_options_are_refused() {
     refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }
 
-/// The row of a contender at a loss.
+/// The row of a contender at a loss rate.
 fn row<'a>(report: &'a Value, contender: &str, loss: f64) -> &'a Value {
     let mut rows = report["rows"].as_array().unwrap().iter();
     rows.find(|row| row["contender"] == contender && row["loss"] == loss).unwrap()
@@ -114,7 +115,7 @@ fn start_command(arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// What the names of its labs begin with.
+/// The prefix of its labs' names.
 fn labs_of(bench: &Child) -> String {
     format!("bench-{}-", bench.id())
 }
@@ -128,7 +129,7 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
     let bench = start_command(&[&["bench", "agent"], &small[..]].concat());
     let labs = labs_of(&bench);
     let output = bench.wait_with_output().unwrap();
-    // It fails at the first sum that is wrong.
+    // It fails at the first wrong sum.
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(labs::traces(&labs), Vec::<String>::new());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -137,7 +138,8 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
     for (case, values) in cases.iter().zip([256, 2048]) {
         assert_eq!(case["values"], values);
         let median = |figure: &str| case[figure]["median"].as_f64().unwrap();
-        // Each slice goes up once and comes down once; what is lost comes on top. Up to 32 are one frame for the kernel.
+        // Each slice goes up once and down once; retransmits come on top. Up to 32 slices are one frame for the
+        // kernel.
         let slices = f64::from(1 << 30) / f64::from(values * 4);
         assert!(median("frames_per_gib") >= 2.0 * slices / 32.0, "{case}");
         assert!(median("bytes_per_gib") >= 2.0 * f64::from(1 << 30), "{case}");
@@ -158,8 +160,8 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["topology"], &report["workers"]), (&"three-tier-8".into(), &8.into()));
-    // The fabric sends the contributions' sum over the server's link, and the server alone needs every single one
-    // there. What is sent again comes on top, and how much that is depends on how busy the machine is.
+    // The fabric sends the sum of the contributions over the server's link, while the server alone needs every single
+    // one there. Retransmits come on top; how many depends on how busy the machine is.
     let load = |contender| row(&report, contender, 0.0)["link_load"].as_f64().unwrap();
     assert!(load("ours") >= 1.0, "{report}");
     assert!(load("server") >= 8.0, "{report}");
@@ -170,7 +172,7 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
     assert!(fs::read_to_string(folder.path().join("allreduce.svg")).unwrap().contains("server alone"));
     match fs::read(folder.path().join("allreduce.png")) {
         Ok(png) => assert!(png.starts_with(b"\x89PNG")),
-        // It needs fonts, which a machine without a desktop may not have.
+        // The picture needs fonts, which a machine without a desktop may not have.
         Err(_) => assert!(stderr(&output).contains("fonts-dejavu-core"), "{}", stderr(&output)),
     }
     assert_eq!(labs::traces(&labs), Vec::<String>::new());
@@ -181,7 +183,7 @@ fn many_tensors_are_compared_with_one_and_nothing_stays() {
     if !labs::can_be_made() {
         return;
     }
-    // What it takes is not judged here: other tests may be at work.
+    // Times are not checked here: other tests may be running.
     let options = ["bench", "overlap", "--size", "64KiB", "--tensors", "8", "--rounds", "1", "--json"];
     let bench = Command::new(env!("CARGO_BIN_EXE_tributary"))
         .args(options)
@@ -210,7 +212,7 @@ fn a_comparison_that_is_stopped_leaves_nothing() {
     }
     let mut bench = start(&["--rounds", "100000", "--loss", "0", "--contenders", "ours,server"]);
     let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
-    // Both networks are up, and the next turn is under way.
+    // Both networks are up, and the next round is under way.
     assert!(lines.any(|line| line.unwrap().contains("round 2 of 100000: server alone")));
     kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
     let said = lines.map(Result::unwrap).last().unwrap_or_default();

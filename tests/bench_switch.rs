@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{refused, stderr};
 
-/// Whatever takes longer has a defect.
+/// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Without BMv2, which is on few machines.
+/// Starts the bench without BMv2, which few machines have.
 fn start(switches: &str, options: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tributary"))
         .args(["bench", "switch", "--json", "--window", "16", "--switch", switches])
@@ -28,7 +28,7 @@ fn start(switches: &str, options: &[&str]) -> Child {
         .unwrap()
 }
 
-/// What its lab is called.
+/// The name of its lab.
 fn lab(bench: &Child) -> String {
     format!("bench-switch-{}", bench.id())
 }
@@ -37,10 +37,10 @@ fn end(bench: Child) -> (String, Output) {
     (lab(&bench), bench.wait_with_output().unwrap())
 }
 
-/// What a bench of two runs of so many seconds reports. Nothing of it stays.
+/// The report of a bench of two runs of `seconds` each; checks that nothing of it is left behind.
 fn measured(switch: &str, seconds: f64) -> Value {
     let (lab, output) = end(start(switch, &["--runs", "2", "--seconds", &seconds.to_string()]));
-    // It fails at the first sum that is wrong.
+    // It fails at the first wrong sum.
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(labs::traces(&lab), Vec::<String>::new());
     serde_json::from_slice(&output.stdout).unwrap()
@@ -54,12 +54,12 @@ fn runs(case: &Value) -> &Vec<Value> {
     case["runs"].as_array().unwrap()
 }
 
-/// All sums of one switch at both widths are right.
+/// Checks that all sums of one switch are right at both widths.
 fn every_sum_is_right(switch: &str) {
     if !labs::can_be_made() {
         return;
     }
-    // On a machine that is busy enough, nothing comes of the shortest runs.
+    // On a very busy machine the shortest runs get nothing done.
     let report = [0.3, 3.0, 30.0, 300.0]
         .into_iter()
         .map(|seconds| measured(switch, seconds))
@@ -98,7 +98,7 @@ fn a_bench_that_is_stopped_leaves_nothing() {
     }
     let bench = start("softswitch", &["--seconds", "1000"]);
     let deadline = Instant::now() + PATIENCE;
-    // Its log is there once the switch has been started.
+    // Its log exists once the switch has been started.
     while !std::path::Path::new("/run/tributary/lab").join(lab(&bench)).join("switch.log").exists() {
         assert!(Instant::now() < deadline, "the switch is not started");
     }

@@ -1,5 +1,4 @@
-//! `tributary certs`: a CA and its certificates, as files. What they are good for is in tests/daemons.rs and
-//! tests/tls.rs.
+//! `tributary certs`: a CA and its certificates, as files. Their use is tested in tests/daemons.rs and tests/tls.rs.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Settings of daemons, from flags and files, where nothing needs root.
+//! Settings of daemons, from flags and files, as far as they need no root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -88,7 +88,7 @@ fn half_of_what_tls_needs_is_refused() {
     refused(&["jobs", "list", "--controller", "nowhere"], 1, &["nowhere", "HOST:PORT"]);
 }
 
-/// A controller that keeps its jobs in a folder, and is started by a shell that does this first.
+/// A controller that keeps its jobs in a folder, started by a shell that runs `first` before it.
 fn controller(folder: &Path, first: &str) -> Command {
     let topology = root().join("topologies/two-workers.toml");
     let options = "--listen 127.0.0.1:0 --switch leaf=127.0.0.1:1";

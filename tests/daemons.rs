@@ -1,5 +1,4 @@
-//! The daemons on network namespaces and veth interfaces, as on real hosts. Needs root; says so where it is
-//! not.
+//! The daemons in network namespaces with veth interfaces, as on real hosts. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,7 +17,7 @@ use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
 
-/// Every rank checked every sum and found it right.
+/// Checks that every rank checked every sum and found it right.
 fn assert_all_right(outputs: &[Output]) -> Vec<Value> {
     let report = |output: &Output| {
         assert!(output.status.success(), "{}", stderr(output));
@@ -46,7 +45,7 @@ fn end_job(network: &Network, job: &str, server: Daemon) {
 #[test]
 fn an_all_reduce_over_real_interfaces_is_right_and_leaves_nothing_behind() {
     let Some(network) = Network::up("reduce", TOPOLOGY) else { return };
-    // Twice: everything that one run leaves behind would be in the way of the next.
+    // Twice: anything that one run leaves behind would be in the way of the next.
     for run in 0..2 {
         let switches = network.start_switches();
         let controller = Daemon::start(network.controller_command());
@@ -115,7 +114,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     network.ask(&["jobs", "end", "server-stopped", "--token-file", &network.token("server-stopped")]);
     assert_failed(clients, "server-stopped");
 
-    // All of this has left the agents able to work.
+    // The agents still work after all of this.
     network.create_job("last");
     let _server = Daemon::start(network.server_command("last"));
     assert_all_right(&network.allreduce("last", &["--size", "4KiB", "--iterations", "2"]));
@@ -155,7 +154,7 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
     assert!(status.success(), "{log}");
     assert_eq!(network.job("second").0, "created");
 
-    // Whoever waits when the controller goes is told where, and that the job is not lost.
+    // A client that waits when the controller goes learns where its job is, and that it is not lost.
     let mut third = Daemon::spawn(create("third", &[]));
     third.wait_for_line("job third waits for slots");
     let (status, log) = controller.terminate();
@@ -177,7 +176,7 @@ fn what_cannot_work_is_refused_clearly() {
     let reduce = |job: &str| network.allreduce_command("w0", job, &[]).output().unwrap();
     assert_refused(&reduce("nobody"), &["no controller at"]);
 
-    // Without its switch the controller works all the same, and every view says what is away.
+    // Without its switch the controller still works, and every view says what is away.
     let _controller = Daemon::start(network.controller_command());
     network.wait_for_switch("leaf", "away");
     assert_eq!(network.ask(&["jobs", "list"])["switches_away"][0]["name"], "leaf");
@@ -230,8 +229,7 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
     let counters = network.ask(&["counters", "--switch", "root"]);
     let root = &counters["switches"][0];
     let bytes = |kind: &str| root["ports"]["1"][kind]["bytes"].as_f64().unwrap() / f64::from(2 << 20);
-    // At least, since a machine that is slow sends some again. Each of its two children counts once for each slice
-    // all the same.
+    // At least, since a slow machine retransmits some. Each of its two children still counts once for each slice.
     assert!(bytes("egress") >= 1.0 && bytes("ingress") >= 1.0, "{counters}");
     let packets = |reason: &str| root["jobs"]["tree"][reason]["packets"].as_u64().unwrap();
     assert!(packets("completed") >= 2 * 1024, "{counters}");
@@ -287,7 +285,7 @@ fn what_goes_on_can_be_watched() {
     assert!(look().get("per_second").is_none());
     // 64 slices of 256 values; exponents and sums; once.
     assert_all_right(&network.allreduce("seen", &["--size", "64KiB", "--iterations", "1"]));
-    // Looks are a second apart: one of them sees it.
+    // Looks are a second apart; one of them sees it.
     while look()["per_second"][0]["jobs"]["seen"]["completed"]["packets"].as_f64().unwrap() == 0.0 {}
     watch.kill().unwrap();
     watch.wait().unwrap();
@@ -312,7 +310,7 @@ fn what_goes_on_can_be_watched() {
     assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }
 
-/// They must have failed, and one of them has said `words`.
+/// Checks that they have failed, and that one of them has said `words`.
 fn assert_failed(daemons: impl IntoIterator<Item = Daemon>, words: &str) {
     let mut said = String::new();
     for daemon in daemons {
@@ -330,7 +328,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     let controller = Daemon::start(network.controller_command());
     let mut agents = network.start_agents();
 
-    // Whoever is in a job goes on while the controller is away, and the next one takes the job up.
+    // Members of a job go on while the controller is away, and the next controller takes the job up.
     let (server, clients) = network.start_endless_job("controller-ends");
     let before = network.progress("controller-ends");
     assert_clean_end([controller]);
@@ -349,7 +347,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     end_job(&network, "agent-ends", server);
     assert_failed(clients, "agent-ends");
 
-    // A switch has nothing that cannot be rebuilt: the job waits for the next one, and goes on.
+    // A switch has nothing that cannot be rebuilt: the job waits for the next one and goes on.
     let (server, clients) = network.start_endless_job("switch-ends");
     assert_clean_end(switches.pop());
     switches.push(Daemon::start(network.switch_command("leaf")));

@@ -46,7 +46,7 @@ fn every_level_of_the_tree_divides_what_reaches_the_server() {
         assert_every_slot_is_released(&report);
         report
     });
-    // Bytes would tell the same where nothing is sent again, but on a busy machine a timeout may be too short.
+    // Bytes would show the same if nothing were retransmitted, but on a busy machine a timeout may be too short.
     let aggregated = |report| number(report, "/server/contributions");
     assert_eq!(aggregated(&none), 8.0 * aggregated(&tree));
     assert_eq!(aggregated(&leaf), 4.0 * aggregated(&tree));
@@ -85,7 +85,7 @@ fn losses_on_every_link_change_no_sum() {
     assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "none"]));
 }
 
-/// The program for Tofino, behind the shim that lets the embedded switch run it: slices of 32 values.
+/// Runs the program for Tofino, behind the shim that lets the embedded switch run it: slices of 32 values.
 #[test]
 fn training_over_tofinos_controls_is_right_too() {
     let tofino = ["--pipeline", "p4/build/tna-32"];

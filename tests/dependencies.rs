@@ -24,7 +24,7 @@ const WITHOUT_RUNTIME: [&str; 13] = [
     "picture", "topology", "wire",
 ];
 
-/// Every crate of the workspace with its dependencies, those of its tests left out.
+/// Every crate of the workspace with its dependencies, except those of its tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let manifest = |path: &Path| fs::read_to_string(path).unwrap().parse::<Table>().unwrap();

@@ -1,5 +1,5 @@
-//! `tributary doctor` on daemons in a lab: what is broken on purpose is found, with what to do about it, and nothing is
-//! found where nothing is wrong. Needs root; says so where it is not.
+//! `tributary doctor` on daemons in a lab: it finds what is broken on purpose and says what to do about it, and finds
+//! nothing where nothing is wrong. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ use tributary_p4runtime::session::Mastership;
 use tributary_p4runtime::{P4Info, Session};
 
 const TOPOLOGY: &str = "two-workers.toml";
-/// What is broken shows within this time, or never.
+/// A fault shows within this time, or never.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A doctor of one fabric.
@@ -67,8 +67,7 @@ impl<'a> Doctor<'a> {
         findings
     }
 
-    /// Waits until a finding of that kind is there, with these words about it, and gives it back. It has to say what to
-    /// do: `fix`.
+    /// Waits for a finding with this code, and these words about it, and returns it. Its advice has to contain `fix`.
     fn finds(&self, code: &str, words: &[&str], fix: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -86,7 +85,7 @@ impl<'a> Doctor<'a> {
         }
     }
 
-    /// Waits until nothing is wrong (any more), apart from what is news for a while.
+    /// Waits until nothing is wrong (any more), apart from findings that stay for a while.
     fn finds_nothing_but(&self, news: &[&str]) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -110,7 +109,7 @@ fn at(network: &Network, station: &str, program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", stderr(&output));
 }
 
-/// A doctor that goes on looking.
+/// A doctor that keeps watching.
 struct Watch {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -125,12 +124,12 @@ impl Watch {
         Self { child, lines }
     }
 
-    /// What it tells next.
+    /// Its next report.
     fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
-    /// What it tells next that has something under this key.
+    /// Its next report in which `key` is not empty.
     fn next_with(&mut self, key: &str) -> Value {
         loop {
             let told = self.next();
@@ -148,23 +147,23 @@ impl Drop for Watch {
     }
 }
 
-/// Does something at a station, and goes on with it as long as the runtime that is given back lives.
+/// Runs `work` at a station; what it has started goes on for as long as the returned runtime lives.
 fn inside<T: Send>(network: &Network, station: &str, work: impl AsyncFnOnce() -> T + Send) -> (T, Runtime) {
     network.inside(station, || {
-        // Its threads are in the namespace of this one.
+        // Its threads are in this thread's namespace.
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         (runtime.block_on(work()), runtime)
     })
 }
 
-/// Another controller of a switch, as long as it is there.
+/// Another controller of a switch, until it is dropped.
 struct Foreign {
     _session: Session,
     _runtime: Runtime,
 }
 
 impl Foreign {
-    /// Becomes the primary one.
+    /// Becomes the switch's primary controller.
     fn take(network: &Network, switch: &str) -> Self {
         let target = network.switch_target(switch);
         let (session, runtime) = inside(network, CONTROLLER, async || {
@@ -177,7 +176,7 @@ impl Foreign {
     }
 }
 
-/// Deletes entries of a switch in its controller's name.
+/// Deletes entries of a switch in the name of its controller.
 fn tamper(network: &Network, switch: &str) {
     let target = network.switch_target(switch);
     inside(network, CONTROLLER, async || {
@@ -239,7 +238,7 @@ impl Stranger {
     }
 }
 
-/// The command of a switch whose second and third ports are plugged in the wrong way round.
+/// The command of a switch with its second and third ports swapped.
 fn swap_ports(command: &Command) -> Command {
     let mut arguments: Vec<_> =
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect();
@@ -262,7 +261,7 @@ fn swap_ports(command: &Command) -> Command {
     swapped
 }
 
-/// The network's topology, in which a switch has 64 slots.
+/// The network's topology, with 64 slots for a switch.
 fn few_slots(network: &Network, switch: &str) -> String {
     let file = root().join(format!("topologies/{}.toml", network.topology.name()));
     let text = fs::read_to_string(file).unwrap();
@@ -350,7 +349,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     at(&network, "w0", "ip", &["link", "set", &interface, "up"]);
     doctor.finds_nothing();
 
-    // One that only stops has a connection for 15 s yet.
+    // An agent that is merely stopped keeps its connection for 15 s.
     let stopped = Instant::now();
     agents[0].signal("-STOP");
     doctor.finds("host-absent", &["host w0", "nothing is heard"], "management network");

@@ -1,4 +1,4 @@
-//! The controller's journal of jobs, removed by somebody. Needs root; says so where it is not.
+//! The controller's journal of jobs, removed by somebody. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -29,7 +29,7 @@ fn jobs_that_are_lost_with_the_journal_are_named() {
     let _clients: Vec<_> = network.workers().iter().map(client).collect();
     network.wait_for_progress("job", 1);
 
-    // While the controller runs nothing is lost.
+    // While the controller runs, nothing is lost.
     fs::remove_file(&file).unwrap();
     first.wait_for_line("the journal of jobs was removed: it was written anew");
     first.kill();
@@ -38,7 +38,7 @@ fn jobs_that_are_lost_with_the_journal_are_named() {
     second.wait_for_line("ready");
     network.wait_for_progress("job", network.progress("job") + 1000);
 
-    // While there is none, the jobs are lost, and whoever reads the log is told of it.
+    // While there is no controller, the jobs are lost, and the log says so.
     second.kill();
     fs::remove_file(&file).unwrap();
     let mut third = start();

@@ -1,4 +1,4 @@
-//! A whole fabric by `tributary lab`. Needs root and the tools of a network; says so where they are missing.
+//! A whole fabric by `tributary lab`. Needs root and network tools; says so if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,14 +15,14 @@ use support::{json, left_shared_memory, refused, root, stderr, tributary};
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
-/// Whatever takes longer has a defect.
+/// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A lab's name; what a failed test leaves of it goes with this.
+/// A lab's name. Dropping it removes what a failed test leaves of the lab.
 struct Name(String);
 
 impl Name {
-    /// `None`, and says so, where this process may not make labs.
+    /// `None`, with a message, if this process may not make labs.
     fn new(test: &str) -> Option<Self> {
         labs::can_be_made().then(|| Self(format!("{test}-{}", std::process::id())))
     }
@@ -46,17 +46,17 @@ impl Name {
         assert!(output.status.success(), "{command} {arguments:?}: {}", stderr(&output));
     }
 
-    /// Runs it; it must fail and say each of `words`.
+    /// Runs the same command, which must fail and say each of `words`.
     fn lab_refuses(&self, command: &str, arguments: &[&str], words: &[&str]) {
         refused(&[&["lab", command, "--name", &self.0], arguments].concat(), 1, words);
     }
 
-    /// How the lab is.
+    /// The lab's entry in `tributary lab list`.
     fn listed(&self) -> Value {
         json(&["lab", "list", &self.0, "--json"])["labs"][0].clone()
     }
 
-    /// The process of the daemon at a station, and how that is.
+    /// The process of the daemon at a station, and its state.
     fn daemon(&self, station: &str) -> (Option<u64>, String) {
         let listed = self.listed();
         let mut stations = listed["stations"].as_array().unwrap().iter();
@@ -64,7 +64,7 @@ impl Name {
         (found["process"].as_u64(), found["state"].as_str().unwrap().to_owned())
     }
 
-    /// All workers reduce right.
+    /// Checks that all workers reduce correctly.
     fn reduces(&self) {
         let reduced = self.run(&["tributary", "allreduce", "--json", "--check", "--size", "64KiB"]);
         assert_eq!(reports(&reduced).len(), 2);
@@ -78,12 +78,12 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // Most often there is nothing left.
+        // Mostly there is nothing left.
         tributary(&["lab", "down", &self.0]);
     }
 }
 
-/// What each worker reported of its all-reduce, in rank order; all must be right.
+/// Each worker's report of its all-reduce, in rank order; all must be right.
 fn reports(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", stderr(output));
     let text = String::from_utf8(output.stdout.clone()).unwrap();
@@ -157,7 +157,7 @@ fn where_links_carry_more_slices_are_wider() {
         let reports = reports(&tributary(&[&lab[..], &command].concat()));
         reports.iter().map(|report| report["slices"].as_u64().unwrap()).max().unwrap()
     };
-    // 65,536 values in slices of 256, 512 or 2,048, and their bounds in one.
+    // 65,536 values in slices of 256, 512 or 2,048, and one slice for their bounds.
     assert_eq!(["1500", "4000", "9000"].map(slices), [257, 129, 33]);
     refused(&["lab", "up", TWO_WORKERS, "--name", &name.0, "--mtu", "100"], 1, &["bad mtu 100"]);
     name.is_gone();
@@ -227,7 +227,7 @@ fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
     name.lab_refuses("mend", &["leaf-w0"], &["not cut"]);
     assert_eq!(name.listed()["cut"], serde_json::json!([]));
     name.reduces();
-    // What is still cut goes with the lab.
+    // A link that is still cut goes with the lab.
     name.lab("cut", &["leaf-ps"]);
     name.down();
     name.is_gone();
@@ -256,14 +256,14 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let Some(name) = Name::new("chaos") else { return };
     let hits = ["--only", "leaf,link", "--kills", "3", "--outage", "0.05..0.1"];
     let chaos = ["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
-    // Whether a member is back in time, and with it the exit status, is the machine's affair, too.
+    // Whether a member is back in time, and so the exit status, depends on the machine, too.
     let output = tributary(&[&chaos[..], &hits].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
     assert!(report["checked"].as_u64().unwrap() > 0);
     let kills = |kind: &str| report["by_kind"][kind]["kills"].as_u64().unwrap();
     assert_eq!(kills("leaf") + kills("link"), 3);
-    // Nobody goes on without the only switch: all are hit, and come back.
+    // Nobody can go on without the only switch: all are hit, and come back.
     assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
     assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
     name.is_gone();
@@ -296,7 +296,7 @@ fn a_lab_for_one_command_meets_losses_and_goes() {
     name.is_gone();
 }
 
-/// Its frames would be lost at the interface, and the job would stand still.
+/// Otherwise its frames would be lost at the interface, and the job would stand still.
 #[test]
 fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
     let Some(name) = Name::new("narrow") else { return };
@@ -314,7 +314,7 @@ fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
 fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     let Some(name) = Name::new("fails") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
-    // The other one would wait for ever for a member that does not come.
+    // The other process would wait for ever for a member that does not come.
     let script = "test $TRIBUTARY_RANK = 0 || exit 3; exec tributary allreduce --size 4KiB";
     let failed = name.run(&["sh", "-c", script]);
     assert_eq!(failed.status.code(), Some(1));
@@ -326,7 +326,7 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     lines.sort_unstable();
     assert_eq!(lines, ["w0: 0/2", "w1: 1/2"]);
     assert!(stderr(&said).contains("w1: aside"), "{}", stderr(&said));
-    // As torchrun has it: the ranks meet at the first one's place on their own network.
+    // As with torchrun: the ranks meet at the first one's address on their own network.
     let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME \
                   $OMP_NUM_THREADS; \
                   exec ping -q -c 1 -W 10 $MASTER_ADDR";

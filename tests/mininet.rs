@@ -1,4 +1,4 @@
-//! Tributary in Mininet. Needs root and Mininet, and for BMv2 `simple_switch_grpc`; says so where they are missing.
+//! Tributary in Mininet. Needs root, Mininet, and for BMv2 `simple_switch_grpc`; says so if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 use support::{left_shared_memory, root, stderr};
 use tempfile::TempDir;
 
-/// Debian's, which has Debian's Mininet.
+/// Debian's Python, which has Debian's Mininet.
 const PYTHON: &str = "/usr/bin/python3";
-/// What it says where it cannot run.
+/// What `run.py` says if it cannot run.
 const CANNOT_RUN: [&str; 3] = ["Mininet needs root", "has no Mininet", "cannot find `"];
 
-/// A folder for all files of one network: what is left of it is there, and its processes have it in their
+/// A folder for all files of one network. Whatever is left of the network is in it; its processes have it in their
 /// environment.
 struct Traces(TempDir);
 
@@ -39,7 +39,7 @@ impl Traces {
         command
     }
 
-    /// Files and processes that have stayed. A process that has ended takes its namespace and interfaces with it.
+    /// Checks that no files and processes are left. A process that ends takes its namespace and interfaces with it.
     fn assert_none(&self) {
         let files = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut left: Vec<_> = files.map(|file| file.display().to_string()).collect();
@@ -56,7 +56,7 @@ impl Traces {
     }
 }
 
-/// Whether Mininet can run here; where it cannot, says why.
+/// Whether Mininet can run here; says why if it cannot.
 fn can_run() -> bool {
     let Ok(probe) = Traces::new().command(&["--binary", "/none"]).output() else {
         eprintln!("SKIPPED: there is no {PYTHON}");
@@ -72,7 +72,7 @@ fn can_run() -> bool {
     can
 }
 
-/// Everything that `--run` does, on switches of that kind.
+/// Runs everything that `--run` does, on switches of this kind.
 fn pings_and_reduces(switch: &str) {
     let traces = Traces::new();
     let options = ["--switch", switch, "--run", "--json", "--size", "256KiB", "--iterations", "2"];
@@ -85,7 +85,7 @@ fn pings_and_reduces(switch: &str) {
     let reports = results["allreduce"].as_array().unwrap();
     let hosts: Vec<_> = reports.iter().map(|report| (&report["host"], &report["checked"])).collect();
     assert_eq!(hosts, [(&"w0".into(), &true.into()), (&"w1".into(), &true.into())]);
-    // Twice 256 slices of sums, and one of exponents for each 256 of these.
+    // Twice 256 slices of sums, and one of exponents for every 256 of these.
     let completed = &results["counters"]["switches"][0]["jobs"]["mininet"]["completed"]["packets"];
     assert!(completed.as_u64().unwrap() >= 2 * 257, "{results}");
     traces.assert_none();

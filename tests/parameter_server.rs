@@ -23,7 +23,7 @@ const WORKERS: u16 = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
 const TOKEN: &str = "00ff17";
 
-/// A parameter server's place: its addresses, its job and its checkpoints.
+/// The addresses, job and checkpoints of a parameter server.
 struct Place {
     folder: TempDir,
     listen: SocketAddr,
@@ -34,7 +34,7 @@ impl Place {
     fn new(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        // Both at once, or they could be the same.
+        // Both at once, or they could be the same port.
         let (listen, metrics) = (free(), free());
         let place =
             Self { listen: listen.local_addr().unwrap(), metrics: metrics.local_addr().unwrap(), folder };
@@ -74,7 +74,7 @@ impl Place {
         json(&[&["certs", "issue"], &dir[..], &whom].concat());
     }
 
-    /// The options of someone who has the certificate of `name` from the CA in `folder`.
+    /// The options of a client with the certificate of `name` from the CA in `folder`.
     fn with_tls(&self, mut command: Command, folder: &str, name: &str) -> Command {
         let file = |name: &str| self.file(folder).join(name);
         command.arg("--tls-ca").arg(file("ca.crt")).arg("--tls-cert").arg(file(&format!("{name}.crt")));
@@ -92,7 +92,7 @@ impl Place {
         value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
     }
 
-    /// Asks until a metric has at least this value.
+    /// Waits until a metric has at least this value.
     fn wait_for(&self, sample: &str, least: f64) {
         let deadline = Instant::now() + PATIENCE;
         while self.metric(sample) < least {
@@ -132,7 +132,7 @@ fn reports(workers: Vec<Child>) -> Vec<Value> {
 const UPDATES: &str = "tributary_ps_updates_total{job=\"digits\"}";
 const CHECKPOINTS: &str = "tributary_ps_checkpoints_total{job=\"digits\"}";
 
-/// Trains; kills the server after two checkpoints, if told to, and starts it again.
+/// Trains; if `kill` is set, kills the server after two checkpoints and starts it again.
 fn train(place: &Place, iterations: u32, kill: bool) -> Vec<Value> {
     let mut server = place.serve();
     let workers = place.start_workers(iterations);
@@ -158,7 +158,7 @@ fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
     };
     let whole = parameters(&train(&Place::new("bsp"), 60, false));
     let killed = parameters(&train(&Place::new("bsp"), 60, true));
-    // A gradient that was lost, or used twice, would change them.
+    // A gradient that was lost, or used twice, would change the parameters.
     assert_eq!(whole.len(), 1);
     assert_eq!(whole, killed);
 }
@@ -177,7 +177,7 @@ fn layers_by_themselves_change_nothing_but_what_a_codec_scales() {
         reports[0]["parameters"].as_str().unwrap().to_owned()
     };
     assert_eq!(train(&["--by-layer"]), train(&[]));
-    // Small layers lose less where the largest one does not say how far apart the levels are.
+    // Small layers lose less when the largest one does not determine the distance of their levels.
     let coarse = ["--codec", "uniform-8"];
     assert_ne!(train(&[&coarse[..], &["--by-layer"]].concat()), train(&coarse));
 }
@@ -195,10 +195,10 @@ fn no_policy_hangs_or_updates_twice_when_the_server_is_killed() {
         let updates = place.metric(UPDATES);
         let most = f64::from(WORKERS) * 60.0;
         assert!(computed as f64 >= most);
-        // The adaptive policy makes one update of several gradients; the others one of each.
+        // The adaptive policy makes one update of several gradients; the others one for each.
         assert!(if policy == "a2s" { updates <= most } else { updates == most }, "{policy}: {updates}");
         server.terminate();
-        // What is on disk is the end: whoever comes again has nothing left to do.
+        // The training on disk is complete: workers that come again have nothing left to do.
         let server = place.serve();
         let again = place.start_workers(60);
         for report in reports(again) {
@@ -251,7 +251,7 @@ fn a_worker_whose_server_is_not_there_says_so_while_it_waits() {
     let place = Place::new("bsp");
     let mut worker = place.worker(0, 5, &[place.listen]).stderr(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
-    // Without such a line this waits for as long as the worker does.
+    // Without such a line this would wait for as long as the worker does.
     let away: Vec<_> = said.filter(|line| line.contains("a parameter server is away")).take(1).collect();
     assert!(away[0].contains(&place.listen.to_string()), "{away:?}");
     worker.kill().unwrap();
@@ -282,7 +282,7 @@ fn with_certificates_workers_train_and_strangers_are_not_listened_to() {
     };
     assert_eq!(reports((0..WORKERS).map(start).collect()).len(), usize::from(WORKERS));
     server.terminate();
-    // What a host connects with is not enough to be a server.
+    // A certificate for connecting is not enough for a server.
     let mut host = place.with_tls(place.server(), "certs", "w0");
     assert_refused(&host.output().unwrap(), &["certs/w0.crt", "is not for servers"]);
     let plain = place.serve();
@@ -327,7 +327,7 @@ fn an_experiment_reports_its_figures_and_draws_them() {
     assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
     assert_eq!(report["staleness"], 0.0);
     assert_eq!(report["iterations"].as_u64().unwrap(), 2 * report["updates"].as_u64().unwrap());
-    // Who waits for whom, and for how long, is as it happened to be.
+    // Who waits for whom, and for how long, is up to chance.
     for worker in 0..2 {
         let idle = report["workers"][worker]["idle"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&idle), "{report}");

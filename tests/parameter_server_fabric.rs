@@ -1,5 +1,5 @@
 //! The parameter server over the fabric: the synchronous group's gradients are aggregated by switches on their way.
-//! Needs root; says so where it is not.
+//! Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,8 +22,8 @@ const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(120);
 const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
-/// Two fast workers under the same leaf, of whom the second one hands each layer in by itself, and a slow one under
-/// another: seconds a step, and steps.
+/// Two fast workers under the same leaf, the second of which hands in each layer by itself, and a slow one under
+/// another leaf: seconds a step, and steps.
 const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
 const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
 const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
@@ -41,7 +41,7 @@ fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Who may talk to whom: everyone in plain text, or those with a certificate.
+/// Who may connect: everyone in plain text, or holders of certificates.
 struct Trust(Option<Certificates>);
 
 impl Trust {
@@ -53,14 +53,14 @@ impl Trust {
         self.0.iter().flat_map(|certificates| certificates.of(name)).collect()
     }
 
-    /// What the controller tells an operator.
+    /// Asks the controller as an operator.
     fn ask(&self, network: &Network, arguments: &[&str]) -> Value {
         let operator = self.of("operator");
         let options = operator.iter().map(String::as_str);
         network.ask(&arguments.iter().copied().chain(options).collect::<Vec<_>>())
     }
 
-    /// What leaf0 has counted of a group's job: its complete sums.
+    /// The complete sums of a group's job that leaf0 has counted.
     fn aggregated(&self, network: &Network) -> Option<u64> {
         let counters = self.ask(network, &["counters", "--switch", "leaf0"]);
         let jobs = counters["switches"][0]["jobs"].as_object()?;
@@ -69,7 +69,7 @@ impl Trust {
     }
 }
 
-/// Trains with switches, agents and a parameter server of `network`, and sees switches aggregate.
+/// Trains with the switches, agents and a parameter server of `network`, and checks that switches aggregate.
 fn train(network: &Network, trust: &Trust) {
     let _switches = network.start_switches();
     let _controller = Daemon::start(with(network.controller_command(), &trust.controller()));
@@ -90,11 +90,11 @@ fn train(network: &Network, trust: &Trust) {
         assert!(output.status.success(), "{}", stderr(&output));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["iterations"], iterations);
-        // By chance it is 0.1. In which order gradients come is the machine's affair, and so is how good they are.
+        // Chance is 0.1. The order of gradients depends on the machine, and so does the accuracy.
         assert!(report["accuracy"].as_f64().unwrap() > 0.3, "{report}");
     }
     let (rounds, fallbacks) = (network.metric("ps", ROUNDS), network.metric("ps", FALLBACKS));
-    // On a machine that is slow enough the server loses its patience with every sum.
+    // On a very slow machine the server loses patience with every sum.
     assert!(rounds + fallbacks > 0.0, "no update was to come by the fabric");
 
     let (status, log) = server.terminate();

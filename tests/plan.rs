@@ -9,7 +9,7 @@ use std::fs;
 use serde_json::Value;
 use support::{json, refused, root, tributary};
 
-/// The plan in JSON, of a gradient of 1 MiB.
+/// The plan for a gradient of 1 MiB, in JSON.
 fn plan(options: &[&str]) -> Value {
     json(&[&["plan", "--json", "--size", "1MiB"], options].concat())
 }
@@ -64,7 +64,7 @@ fn the_picture_has_every_node_and_link() {
     for name in ["ps", "w7", "spine0", "spine1", "leaf3", "aggregates 3", "not used"] {
         assert!(picture.contains(name), "{name}");
     }
-    // 13 links of the tree in two directions, and 4 links that the job leaves alone.
+    // 13 links of the tree in two directions, and 4 links that the job does not use.
     assert_eq!(picture.matches("Mbit/s, in use").count(), 2 * 13 + 4);
 }
 

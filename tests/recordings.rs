@@ -1,5 +1,5 @@
-//! What was on the wire in an earlier generation of a job is of no use to whoever has recorded it. Needs root; says so where
-//! it is not.
+//! Recorded packets of an earlier generation of a job are of no use to an attacker. Needs root; says so if it is
+//! missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use tributary_wire::frame::{FrameView, emit, frame_len};
 use tributary_wire::{Header, Message, Seq};
 
 const JOB: &str = "recorded";
-/// Frames at once: no ring along the way has room for any number.
+/// Frames sent at once: every ring along the way has a limit.
 const BURST: usize = 16;
 /// Far more than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     clients.pop().unwrap().kill();
     network.wait_for_change(JOB, "w3 is gone");
 
-    // As it was: the switch knows that generation no more.
+    // Unchanged: the switch no longer knows that generation.
     let rejected = rejected(&network) + before.len() as u64;
     send(&network, &before);
     let deadline = Instant::now() + PATIENCE;
@@ -42,8 +42,8 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     let progress = network.progress(JOB);
     network.wait_for_progress(JOB, progress + 200);
 
-    // Under today's number, and for slices that are under way: it takes the place of what w0 sends. Whoever can do that
-    // can stop the job, and nothing more.
+    // Under the present job id, for slices that are in flight: they take the place of what w0 sends. An attacker who
+    // can do that can stop the job, and nothing more.
     let now = record(&network, 1).remove(0);
     let today = FrameView::parse(&now).unwrap();
     let renewed: Vec<_> = before.iter().zip(0..).map(|(frame, ahead)| renew(frame, &today, ahead)).collect();
@@ -55,10 +55,10 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     }
 }
 
-/// What a client says whose sum is another one than it should be, and was believed.
+/// What a client says when it has accepted a wrong sum.
 const NOT_THE_SUM: &str = "the sum of element";
 
-/// What w0 sends now, as its switch gets it.
+/// What w0 sends now, as its switch receives it.
 fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
     let interface = format!("leaf0-eth{}", port(network));
     network.inside("leaf0", || {
@@ -80,7 +80,7 @@ fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
     })
 }
 
-/// Sends it again, from w0's place.
+/// Sends frames from w0's place.
 fn send(network: &Network, frames: &[Vec<u8>]) {
     network.inside("w0", || {
         let mut port = InterfacePort::open(&network.interface("w0")).unwrap();
@@ -91,7 +91,7 @@ fn send(network: &Network, frames: &[Vec<u8>]) {
     });
 }
 
-/// A recorded frame as one of `today`'s generation, so many slices `ahead` of it.
+/// A recorded frame moved into the generation of `today`, `ahead` slices after it.
 fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
     let recorded = FrameView::parse(recorded).unwrap();
     let now = today.message().header();
@@ -105,13 +105,13 @@ fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
     frame
 }
 
-/// Packets from w0 that its switch has turned away, without a job to blame.
+/// Packets from w0 that its switch has rejected without counting them for a job.
 fn rejected(network: &Network) -> u64 {
     let counters = network.ask(&["counters", "--switch", "leaf0"]);
     counters["switches"][0]["ports"][port(network).to_string()]["rejected"]["packets"].as_u64().unwrap()
 }
 
-/// That of w0 on its switch.
+/// The port of w0 on its switch.
 fn port(network: &Network) -> u16 {
     let [leaf, host] = ["leaf0", "w0"].map(|name| network.topology.find(name).unwrap());
     network.topology.forwarding().next(leaf, host).unwrap().port

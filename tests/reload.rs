@@ -1,4 +1,4 @@
-//! Files that daemons read again while they work. Needs root; says so where it is not.
+//! Files that running daemons read again. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
 
-/// A job whose workers reduce until something stops them, and that has got somewhere.
+/// Starts a job whose workers reduce until something stops them, and waits for its first progress.
 fn start_endless(network: &Network, job: &str) -> Vec<Daemon> {
     let options = ["--size", "64KiB", "--iterations", "1000000"];
     let client = |host: &String| Daemon::spawn(network.allreduce_command(host, job, &options));
@@ -49,7 +49,7 @@ fn a_controller_takes_what_it_can_of_another_topology_and_no_job_notices() {
     controller.wait_for_line("host w2");
     controller.wait_for_line("switch spine is new");
     controller.wait_for_line("the topology was read again");
-    // A job that is created now has the new worker; the one that runs goes on as it is.
+    // A new job has the new worker; the running one goes on as it is.
     let plan = network.create_job("larger");
     assert_eq!(plan["plan"]["workers"], Value::from(vec!["w0", "w1", "w2"]));
     let progress = network.progress("lives");
@@ -85,7 +85,7 @@ fn renewed_certificates_hold_without_a_restart() {
     let mut agents: Vec<_> = network.workers().iter().map(agent).collect();
     assert!(ask(&["jobs", "create", "job", "--token-out", &network.token("job")]).status.success());
     let mut server = Daemon::start(with(network.server_command("job"), &certificates.of("ps")));
-    // The operator's, the controller's, and those of the three hosts.
+    // The certificates of the operator, the controller, and the three hosts.
     while expiring() != 5 {}
 
     certificates.renew(&network, 100);
@@ -98,7 +98,8 @@ fn renewed_certificates_hold_without_a_restart() {
     let reduced = network.allreduce("job", &["--size", "64KiB", "--iterations", "2"]);
     assert!(reduced.iter().all(|output| output.status.success()), "{}", stderr(&reduced[0]));
 
-    // What nobody would believe is named, and changes nothing: another host's, and a host's own on the controller.
+    // Certificates that nobody would accept are named, and change nothing: another host's, and a host's own on the
+    // controller.
     let replace = |to: &[String; 6], from: &[String; 6]| {
         for file in [3, 5] {
             fs::copy(&from[file], &to[file]).unwrap();
@@ -113,7 +114,7 @@ fn renewed_certificates_hold_without_a_restart() {
     controller.wait_for_line("controller.crt is not for servers");
     assert!(ask(&["jobs", "list"]).status.success());
 
-    // What cannot be used is named, and changes nothing.
+    // Files that cannot be used are named, and change nothing.
     fs::write(&operator[5], "no key").unwrap();
     fs::write(&certificates.controller()[3], "no key").unwrap();
     controller.signal("-HUP");

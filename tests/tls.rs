@@ -1,5 +1,5 @@
-//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts. Needs root; says so
-//! where it is not.
+//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts. Needs root; says so if it
+//! is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +20,7 @@ use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
 
-/// `tributary` beside the controller, as someone with these options.
+/// Runs `tributary` at the controller's station with these options.
 fn ask(network: &Network, arguments: &[&str], options: &[String]) -> Output {
     let mut command = network.command(CONTROLLER, arguments);
     command.args(network.controller()).args(options).output().unwrap()
@@ -43,14 +43,14 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     let create = ["jobs", "create", "job", "--json", "--token-out", &token];
     let list = ["jobs", "list", "--json"];
 
-    // Who is no operator creates no job, and who has no certificate of the CA is not even listened to.
+    // Only operators create jobs, and callers without a certificate from the CA do not even get a hearing.
     assert_refused(
         &ask(&network, &create, &certificates.of("w0")),
         &["for \"w0\"", "for \"operator\", \"ps\" only"],
     );
     let stranger = others.of("operator");
     assert_refused(&ask(&network, &list, &stranger), &["its certificate is not signed by", &stranger[1]]);
-    // One who believes the controller, but whom the controller does not.
+    // A client that trusts the controller, but that the controller does not trust.
     let mut unknown = stranger.clone();
     unknown[1] = network.file("both.crt");
     let both = [&operator[1], &stranger[1]].map(|ca| fs::read_to_string(ca).unwrap());
@@ -60,7 +60,7 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     assert_refused(&ask(&network, &list, &[]), &["it demands TLS", "--tls-ca"]);
     succeeded(&ask(&network, &create, &operator));
 
-    // A host that claims to be another one, by its agent or its server; and one from elsewhere.
+    // A host that claims to be another one, with its agent or its server; and a host from elsewhere.
     let reduce = ["--size", "64KiB", "--iterations", "2"];
     let spawn = |host: &str, options: &[String]| Daemon::spawn(with(network.agent_command(host), options));
     let (status, log) = spawn("w0", &certificates.of("w1")).end();
@@ -74,7 +74,7 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     let (status, log) = Daemon::spawn(with(network.server_command("job"), &certificates.of("w0"))).end();
     assert!(status.code() == Some(1) && log.contains("not for host \"ps\""), "{log}");
 
-    // The job has not suffered from any of that.
+    // The job has not suffered from any of this.
     let _server = Daemon::start(with(network.server_command("job"), &certificates.of("ps")));
     let agent = |host: &String| Daemon::start(with(network.agent_command(host), &certificates.of(host)));
     let _agents: Vec<_> = network.workers().iter().map(agent).collect();
@@ -103,7 +103,7 @@ fn workers_train_through_their_agents_each_in_its_hosts_name() {
     let listen = format!("{}:29812", network.address("ps"));
     let server = network.command("ps", &["server", "--ps-listen", &listen, "--ps-job", &job]);
     let _server = Daemon::start(with(server, &certificates.of("ps")));
-    // There is no controller, and none is needed for this.
+    // There is no controller, and this needs none.
     let agent = |host: &str, options: &[String]| {
         let mut agent = Daemon::spawn(with(network.agent_command(host), options));
         agent.wait_for_line("agent is up");

@@ -20,7 +20,7 @@ fn path(file: &Path) -> &str {
     file.to_str().unwrap()
 }
 
-/// The default topology with one text replaced, as a file.
+/// The default topology with one text replaced, in a file.
 fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
     let text = fs::read_to_string(root().join("topologies/three-tier-8.toml")).unwrap();
     assert!(text.contains(from), "{from:?} is not in the topology any more");
@@ -29,7 +29,7 @@ fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
     file
 }
 
-/// The checked-in pipeline with its JSON changed, as a folder.
+/// The checked-in pipeline with its JSON changed, in a folder.
 fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
     let build = root().join("p4/build/256");
     let mut pipeline: Value =
@@ -73,7 +73,7 @@ fn a_topology_is_refused_with_file_and_line() {
     refused(&["demo", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
 }
 
-/// That the cause is said only once is [`refused`]'s business.
+/// [`refused`] checks that the cause is given only once.
 #[test]
 fn a_file_that_cannot_be_used_is_named_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn what_is_no_controller_is_said_to_be_none() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // A gRPC server that has other services, such as a switch's: it knows no call of the controller's.
+    // A gRPC server with other services, such as a switch's: it knows none of the controller's calls.
     let other = tower::service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Status::unimplemented("").into_http::<Body>())
     });

@@ -12,7 +12,8 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// From a new CA: for the controller at its address, an operator, and all hosts; `ps` may serve parameters.
+    /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts; `ps` may
+    /// serve parameters.
     pub(crate) fn issue(network: &Network, folder: &str) -> Self {
         let dir = network.file(folder);
         json(&["certs", "init", "--json", "--dir", &dir]);
@@ -26,7 +27,8 @@ impl Certificates {
         Self { folder: dir }
     }
 
-    /// Replaces the controller's, the operator's and the hosts' by others that are good for so many days.
+    /// Replaces the certificates of the controller, the operator and the hosts by ones that are valid for `days`
+    /// days.
     pub(crate) fn renew(&self, network: &Network, days: u32) {
         let [_, address] = network.controller();
         let (controller, _) = address.split_once(':').unwrap();
@@ -41,7 +43,7 @@ impl Certificates {
         format!("{}/{name}", self.folder)
     }
 
-    /// Options of someone who connects to the controller with the certificate of `name`.
+    /// Options for connecting to the controller with the certificate of `name`.
     pub(crate) fn of(&self, name: &str) -> [String; 6] {
         let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
         ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]

@@ -1,14 +1,14 @@
-//! Labs on this machine: may this process make one, and what is left of one.
+//! Labs on this machine: whether this process may make one, and what is left of one.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::{stderr, tributary};
 
-/// What a lab with losses is made by.
+/// The tools that a lab with losses needs.
 const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
 
-/// Whether this process may make labs; says so where it may not.
+/// Whether this process may make labs; says so if it may not.
 pub(crate) fn can_be_made() -> bool {
     if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
         eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
@@ -23,7 +23,7 @@ pub(crate) fn can_be_made() -> bool {
     false
 }
 
-/// Namespaces, files, sockets and processes that belong to labs whose names begin like this.
+/// Namespaces, files, sockets and processes of labs whose names have this prefix.
 pub(crate) fn traces(lab: &str) -> Vec<String> {
     let named = |folder: &str| {
         let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());

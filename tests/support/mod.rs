@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The checkout's root.
+/// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -27,7 +27,8 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs `tributary`, which must exit with `status` and say each of `words` on standard error, and why it failed once.
+/// Runs `tributary`, which must exit with `status`, say each of `words` on standard error, and give the cause only
+/// once.
 pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     let output = tributary(arguments);
     let said = stderr(&output);
@@ -41,14 +42,14 @@ pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     }
 }
 
-/// What an error ends with is the innermost cause, and nothing before it says so, too.
+/// Checks that an error ends with its innermost cause, and does not mention it before.
 fn assert_cause_once(said: &str) {
     let last = said.trim_end().lines().last().unwrap();
     let (before, cause) = last.rsplit_once(": ").unwrap();
     assert!(!before.contains(cause), "{cause:?} is said twice: {said}");
 }
 
-/// It must refuse with exit status 1 and say each of `words`.
+/// Checks that it has failed with exit status 1 and said each of `words`.
 pub(crate) fn assert_refused(output: &Output, words: &[&str]) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -62,7 +63,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Names of shared memory that stay: another test's have one for moments only, until its agent has opened it.
+/// Names of shared memory that persist: another test's exists only for moments, until its agent has opened it.
 pub(crate) fn left_shared_memory() -> Vec<String> {
     let now = || -> BTreeSet<String> {
         let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const PARAMETER_SERVER_PORT: u16 = 29812;
 const METRICS_PORT: u16 = 9100;
-/// Flags for a daemon whose metrics are asked for.
+/// Flags for a daemon that serves metrics.
 pub(crate) const METRICS: [&str; 2] = ["--metrics", "0.0.0.0:9100"];
 
 /// A lab with a topology's network, and a folder for sockets and tokens.
@@ -34,14 +34,14 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// `None`, and says so, where this process may not make one.
+    /// `None`, with a message, if this process may not make one.
     pub(crate) fn up(name: &str, topology: &str) -> Option<Self> {
         let topology = Topology::load(root().join("topologies").join(topology)).unwrap();
         let name = format!("{name}-{}", std::process::id());
         match Lab::up(&topology, &LabOptions::new(name.as_str())) {
             Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),
             Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
-                // Past the test harness, which shows nothing of a test that passes.
+                // Bypasses the test harness, which hides the output of a test that passes.
                 let note = format!("SKIPPED, for want of a network: {name}: {error}\n");
                 io::stderr().write_all(note.as_bytes()).unwrap();
                 None
@@ -50,7 +50,7 @@ impl Network {
         }
     }
 
-    /// A file of this test's own.
+    /// A file in this test's folder.
     pub(crate) fn file(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
@@ -63,13 +63,13 @@ impl Network {
         Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
     }
 
-    /// Where a station is reached by the others' daemons.
+    /// The address at which other stations' daemons reach a station.
     pub(crate) fn address(&self, station: &str) -> String {
         self.lab.management_address(station).unwrap().to_string()
     }
 
-    /// The value of a metric of the daemon at `station` that was started with [`METRICS`]. `sample`: its name and
-    /// labels, as Prometheus writes them.
+    /// The value of a metric of the daemon at `station`, which was started with [`METRICS`]. `sample`: its name and
+    /// labels, in Prometheus's notation.
     pub(crate) fn metric(&self, station: &str, sample: &str) -> f64 {
         let address = self.lab.management_address(station).unwrap();
         let ask = || {
@@ -94,7 +94,7 @@ impl Network {
         self.lab.command(station, program).unwrap()
     }
 
-    /// Does something on a thread at a station: the sockets that it opens are that station's.
+    /// Runs `work` on a thread at a station, whose network its sockets belong to.
     pub(crate) fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> T {
         self.lab.inside(station, work).unwrap()
     }
@@ -104,7 +104,7 @@ impl Network {
         self.lab.interfaces(host).unwrap()[0].name.clone()
     }
 
-    /// Lets frames of a link vanish.
+    /// Drops all frames of a link.
     pub(crate) fn cut(&self, link: &str) {
         self.lab.cut(link, Cut::Silent).unwrap();
     }
@@ -123,7 +123,7 @@ impl Network {
         self.daemons().switch(name, id).unwrap()
     }
 
-    /// A switch, as its controller reaches it.
+    /// A switch, as its controller addresses it.
     pub(crate) fn switch_target(&self, name: &str) -> Target {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         let address = self.daemons().p4runtime_address(name).unwrap().to_string();
@@ -140,12 +140,12 @@ impl Network {
         self.controller_command_with(file.to_str().unwrap())
     }
 
-    /// The controller with the topology in another file.
+    /// The command of the controller with another topology file.
     pub(crate) fn controller_command_with(&self, topology: &str) -> Command {
         self.daemons().controller(&self.topology, (Path::new(topology), None)).unwrap()
     }
 
-    /// Where the controller has its jobs.
+    /// The folder where the controller keeps its jobs.
     pub(crate) fn journal(&self) -> PathBuf {
         self.lab.folder().join("controller-state/jobs.redb")
     }
@@ -154,7 +154,7 @@ impl Network {
         self.daemons().agent(host).unwrap()
     }
 
-    /// One more agent of a host, for other processes.
+    /// The command of one more agent on a host, for other processes.
     pub(crate) fn other_agent_command(&self, host: &str) -> Command {
         let mut command = self.daemons().member("agent", host).unwrap();
         command.args(["--socket", &self.file(&format!("other-{host}.sock"))]);
@@ -176,7 +176,8 @@ impl Network {
         command
     }
 
-    /// The parameter server of a job's file, on the aggregation server's host, and where workers find it.
+    /// The command of the parameter server for a job file, on the aggregation server's host, and the address for its
+    /// workers.
     pub(crate) fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
         let server = &self.topology[self.topology.servers()[0]].name;
         let address = format!("{}:{PARAMETER_SERVER_PORT}", self.lab.management_address(server).unwrap());
@@ -189,7 +190,7 @@ impl Network {
         self.file(&format!("{job}.token"))
     }
 
-    /// Runs `tributary` beside the controller; it must succeed and print one JSON object.
+    /// Runs `tributary` at the controller's station; it must succeed and print one JSON object.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
         let mut command = self.command(CONTROLLER, arguments);
         let output = command.args(self.controller()).arg("--json").output().unwrap();
@@ -201,7 +202,7 @@ impl Network {
         self.ask(&["jobs", "create", job, "--token-out", &self.token(job)])
     }
 
-    /// A job that fails when it loses a member.
+    /// Creates a job that fails when it loses a member.
     pub(crate) fn create_rigid_job(&self, job: &str) -> Value {
         self.ask(&["jobs", "create", job, "--rigid", "--token-out", &self.token(job)])
     }
@@ -214,8 +215,8 @@ impl Network {
         command
     }
 
-    /// A job whose workers reduce until something stops them, and that has got somewhere: its server, and the workers'
-    /// processes in the workers' order.
+    /// Starts a job whose workers reduce until something stops them, and waits for its first progress. Returns its
+    /// server, and the workers' processes in the workers' order.
     pub(crate) fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         self.create_job(job);
         self.start_endless(job)
@@ -237,7 +238,7 @@ impl Network {
         children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
     }
 
-    /// The state of a job, and why it failed.
+    /// The state of a job, and the reason if it failed.
     pub(crate) fn job(&self, job: &str) -> (String, String) {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
@@ -252,14 +253,14 @@ impl Network {
         found.unwrap()["job_id"].as_u64().unwrap()
     }
 
-    /// How many slices of a job its server has finished, as the controller knows it.
+    /// How many slices of a job its server has finished, as far as the controller knows.
     pub(crate) fn progress(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
         found.unwrap()["slices_completed"].as_u64().unwrap()
     }
 
-    /// Waits until a job has got so far.
+    /// Waits until a job has finished this many slices.
     pub(crate) fn wait_for_progress(&self, job: &str, slices: u64) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -286,7 +287,7 @@ impl Network {
         }
     }
 
-    /// Waits until a job is in `state` and says why.
+    /// Waits until a job is in `state`, and returns the reason.
     pub(crate) fn wait_for_job(&self, job: &str, state: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -298,7 +299,7 @@ impl Network {
         }
     }
 
-    /// Waits until the controller says that a switch is in this state.
+    /// Waits until the controller reports a switch in this state.
     pub(crate) fn wait_for_switch(&self, switch: &str, state: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -312,7 +313,7 @@ impl Network {
     }
 }
 
-/// A running daemon; killed when this is dropped.
+/// A running daemon, which is killed when this is dropped.
 pub(crate) struct Daemon {
     child: Child,
     lines: Receiver<String>,
@@ -353,7 +354,7 @@ impl Daemon {
         }
     }
 
-    /// Sends SIGTERM and waits for its end; gives back its status and its log.
+    /// Sends SIGTERM and waits for its end; returns its status and its log.
     pub(crate) fn terminate(self) -> (ExitStatus, String) {
         self.signal("-TERM");
         self.end()
@@ -373,7 +374,7 @@ impl Daemon {
         (self.child.wait().unwrap(), std::mem::take(&mut self.log))
     }
 
-    /// Sends a signal, as `kill` calls it.
+    /// Sends a signal by `kill`'s name for it.
     pub(crate) fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
@@ -394,7 +395,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // One that has ended is no error.
+        // It is no error if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
