@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use tributary_ps::policy::{Action, Policy, Worker};
+use tributary_ps::optimizer::{Optimizer, OptimizerKind};
+use tributary_ps::policy::{Action, Part, Policy, Worker};
 use tributary_ps::server::JobSpec;
 use tributary_trainer::Shards;
 
@@ -25,6 +26,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) shards: &'a Shards,
     /// Samples of one gradient.
     pub(crate) batch: usize,
+    /// The server's; a worker's own where that does several steps by itself.
+    pub(crate) optimizer: OptimizerKind,
     /// Iterations of one worker that make an epoch: one pass over its shard.
     pub(crate) epoch: NonZeroU64,
     /// How long it goes on.
@@ -76,7 +79,7 @@ impl Outcome {
     }
 }
 
-/// A gradient, and what was in the parameters that it was computed from.
+/// A gradient, or how far a worker's own steps have led, and what was in the parameters that it was computed from.
 struct Gradient {
     values: Vec<f32>,
     updates: u64,
@@ -97,6 +100,9 @@ struct Training<'a> {
     policy: Box<dyn Policy>,
     rate: f32,
     parameters: Vec<f32>,
+    optimizer: Box<dyn Optimizer>,
+    /// The workers' own, where these do several steps by themselves.
+    local_optimizers: Vec<Box<dyn Optimizer>>,
     samples: Vec<Samples<'a>>,
     /// Gradients that each worker has begun.
     steps: Vec<u64>,
@@ -116,12 +122,17 @@ impl<'a> Training<'a> {
         let round = 4 * UNIT;
         let quarter = (setting.length / round / setting.epoch.get() / 4).max(1);
         let workers = 0..Speeds::WORKERS;
+        let parameters = setting.workload.initial(seed)?;
+        let optimizer = || setting.optimizer.build(parameters.len(), None);
+        let own = if contender.local_steps() > 1 { workers.clone() } else { 0..0 };
         Ok(Self {
             setting,
             contender,
             policy: contender.policy(setting.epoch, quarter),
             rate,
-            parameters: setting.workload.initial(seed)?,
+            optimizer: optimizer()?,
+            local_optimizers: own.map(|_| optimizer()).collect::<Result<_, _>>()?,
+            parameters,
             samples: workers.map(|worker| Samples::new(setting.shards.of(worker), seed, worker)).collect(),
             steps: vec![0; usize::from(Speeds::WORKERS)],
             computing: BTreeMap::new(),
@@ -185,16 +196,12 @@ impl<'a> Training<'a> {
         for action in actions {
             match action {
                 Action::Apply(parts) => {
-                    let total: u64 = parts.iter().map(|part| part.weight).sum();
-                    let rate = self.present_rate();
-                    let contained = self.gradients;
-                    for part in &parts {
-                        let gradient = self.arrived.remove(&part.worker).context("applied twice")?;
-                        self.stale_updates += self.updates - gradient.updates;
-                        self.stale_gradients += contained - gradient.gradients;
-                        self.gradients += 1;
-                        let step = rate * (part.weight as f64 / total as f64) as f32;
-                        descend(&mut self.parameters, &gradient.values, step);
+                    let mean = self.mean(&parts)?;
+                    if self.local_optimizers.is_empty() {
+                        let rate = self.present_rate();
+                        self.optimizer.update(&mut self.parameters, &mean, rate);
+                    } else {
+                        add(&mut self.parameters, &mean, 1.0);
                     }
                     self.updates += 1;
                 }
@@ -202,6 +209,21 @@ impl<'a> Training<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The weighted mean of what these workers have handed in.
+    fn mean(&mut self, parts: &[Part]) -> Result<Vec<f32>> {
+        let total: u64 = parts.iter().map(|part| part.weight).sum();
+        let contained = self.gradients;
+        let mut mean = vec![0.0; self.parameters.len()];
+        for part in parts {
+            let gradient = self.arrived.remove(&part.worker).context("applied twice")?;
+            self.stale_updates += self.updates - gradient.updates;
+            self.stale_gradients += contained - gradient.gradients;
+            self.gradients += 1;
+            add(&mut mean, &gradient.values, (part.weight as f64 / total as f64) as f32);
+        }
+        Ok(mean)
     }
 
     fn present_rate(&self) -> f32 {
@@ -219,16 +241,16 @@ impl<'a> Training<'a> {
         let mut done = now;
         let mut values = vec![0.0; self.parameters.len()];
         if self.contender.local_steps() > 1 {
-            let mut own = self.parameters.clone();
-            let mut gradient = vec![0.0; own.len()];
+            values.copy_from_slice(&self.parameters);
+            let mut gradient = vec![0.0; values.len()];
             let rate = self.decayed_rate();
             for _ in 0..self.contender.local_steps() {
-                self.compute(worker, self.setting.batch, &own, &mut gradient)?;
-                descend(&mut own, &gradient, rate);
-                descend(&mut values, &gradient, -1.0);
+                self.compute(worker, self.setting.batch, &values, &mut gradient)?;
+                self.local_optimizers[place].update(&mut values, &gradient, rate);
                 done += self.setting.speeds.step_time(worker, self.steps[place], done);
                 self.steps[place] += 1;
             }
+            add(&mut values, &self.parameters, -1.0);
         } else {
             let batch = self.batch(worker, now);
             let parameters = std::mem::take(&mut self.parameters);
@@ -276,9 +298,9 @@ impl<'a> Training<'a> {
     }
 }
 
-/// `parameters -= step · gradient`
-fn descend(parameters: &mut [f32], gradient: &[f32], step: f32) {
-    parameters.iter_mut().zip(gradient).for_each(|(parameter, value)| *parameter -= step * value);
+/// `sums += factor · values`
+fn add(sums: &mut [f32], values: &[f32], factor: f32) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += factor * value);
 }
 
 /// A worker's samples: its shard in a new order in each epoch.
