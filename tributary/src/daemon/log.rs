@@ -2,10 +2,11 @@
 
 use std::io;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::WrongUse;
 
@@ -49,7 +50,7 @@ pub(crate) fn warnings() -> Result<()> {
 }
 
 fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
-    let filter = EnvFilter::try_new(level);
+    let filter = check(level).and_then(|()| EnvFilter::try_new(level).map_err(Into::into));
     let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
     // Do not report that the log cannot be written, for want of room: the attempt would panic.
     let log =
@@ -61,4 +62,33 @@ fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
         }
     };
     started.map_err(|error| anyhow!("cannot start the log: {error}"))
+}
+
+/// Refuses a lone word that is no level: the filter would take it for the name of a module, and log nothing else.
+fn check(filter: &str) -> Result<()> {
+    let words =
+        filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']));
+    for word in words {
+        let level = word.parse::<LevelFilter>();
+        ensure!(
+            level.is_ok(),
+            "{word:?} is no level: off, error, warn, info, debug or trace; of a module: {word}=debug"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_a_level_and_a_module_has_one() {
+        for right in ["info", "off", "WARN", "info,tributary_controller=debug", "", "warn, a::b=trace"] {
+            assert!(check(right).is_ok(), "{right}");
+        }
+        for wrong in ["blah", "info,tributary_controller", "inf"] {
+            assert!(check(wrong).is_err(), "{wrong}");
+        }
+    }
 }
