@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 /// Prints a long text. It is no error if the reader stops half-way, as `head` does.
 ///
@@ -17,10 +17,13 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A table with a header and left-aligned columns.
+/// A table with a header and left-aligned columns. On a terminal it is no wider than that: cells are wrapped.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_header(header);
+    table
+        .load_style(UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header);
     table
 }
 

@@ -9,9 +9,10 @@ use tributary_trainer::Training;
 
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
-/// Trains a small network over a multi-hop aggregation tree, all in this process: embedded switches that
-/// run the compiled P4 program, the controller that sets them up over P4Runtime, the aggregation server
-/// and the workers.
+/// Trains a small network over a multi-hop aggregation tree, all in this process
+///
+/// Embedded switches that run the compiled P4 program, the controller that sets them up over P4Runtime, the aggregation
+/// server and the workers.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]

@@ -212,7 +212,7 @@ async fn collect(observer: Observer) -> Page {
         for v1::JobCounter { job, reason, packets: count, .. } in &counters.jobs {
             packets.push((labels([("switch", switch), ("job", job), ("reason", reason)]), *count));
         }
-        for v1::PortCounter { port, kind, packets: count, bytes: size } in &counters.ports {
+        for v1::PortCounter { port, kind, packets: count, bytes: size, .. } in &counters.ports {
             let of_port = labels([("switch", switch), ("port", &port.to_string()), ("kind", kind)]);
             frames.push((of_port.clone(), *count));
             bytes.push((of_port, *size));

@@ -31,8 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use daemon::{DaemonArgs, WrongUse};
 
-/// In-network gradient aggregation: programmable switches aggregate the gradients of distributed training
-/// while they travel.
+/// In-network gradient aggregation: switches aggregate the gradients of distributed training
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -42,12 +41,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the agent of a host: it takes part in jobs for the training processes there
+    /// Runs the agent of a host
+    ///
+    /// It takes part in jobs for the training processes there.
     Agent(DaemonArgs<agent::Settings>),
     Allreduce(allreduce::AllReduceArgs),
     Bench(bench::BenchArgs),
     Certs(certs::CertsArgs),
-    /// Runs the controller: it plans jobs and sets up the switches for them
+    /// Runs the controller, which plans jobs and sets up switches
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
     Demo(tributary_demo::DemoArgs),
@@ -56,7 +57,7 @@ enum Command {
     Lab(lab::LabArgs),
     Plan(plan::PlanArgs),
     Ps(ps::PsArgs),
-    /// Runs the aggregation server of one or more jobs, or a parameter server, or both
+    /// Runs an aggregation server, a parameter server, or both
     Server(DaemonArgs<server::Settings>),
     /// Runs an embedded switch between network interfaces
     Switch(DaemonArgs<switch::Settings>),

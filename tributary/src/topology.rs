@@ -14,8 +14,10 @@ use crate::daemon::WrongUse;
 use tributary_cli::options::load_topology;
 use tributary_cli::output;
 
-/// Shows a network: the nodes with their ids and addresses, and the links with their ports and rates, as every other
-/// command sees them. Or writes the file of a fat tree. Nothing runs.
+/// Shows a network, or writes the file of a fat tree
+///
+/// The nodes with their ids and addresses, and the links with their ports and rates, as every other command sees them.
+/// Nothing runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopologyArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]

@@ -917,6 +917,12 @@ pub struct PortCounter {
     pub packets: u64,
     #[prost(uint64, tag = "4")]
     pub bytes: u64,
+    /// The node at the other end of the port's link.
+    #[prost(string, tag = "5")]
+    pub neighbour: ::prost::alloc::string::String,
+    /// What that link carries at most in each direction, bit/s.
+    #[prost(uint64, tag = "6")]
+    pub link_rate: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSwitchesRequest {}

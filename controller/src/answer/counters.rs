@@ -29,7 +29,8 @@ fn counters(
     counters: &Counters,
 ) -> v1::SwitchCounters {
     let cells = counters.last.as_ref().map(|reading| &*reading.cells).unwrap_or_default();
-    let linked: Vec<_> = topology.neighbours(switch).iter().map(|neighbour| neighbour.port).collect();
+    let neighbours = topology.neighbours(switch);
+    let name = |node| topology.get(node).map(|node| node.name.clone()).unwrap_or_default();
     let job_counter = |cell: &CounterCell| {
         let reason = cell.counter.strip_prefix(JOB_COUNTER_PREFIX)?;
         let job = owner(jobs, switch, cell.index)?.record.name.clone();
@@ -37,12 +38,18 @@ fn counters(
     };
     let port_counter = |cell: &CounterCell| {
         let kind = cell.counter.strip_prefix(PORT_COUNTER_PREFIX)?;
-        let port = *linked.iter().find(|port| u64::from(**port) == cell.index)?;
-        let kind = kind.to_owned();
-        Some(v1::PortCounter { port: port.into(), kind, packets: cell.packets, bytes: cell.bytes })
+        let neighbour = neighbours.iter().find(|neighbour| u64::from(neighbour.port) == cell.index)?;
+        Some(v1::PortCounter {
+            port: neighbour.port.into(),
+            kind: kind.to_owned(),
+            packets: cell.packets,
+            bytes: cell.bytes,
+            neighbour: name(neighbour.node),
+            link_rate: topology[neighbour.link].rate,
+        })
     };
     v1::SwitchCounters {
-        name: topology.get(switch).map(|node| node.name.clone()).unwrap_or_default(),
+        name: name(switch),
         jobs: cells.iter().filter_map(job_counter).collect(),
         ports: cells.iter().filter_map(port_counter).collect(),
         unreachable: counters.stale.clone(),

@@ -25,9 +25,9 @@ use report::{Quantisation, Report, Timing};
 use crate::daemon::WrongUse;
 use crate::part::PartArgs;
 
-/// Reduces a tensor over all members of a job, through the agent of this host, and says how long it took.
+/// Reduces a tensor over all members of a job, and says how long it took
 ///
-/// To be run on every worker of the job with the same options.
+/// It goes through the agent of this host. To be run on every worker of the job with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
     #[command(flatten)]

@@ -12,7 +12,9 @@ use tributary_certs::{Authority, Validity};
 
 use folder::Folder;
 
-/// Makes certificates for the controller, hosts and operators, signed by a test CA
+/// Makes certificates by a test CA
+///
+/// They are for the controller, hosts and operators.
 #[derive(Debug, Args)]
 pub(crate) struct CertsArgs {
     /// Folder of the CA and of all certificates that it has issued

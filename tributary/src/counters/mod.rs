@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use console::Term;
+use time::OffsetDateTime;
 use tokio::runtime;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::transport::Channel;
@@ -18,7 +20,9 @@ use reading::Reading;
 use crate::remote::{ControllerArgs, refused};
 use tributary_cli::switches;
 
-/// Shows the switches' counters: packets of each job by what happened to them, and frames of each port
+/// Shows the switches' counters
+///
+/// Packets of each job by what happened to them, and frames and bytes of each port.
 #[derive(Debug, Args)]
 pub(crate) struct CountersArgs {
     #[command(flatten)]
@@ -32,7 +36,7 @@ pub(crate) struct CountersArgs {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Show rates of growth, again and again until interrupted
+    /// Show rates of growth until interrupted; on a terminal each reading takes the place of the last one
     #[arg(long)]
     watch: bool,
 
@@ -73,9 +77,23 @@ async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> R
         let reading = read(client, args).await?;
         let now = Instant::now();
         let rates = before.map(|(then, before)| reading.rates_since(&before, now - then));
+        if !args.json {
+            turn_page()?;
+        }
         print(args, &reading, rates.as_ref());
         before = Some((now, reading));
     }
+}
+
+/// Begins a reading with the time; on a terminal it takes the place of the last one.
+fn turn_page() -> Result<()> {
+    let terminal = Term::stdout();
+    if terminal.is_term() {
+        terminal.clear_screen()?;
+    }
+    let now = OffsetDateTime::now_utc();
+    println!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second());
+    Ok(())
 }
 
 async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<Reading> {

@@ -18,6 +18,15 @@ pub(super) struct Count {
 /// Counters by what is counted: a reason or a kind.
 pub(super) type Counts = BTreeMap<String, Count>;
 
+/// The link at a switch's port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Link {
+    /// The node at its other end.
+    pub(super) neighbour: String,
+    /// What it carries at most in each direction, bit/s.
+    pub(super) rate: u64,
+}
+
 /// One switch's counters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SwitchReading {
@@ -26,6 +35,8 @@ pub(super) struct SwitchReading {
     pub(super) jobs: BTreeMap<String, Counts>,
     /// By port, by kind.
     pub(super) ports: BTreeMap<u32, Counts>,
+    /// By port.
+    pub(super) links: BTreeMap<u32, Link>,
     /// Why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
     /// How old the counters are; `None` if there are none.
@@ -86,7 +97,9 @@ fn switch(counters: &v1::SwitchCounters, state: v1::Switch) -> SwitchReading {
     for v1::JobCounter { job, reason, packets, bytes } in &counters.jobs {
         reading.jobs.entry(job.clone()).or_default().insert(reason.clone(), count(*packets, *bytes));
     }
-    for v1::PortCounter { port, kind, packets, bytes } in &counters.ports {
+    for v1::PortCounter { port, kind, packets, bytes, neighbour, link_rate } in &counters.ports {
+        let link = Link { neighbour: neighbour.clone(), rate: *link_rate };
+        reading.links.insert(*port, link);
         reading.ports.entry(*port).or_default().insert(kind.clone(), count(*packets, *bytes));
     }
     reading
@@ -115,10 +128,14 @@ fn reading_json(switch: &SwitchReading) -> Value {
         switch.jobs.iter().map(|(job, counts)| (job.clone(), counts_json(counts))).collect();
     let ports: Map<String, Value> =
         switch.ports.iter().map(|(port, counts)| (port.to_string(), counts_json(counts))).collect();
+    let link = |link: &Link| json!({ "neighbour": link.neighbour, "rate": link.rate });
+    let links: Map<String, Value> =
+        switch.links.iter().map(|(port, at)| (port.to_string(), link(at))).collect();
     json!({
         "name": switch.name,
         "jobs": jobs,
         "ports": ports,
+        "links": links,
         "unreachable": switch.unreachable,
         "age_seconds": switch.age.map(|age| age.as_secs_f64()),
         "switch": switch_json(&switch.state),
@@ -143,7 +160,14 @@ mod tests {
             packets,
             bytes: 10 * packets,
         };
-        let port = |packets| v1::PortCounter { port: 2, kind: "egress".into(), packets, bytes: 7 };
+        let port = |packets| v1::PortCounter {
+            port: 2,
+            kind: "egress".into(),
+            packets,
+            bytes: 7,
+            neighbour: "w0".into(),
+            link_rate: 50_000_000,
+        };
         let counters = v1::SwitchCounters {
             name: "leaf".into(),
             jobs: vec![job(packets)],
@@ -193,6 +217,7 @@ mod tests {
         let json = reading(3).json(None);
         assert_eq!(json["switches"][0]["jobs"]["a"]["received"]["bytes"], 30);
         assert_eq!(json["switches"][0]["ports"]["2"]["egress"]["packets"], 3);
+        assert_eq!(json["switches"][0]["links"]["2"], json!({ "neighbour": "w0", "rate": 50_000_000 }));
         assert!(json.get("per_second").is_none());
         assert_eq!(json["switches"][0]["unreachable"], Value::Null);
         let stale = stale(3, Duration::from_millis(2500)).json(None);

@@ -23,7 +23,8 @@ pub(super) fn text(reading: &Reading, rates: bool) -> String {
         let _ = writeln!(text, "packets{per_second}\n{}", jobs(reading));
     }
     if reading.switches.iter().any(|switch| !switch.ports.is_empty()) {
-        let _ = writeln!(text, "frames and bytes{per_second}\n{}", ports(reading));
+        let table = if rates { port_rates(reading) } else { ports(reading) };
+        let _ = writeln!(text, "frames and bytes{per_second}\n{table}");
     }
     for remark in remarks(reading) {
         let _ = writeln!(text, "{remark}");
@@ -63,24 +64,55 @@ fn jobs(reading: &Reading) -> comfy_table::Table {
 }
 
 fn ports(reading: &Reading) -> comfy_table::Table {
-    let mut header = vec!["switch", "port"];
-    header.extend(["frames in", "bytes in", "frames out", "bytes out", "rejected"]);
+    let header = ["switch", "port", "to", "frames in", "bytes in", "frames out", "bytes out", "rejected"];
     let mut table = number_table(&header);
-    for switch in &reading.switches {
-        for (port, counts) in &switch.ports {
-            let [ingress, egress, rejected] = PORT_KINDS.map(|kind| get(counts, kind));
-            table.add_row([
-                switch.name.clone(),
-                port.to_string(),
-                number(ingress.packets),
-                bytes(ingress.bytes),
-                number(egress.packets),
-                bytes(egress.bytes),
-                number(rejected.packets),
-            ]);
-        }
+    for PortRow { place, ingress, egress, rejected, .. } in port_rows(reading) {
+        let frames = [ingress, egress].map(|count| [number(count.packets), bytes(count.bytes)]);
+        table
+            .add_row(place.into_iter().chain(frames.into_iter().flatten()).chain([number(rejected.packets)]));
     }
     table
+}
+
+/// As links' rates are told: in Mbit/s, and what part of the link that is.
+fn port_rates(reading: &Reading) -> comfy_table::Table {
+    let header =
+        ["switch", "port", "to", "frames in", "Mbit/s", "full", "frames out", "Mbit/s", "full", "rejected"];
+    let mut table = number_table(&header);
+    for PortRow { place, ingress, egress, rejected, link_rate } in port_rows(reading) {
+        let rates = [ingress, egress].map(|count| {
+            let bits = count.bytes * 8.0;
+            [
+                number(count.packets),
+                format!("{:.1}", bits / 1e6),
+                format!("{:.0} %", bits / link_rate * 100.0),
+            ]
+        });
+        table.add_row(place.into_iter().chain(rates.into_iter().flatten()).chain([number(rejected.packets)]));
+    }
+    table
+}
+
+/// The counters of one port.
+struct PortRow {
+    /// The switch, the port, and the node at the other end of its link.
+    place: [String; 3],
+    ingress: Count,
+    egress: Count,
+    rejected: Count,
+    /// In bit/s.
+    link_rate: f64,
+}
+
+fn port_rows(reading: &Reading) -> impl Iterator<Item = PortRow> {
+    reading.switches.iter().flat_map(|switch| {
+        switch.ports.iter().map(|(port, counts)| {
+            let [ingress, egress, rejected] = PORT_KINDS.map(|kind| get(counts, kind));
+            let link = switch.links.get(port).cloned().unwrap_or_default();
+            let place = [switch.name.clone(), port.to_string(), link.neighbour];
+            PortRow { place, ingress, egress, rejected, link_rate: link.rate as f64 }
+        })
+    })
 }
 
 /// All reasons that occur, the usual ones first.
@@ -110,6 +142,11 @@ mod tests {
 
     use super::*;
 
+    fn port(kind: &str, packets: u64, bytes: u64) -> v1::PortCounter {
+        let (kind, neighbour) = (kind.into(), "w0".into());
+        v1::PortCounter { port: 3, kind, packets, bytes, neighbour, link_rate: 50_000_000 }
+    }
+
     #[test]
     fn every_reason_has_a_column_and_every_switch_a_row() {
         let counter = |reason: &str, packets| v1::JobCounter {
@@ -121,7 +158,7 @@ mod tests {
         let switch = |name: &str| v1::SwitchCounters {
             name: name.into(),
             jobs: vec![counter("result", 7), counter("received", 12_345)],
-            ports: vec![v1::PortCounter { port: 3, kind: "egress".into(), packets: 9, bytes: 2048 }],
+            ports: vec![port("egress", 9, 2048)],
             ..v1::SwitchCounters::default()
         };
         let text = text(&Reading::new(&[switch("leaf0"), switch("root")], &[]), false);
@@ -136,11 +173,14 @@ mod tests {
         let switch = v1::SwitchCounters {
             name: "leaf".into(),
             jobs: Vec::new(),
-            ports: vec![v1::PortCounter { port: 1, kind: "ingress".into(), packets: 1, bytes: 1 }],
+            ports: vec![port("ingress", 1_000, 1_250_000)],
             ..v1::SwitchCounters::default()
         };
         let text = text(&Reading::new(&[switch], &[]), true);
         assert!(text.starts_with("frames and bytes a second"), "{text}");
+        for part in ["w0", "1,000", "10.0", "20 %"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Findings for people and for programs.
 
-use comfy_table::ContentArrangement;
 use serde_json::json;
 
 use super::finding::{Finding, Severity};
@@ -34,7 +33,6 @@ fn count(number: usize, what: &str) -> String {
 /// The table of findings: what is wrong where, and what to do.
 pub(super) fn table(findings: &[Finding]) -> comfy_table::Table {
     let mut table = output::table(&["", "where", "what is wrong", "what to do"]);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
     if table.width().is_none() {
         table.set_width(WIDTH);
     }

@@ -29,8 +29,10 @@ pub(crate) use workers::{threads_of_a_rank, worker_command};
 /// The default name of a lab.
 const DEFAULT_NAME: &str = "lab";
 
-/// Runs a whole fabric on this machine: the nodes of a topology as network namespaces, its links as veth
-/// pairs with rates and losses, and in them the daemons as on real hosts. Needs root
+/// Runs a whole fabric on this machine. Needs root
+///
+/// The nodes of a topology are network namespaces, its links veth pairs with rates and losses, and in them the daemons
+/// run as on real hosts.
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]

@@ -19,8 +19,9 @@ use tributary_cli::options::{Aggregation, Downlink, load_topology, size, window}
 use tributary_cli::output;
 use tributary_picture::PictureFile;
 
-/// Shows the aggregation tree of a job on a topology: who aggregates, the hop stacks, the bytes on every link
-/// and the expected speed-up. Nothing runs.
+/// Shows the aggregation tree of a job on a topology
+///
+/// Who aggregates, the hop stacks, the bytes on every link and the expected speed-up. Nothing runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytesize::ByteSize;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, Table};
 use tributary_planner::{Aggregation, Downlink, LinkTraffic, Plan};
 use tributary_topology::{LinkKey, Topology, format_rate};
 use tributary_wire::Hop;
@@ -45,7 +45,6 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
         format!("{}:{}{release}", name(hop), hop.egress_port)
     };
     let mut table = output::table(&["rank", "worker", "hop stack to the server", "hop stack back"]);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
     for worker in &plan.workers {
         let join = |hops: &[Hop], entry: &dyn Fn(&Hop) -> String| {
             hops.iter().map(entry).collect::<Vec<_>>().join(" → ")
