@@ -53,5 +53,5 @@ pub use error::{Refusal, StartError, SwitchError};
 pub use jobs::JOB_HISTORY;
 pub use journal::{JournalError, check_record};
 pub use observer::Observer;
-pub use pipeline::{PipelineError, PipelineSource, built_in_slots};
+pub use pipeline::{BuiltInPipeline, PipelineError, PipelineSource, built_in_pipelines, built_in_slots};
 pub use quotas::Quotas;

@@ -54,6 +54,29 @@ pub enum PipelineSource {
     Directory(PathBuf),
 }
 
+/// A compiled program that is part of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltInPipeline {
+    /// The widest slices that it aggregates.
+    pub width: SliceWidth,
+    /// Slots of a switch.
+    pub slots: u32,
+    /// Identifies the program: the first 64 bits of a hash of its files.
+    pub cookie: u64,
+}
+
+/// The programs that this version of Tributary was built with, the one for the narrowest slices first.
+///
+/// # Errors
+/// [`PipelineError`]: a defect of Tributary.
+pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
+    let load = |widest| {
+        let Pipeline { width, slots, cookie, .. } = Pipeline::load(&PipelineSource::BuiltIn, widest)?;
+        Ok(BuiltInPipeline { width, slots, cookie })
+    };
+    [SliceWidth::ETHERNET, SliceWidth::WIDEST].into_iter().map(load).collect()
+}
+
 /// How many slots a switch has with the built-in program.
 ///
 /// # Errors

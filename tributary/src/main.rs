@@ -24,6 +24,7 @@ mod server;
 mod switch;
 mod tls;
 mod topology;
+mod version;
 
 use std::panic;
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ use daemon::{DaemonArgs, WrongUse};
 
 /// In-network gradient aggregation: switches aggregate the gradients of distributed training
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(version = version::VERSION.as_str(), propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -70,7 +71,7 @@ const WRONG_USE: u8 = 2;
 fn main() -> ExitCode {
     allocator::give_large_pieces_back();
     say_nothing_of_a_closed_pipe();
-    let done = match &Cli::parse().command {
+    let done = match &version::parse_or_tell_version::<Cli>().command {
         Command::Agent(args) => agent::run(args),
         Command::Allreduce(args) => allreduce::run(args),
         Command::Bench(args) => bench::run(args),

@@ -1,0 +1,35 @@
+//! `tributary --version`: which source this program is of, and which compiled P4 programs are in it.
+
+use std::sync::LazyLock;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use git_version::git_version;
+use tributary_controller::{BuiltInPipeline, built_in_pipelines};
+
+/// The version, and the commit that was compiled.
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = git_version!(args = ["--always", "--dirty=+changes", "--abbrev=12"], fallback = "no commit");
+    format!("{} ({commit})", env!("CARGO_PKG_VERSION"))
+});
+
+/// The command line; where it asks for the version, prints that and ends.
+pub(crate) fn parse_or_tell_version<T: Parser>() -> T {
+    T::try_parse().unwrap_or_else(|answer| {
+        if answer.kind() == ErrorKind::DisplayVersion {
+            print!("{answer}{}", pipelines());
+            std::process::exit(0);
+        }
+        answer.exit()
+    })
+}
+
+fn pipelines() -> String {
+    let line = |BuiltInPipeline { width, slots, cookie }: &BuiltInPipeline| {
+        format!("P4 program {cookie:016x}: slices of {} values, {slots} slots\n", width.values())
+    };
+    match built_in_pipelines() {
+        Ok(pipelines) => pipelines.iter().map(line).collect(),
+        Err(error) => format!("{error}\n"),
+    }
+}
