@@ -21,12 +21,12 @@ use tributary_wire::{Seq, SliceWidth};
 
 /// Frames of the workload: two children, every slot of the window.
 const SLICES: u32 = WINDOW;
-/// How long the line of numbers is measured.
+/// How long each workload is measured.
 const MEASURED: Duration = Duration::from_secs(3);
 /// Offset of the sequence number in a frame.
 const SEQ_OFFSET: usize = 14 + 20 + 8 + 8;
 
-/// What a workload makes of a gradient.
+/// How a workload changes a gradient.
 type Change = fn(Sent) -> Sent;
 
 /// Two children's gradients, slice by slice; each round goes one window further.
@@ -60,12 +60,12 @@ impl Workload {
     }
 }
 
-/// What this thread has had of its core: others may be at work there, too.
+/// The processor time of this thread; other processes may run on its core, too.
 fn core_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a thread's time is not negative")
 }
 
-/// Prints packets and values per second of a few seconds' work.
+/// Measures a workload for a few seconds and prints packets and values per second.
 fn report(name: &str, mut workload: Workload) {
     let (mut packets, mut left) = (0, 0);
     let (begin, core) = (Instant::now(), core_time());

@@ -1,5 +1,5 @@
-//! Are the BMv2 JSON and the P4Info of the same program? On the way, the ids of the one are tied to the
-//! objects of the other.
+//! Checks that the BMv2 JSON and the P4Info belong to the same program, and ties the P4Info's ids to the JSON's
+//! objects.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::LoadError;
 use crate::json::{self, Document};
 use crate::program::{MatchKind, Program, TableProgram};
 
-/// What the P4Info calls the objects of a program.
+/// The ids by which the P4Info names the objects of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     /// By id.
@@ -24,11 +24,11 @@ pub(crate) struct Directory {
 pub(crate) struct TableIds {
     /// Index in the program.
     pub(crate) index: usize,
-    /// Those of the key's fields, in the order of the program.
+    /// Ids of the key's fields, in the order of the program.
     pub(crate) fields: Vec<u32>,
-    /// Those of its actions, in the order of the program.
+    /// Ids of its actions, in the order of the program.
     pub(crate) actions: Vec<ActionIds>,
-    /// May nobody add or change entries?
+    /// Whether entries cannot be added or changed.
     pub(crate) constant_entries: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct TableIds {
 #[derive(Debug)]
 pub(crate) struct ActionIds {
     pub(crate) id: u32,
-    /// In the order of the program.
+    /// Ids of its parameters, in the order of the program.
     pub(crate) parameters: Vec<u32>,
     /// Where the table may run it.
     pub(crate) scope: Scope,
@@ -74,7 +74,7 @@ fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
     LoadError::Differs(format!("{kind} {name} is only in the {file}"))
 }
 
-/// An error unless both files say the same.
+/// Returns an error unless both files say the same.
 fn same<T: PartialEq + std::fmt::Display + ?Sized>(what: &str, json: &T, info: &T) -> Result<(), LoadError> {
     if json == info {
         return Ok(());
@@ -100,7 +100,7 @@ fn check_table(
         }
         same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
-    // A table whose entries the program fixes has as many as it has: p4c writes two sizes for it.
+    // A table with fixed entries has room for just those: p4c writes two different sizes for it.
     if let Some(size) = table.size.filter(|_| program.fixed.is_empty()) {
         same(&format!("the size of {place}"), &(program.size as u64), &size)?;
     }
@@ -121,7 +121,7 @@ fn check_table(
     })
 }
 
-/// The ids of a table's actions.
+/// Checks a table's actions and finds their ids.
 fn check_actions(
     place: &str,
     program: &TableProgram,
@@ -184,7 +184,7 @@ fn check_registers(document: &Document, info: &P4Info) -> Result<(), LoadError> 
     })
 }
 
-/// The JSON does not say which headers are the controller's, but one of them has to look like this.
+/// The JSON does not say which headers are the controller's, but one of them must match this description.
 fn check_controller_header(document: &Document, header: &p4info::ControllerHeader) -> Result<(), LoadError> {
     let alike = |known: &json::HeaderType| {
         let fields = known.fields.iter().map(|field| (field.0.as_str(), field.1.as_u64()));
@@ -196,7 +196,7 @@ fn check_controller_header(document: &Document, header: &p4info::ControllerHeade
     Err(only_in("P4Info", "controller header", &header.name.full))
 }
 
-/// The P4Info has to know all of the JSON's names.
+/// Checks that the P4Info knows all of the JSON's names.
 fn check_names<'a>(
     kind: &str,
     mut names: impl Iterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a program, and with a request of the control plane.
+//! Errors of a program, and of a control plane's request.
 
 /// Why a program was refused. The text names the place in the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum LoadError {
         /// What is wrong there.
         problem: String,
     },
-    /// The program uses something this switch has not got.
+    /// The program uses something that this switch does not support.
     #[error("{place}: {what} is not supported by this switch")]
     Unsupported {
         /// Where in the program.
@@ -25,7 +25,7 @@ pub enum LoadError {
     /// The P4Info cannot be used.
     #[error(transparent)]
     P4Info(#[from] tributary_p4runtime::p4info::P4InfoError),
-    /// The JSON and the P4Info are not of the same program.
+    /// The JSON and the P4Info belong to different programs.
     #[error("the BMv2 JSON and the P4Info differ: {0}; give the two files of one compilation")]
     Differs(String),
 }
@@ -44,10 +44,10 @@ pub enum ControlError {
         /// The id that was asked for.
         id: u32,
     },
-    /// Nothing is there to modify, delete or read.
+    /// There is nothing to modify, delete or read.
     #[error("{0} is not there")]
     NotFound(String),
-    /// Something is there already.
+    /// There is already something.
     #[error("{0} is there already: modify it instead")]
     AlreadyExists(String),
     /// The request contradicts the program: a wrong width, a missing field, an action of another table.
@@ -58,12 +58,12 @@ pub enum ControlError {
         /// What is wrong with the request.
         problem: String,
     },
-    /// A table holds as many entries as the program gives it room for.
+    /// The table holds as many entries as the program gives it room for.
     #[error("table {table} is full: it has room for {size} entries")]
     Full {
         /// The table.
         table: String,
-        /// Its size.
+        /// The number of entries it has room for.
         size: usize,
     },
     /// The program fixed this at compile time.
@@ -76,7 +76,7 @@ pub enum ControlError {
         what: String,
         /// The index that was asked for.
         index: i64,
-        /// Its size.
+        /// Its number of cells.
         size: usize,
     },
     /// The switch's thread has ended.
@@ -87,7 +87,7 @@ pub enum ControlError {
 /// Why a switch could not be started, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
-    /// The program's ports are 9 bits wide, and the highest number drops.
+    /// The program's ports are 9 bits wide, and the highest number means drop.
     #[error("there is no port {0}: ports go from 0 to 510")]
     NoSuchPort(u16),
     /// Two links, or a link and the controller, have the same number.
@@ -101,16 +101,16 @@ pub enum SwitchError {
         /// The operating system's reason.
         reason: std::io::Error,
     },
-    /// Nothing can be waited for.
+    /// The operating system offers no way to wait for ports.
     #[error("no means to wait for ports (is `ulimit -n` too low?): {0}")]
     Poll(std::io::Error),
-    /// There are no threads left.
+    /// The operating system gives no thread.
     #[error("the switch's thread cannot be started: {0}")]
     Thread(std::io::Error),
     /// The P4Runtime server could not be started.
     #[error(transparent)]
     Server(#[from] crate::server::ServerError),
-    /// The switch's thread has panicked, which is a mistake of this program.
+    /// The switch's thread has panicked, which is a bug of this program.
     #[error("the switch's thread has panicked: see the log, and report it")]
     Panicked,
 }

@@ -1,4 +1,4 @@
-//! A program that was loaded: compiled, and checked against its P4Info.
+//! A loaded program: compiled, and checked against its P4Info.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::error::LoadError;
 use crate::json::Document;
 use crate::program::Program;
 
-/// A compiled program; immutable, and shared by whoever runs or describes it.
+/// A compiled program; immutable, and shared by all that run or describe it.
 pub struct Pipeline {
     info: P4Info,
     pub(crate) program: Program,
@@ -31,7 +31,7 @@ impl fmt::Debug for Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles a BMv2 JSON and checks that it and `p4info` are of the same program.
+    /// Compiles a BMv2 JSON and checks that `p4info` describes the same program.
     ///
     /// # Errors
     /// [`LoadError`] says what is malformed, not supported or different, and where.
@@ -39,7 +39,7 @@ impl Pipeline {
         Self::new(json, P4Info::new(p4info)?)
     }
 
-    /// The same with a P4Info in protobuf's text format, as p4c writes it to files.
+    /// Loads a program with a P4Info in protobuf's text format, as p4c writes it to files.
     ///
     /// # Errors
     /// As [`Pipeline::load`].
@@ -55,12 +55,12 @@ impl Pipeline {
         Ok(Self { info, program, directory })
     }
 
-    /// The P4Info it was loaded with, as a message.
+    /// The P4Info that it was loaded with, as a message.
     pub fn p4info(&self) -> &message::P4Info {
         self.info.message()
     }
 
-    /// The P4Info it was loaded with, to look things up in.
+    /// The P4Info that it was loaded with, to look things up in.
     pub fn info(&self) -> &P4Info {
         &self.info
     }

@@ -1,4 +1,4 @@
-//! The packet replication engine: which copies a multicast group makes.
+//! The packet replication engine: the copies that a multicast group makes.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
-    /// The copies to make for a group; none for one that is not there.
+    /// The copies to make for a group; none for an unknown group.
     #[inline]
     pub(crate) fn replicas(&self, group: u64) -> &[Replica] {
         let group = u16::try_from(group).ok().and_then(|group| self.groups.get(&group));

@@ -5,9 +5,9 @@ use crate::program::{LIMBS, Line, RegisterProgram};
 /// The cells of one array.
 #[derive(Debug)]
 pub(crate) enum Registers {
-    /// Up to 64 bits each.
+    /// Cells of up to 64 bits.
     Words(Vec<u64>),
-    /// So many lines each.
+    /// Cells of so many lines each.
     Lines(Vec<Line>, usize),
 }
 
@@ -29,7 +29,7 @@ impl Registers {
         }
     }
 
-    /// Changes a cell of a narrow array. One that is not there stays so, as on BMv2.
+    /// Changes a cell of a narrow array. An index behind the end changes nothing, as on BMv2.
     #[inline(always)]
     pub(crate) fn set_word(&mut self, index: u64, value: u64) {
         if let Self::Words(words) = self
@@ -50,7 +50,7 @@ impl Registers {
         }
     }
 
-    /// A cell of a wide array, to change.
+    /// A cell of a wide array, mutable.
     pub(crate) fn lines_mut(&mut self, index: u64) -> Option<&mut [Line]> {
         match self {
             Self::Words(_) => None,

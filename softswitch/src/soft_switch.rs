@@ -9,17 +9,17 @@ use crate::engine::{Control, Engine};
 use crate::error::SwitchError;
 use crate::server::RunningServer;
 
-/// The P4Runtime device id of a switch that nobody gave another one, as with simple_switch_grpc.
+/// The default P4Runtime device id, as with simple_switch_grpc.
 const DEVICE_ID: u64 = 0;
 /// The port to the controller in our program: `CPU_PORT` in `p4/include/constants.p4`, as
 /// `tests/cpu_port.rs` checks.
 const CPU_PORT: u16 = 510;
 
-/// What a switch is to be.
+/// The configuration of a switch.
 pub struct SwitchConfig {
     /// Name, for logs.
     pub name: String,
-    /// Which device its P4Runtime server says it is.
+    /// The device id of its P4Runtime server.
     pub device_id: u64,
     /// Where its P4Runtime server listens; port 0: any free one.
     pub listen: SocketAddr,
@@ -30,7 +30,7 @@ pub struct SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// A switch of device id 0 with the CPU port of our program.
+    /// The configuration of a switch with device id 0 and the CPU port of our program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
         Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT }
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for SwitchConfig {
 #[derive(Debug)]
 pub struct SoftSwitch;
 
-/// A switch that runs; it stops when this is dropped.
+/// A running switch; it stops when this is dropped.
 #[derive(Debug)]
 pub struct RunningSwitch {
     server: RunningServer,
@@ -61,8 +61,7 @@ pub struct RunningSwitch {
 }
 
 impl SoftSwitch {
-    /// Starts a switch that waits for a controller to give it a program. Its server runs on the tokio runtime
-    /// that this is called on.
+    /// Starts a switch that waits for a controller to give it a program. Its server runs on the current tokio runtime.
     ///
     /// # Errors
     /// [`SwitchError`] says which port or address cannot be used.
@@ -81,7 +80,7 @@ impl RunningSwitch {
         self.server.address()
     }
 
-    /// The switch itself, past its server.
+    /// The switch itself, bypassing its server.
     pub fn control(&self) -> &Control {
         self.engine.control()
     }

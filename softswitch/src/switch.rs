@@ -1,4 +1,4 @@
-//! A program with all it remembers: tables, counters, registers and multicast groups.
+//! A program with all its state: tables, counters, registers and multicast groups.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::pipeline::Pipeline;
 use crate::pre::Replication;
 use crate::program::{DROP_PORT, INSTANCE_REPLICATION, Line, Program};
 
-/// A switch without ports: what it does with a frame, and (see [`control`](crate::control)) what the
-/// control plane can do to it.
+/// A switch without ports: it processes frames, and the control plane reads and changes it (see
+/// [`control`](crate::control)).
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) state: State,
     pub(crate) replication: Replication,
-    /// A packet between ingress and egress, of which several copies are made.
+    /// The state of a packet between ingress and egress when several copies are made.
     saved: Saved,
 }
 
@@ -28,21 +28,21 @@ struct Saved {
     lines: Vec<Line>,
 }
 
-/// Frames that leave a switch, each with its port. Used again and again, it needs no new memory.
+/// Frames that leave a switch, each with its port. When reused, it allocates no new memory.
 #[derive(Debug, Default)]
 pub struct Outputs {
     frames: Frames,
-    /// Of each of them.
+    /// The port of each frame.
     ports: Vec<u16>,
 }
 
 impl Outputs {
-    /// Nothing yet.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets all frames.
+    /// Removes all frames.
     pub fn clear(&mut self) {
         self.frames.clear();
         self.ports.clear();
@@ -58,17 +58,18 @@ impl Outputs {
         self.frames.len()
     }
 
-    /// Is there none?
+    /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// Bytes of all frames together.
+    /// The total length of all frames in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.frames.byte_len()
     }
 
-    /// Adds the frame that `write` writes to the beginning of `room` bytes; it returns the frame's length.
+    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes; `write` returns the frame's
+    /// length.
     fn add(&mut self, port: u16, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let Ok(()) = self.frames.try_add(room, |place| Ok::<_, Infallible>(write(place)));
         self.ports.push(port);
@@ -87,8 +88,8 @@ impl Switch {
         &self.pipeline
     }
 
-    /// What the switch does with a frame that comes in at `port` (up to 510; nothing for others): the frames that leave are added to
-    /// `outputs`. Once `outputs` has had the frames of a few packets, nothing is allocated.
+    /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds the frames
+    /// that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
     pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
         if u64::from(port) >= DROP_PORT {
             return;
@@ -113,7 +114,7 @@ impl Switch {
     }
 }
 
-/// Egress and deparser.
+/// Runs egress and the deparser.
 fn leave(program: &Program, state: &mut State, packet: &mut Packet<'_>, port: u64, outputs: &mut Outputs) {
     let standard = &program.standard;
     state.set(standard.egress_port, port);

@@ -1,4 +1,4 @@
-//! The switch's own number for the controller's port is the program's.
+//! The switch's constant for the controller's port equals the program's.
 
 use tributary_softswitch::SwitchConfig;
 use tributary_wire::constants::CPU_PORT;

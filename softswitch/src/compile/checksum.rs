@@ -1,4 +1,4 @@
-//! Checksums: what they are over, and when they are verified or updated.
+//! Checksums: what they cover, and when they are verified or updated.
 
 use super::emitter::Emitter;
 use super::expression::Expressions;
@@ -10,7 +10,7 @@ use crate::json::expression::Expr;
 use crate::json::{self, Document};
 use crate::program::{self, ChecksumPart, Op, lines_for};
 
-/// Compiles the checksums that are to be verified (or else, updated), adding them to `checksums`.
+/// Compiles the checksums that are to be verified (or updated), and adds them to `checksums`.
 pub(super) fn compile(
     document: &Document,
     verify: bool,
@@ -47,7 +47,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// The inputs, each with how far it has to be shifted to stand at the end of a 16-bit word.
+/// The inputs, each with the shift that aligns it to the end of a 16-bit word.
 fn parts(
     calculation: &json::Calculation,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Ingress and egress: tables, conditions and the ways between them.
+//! Ingress and egress: tables, conditions and the paths between them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,8 +13,8 @@ use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
 use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
 
-/// Compiles a control flow: code that ends with [`Op::End`], then that of its tables' actions. `visible`
-/// are the tables that the control plane sees; tables are added to `tables`.
+/// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions. `visible` are the
+/// tables that the control plane sees; compiled tables are added to `tables`.
 pub(super) fn compile(
     flow: &ControlFlow,
     objects: &Objects<'_>,
@@ -68,7 +68,7 @@ fn nodes<'a>(
     Ok(nodes)
 }
 
-/// Where a step can lead.
+/// The names of the steps that a step can lead to.
 fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
     match step {
         Step::Table(table) => {
@@ -82,7 +82,7 @@ fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
     }
 }
 
-/// A packet must get to the end: no way may lead back.
+/// Checks that no path leads back: a packet must reach the end.
 fn check_acyclic(flow: &ControlFlow, nodes: &HashMap<&str, Node<'_>>, place: &str) -> Result<(), LoadError> {
     let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut done = HashSet::new();
@@ -119,14 +119,14 @@ struct Graph<'a> {
     visible: &'a HashSet<&'a str>,
     nodes: HashMap<&'a str, Node<'a>>,
     place: String,
-    /// The tables that are looked up in, in the order of their indices.
+    /// The tables that are looked up, in the order of their indices.
     applied: Vec<&'a Table>,
-    /// Index of the first of them.
+    /// Index of the first of these tables.
     first_table: usize,
 }
 
 impl<'a> Graph<'a> {
-    /// Emits all steps, each where the one before it leads to, so that few jumps are needed.
+    /// Emits all steps, each right behind a step that leads to it, so that few jumps are needed.
     fn emit_all(&mut self, first: Option<&'a str>, out: &mut Emitter) -> Result<(), LoadError> {
         let mut waiting = vec![];
         let end = out.label();
@@ -159,7 +159,7 @@ impl<'a> Graph<'a> {
         Ok(node.ok_or_else(|| malformed(&self.place, format!("there is no node {name}")))?.label)
     }
 
-    /// Emits one step and says which one has to follow it.
+    /// Emits one step and returns the one that has to follow it.
     fn emit(
         &mut self,
         name: &'a str,
@@ -233,7 +233,7 @@ impl<'a> Graph<'a> {
         Ok(table.base_default_next.as_deref())
     }
 
-    /// The code of an action without parameters, right here.
+    /// Emits the code of an action without parameters in place.
     fn inline(&self, id: u64, place: &str, out: &mut Emitter) -> Result<(), LoadError> {
         let action = find_action(self.objects, id, place)?;
         if !action.runtime_data.is_empty() {
@@ -249,7 +249,7 @@ fn next_of<'a>(table: &'a Table, cases: &[&str]) -> Option<&'a str> {
     known.unwrap_or(&table.base_default_next).as_deref()
 }
 
-/// The only thing that a table can ever do, if that is an action without parameters.
+/// The action without parameters that is all a table can ever do, if there is one.
 fn constant_action(table: &Table) -> Option<u64> {
     let entry = table.default_entry.as_ref()?;
     let alone = table.action_ids == [entry.action_id] && table.entries.is_empty();
@@ -262,7 +262,7 @@ fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a js
     action.ok_or_else(|| malformed(place, format!("there is no action with id {id}")))
 }
 
-/// Compiles those of a table's actions that no table before it has.
+/// Compiles the table's actions that no earlier table has.
 fn actions(
     table: &Table,
     objects: &Objects<'_>,

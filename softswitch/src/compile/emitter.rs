@@ -6,22 +6,22 @@ use super::fault::too_many;
 use crate::error::LoadError;
 use crate::program::{CodeIndex, LIMBS, Line, LineIndex, NOWHERE, Op, Word};
 
-/// Instructions that an index can name.
+/// The number of instructions that an index can name.
 const MAX_CODE: usize = NOWHERE as usize;
-/// Indices end here.
+/// The highest number of words, or of lines.
 const MAX_INDEX: usize = 60_000;
 
 /// A place in the code that jumps can name before it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// Code that grows.
+/// Code under construction.
 #[derive(Debug, Default)]
 pub(super) struct Emitter {
     code: Vec<Op>,
-    /// Jumps whose targets are set in [`Emitter::finish`]: which instruction, to which label.
+    /// Jumps whose targets [`Emitter::finish`] sets: the instruction's index and its label.
     jumps: Vec<(usize, Label)>,
-    /// Where each label is.
+    /// The position of each label; `None` until it is bound.
     labels: Vec<Option<CodeIndex>>,
     words: Vec<u64>,
     lines: Vec<Line>,
@@ -39,18 +39,18 @@ struct Pool<T> {
     used: usize,
 }
 
-/// All of the code.
+/// The finished code.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) code: Vec<Op>,
-    /// As they are before a packet: constants set, the rest 0.
+    /// The words before a packet: constants set, the rest 0.
     pub(super) words: Vec<u64>,
-    /// The same.
+    /// The lines before a packet: constants set, the rest 0.
     pub(super) lines: Vec<Line>,
 }
 
 impl Emitter {
-    /// An emitter behind `words` words and `lines` lines of fields and arguments.
+    /// An emitter that allocates behind `words` words and `lines` lines of fields and arguments.
     pub(super) fn new(words: usize, lines: usize) -> Self {
         Self { words: vec![0; words], lines: vec![Line::default(); lines], ..Self::default() }
     }
@@ -69,7 +69,7 @@ impl Emitter {
         self.code.len() as CodeIndex
     }
 
-    /// A label that is not anywhere yet.
+    /// A new label without a position.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -80,7 +80,7 @@ impl Emitter {
         self.labels[label.0] = Some(self.here());
     }
 
-    /// Is the label bound already? Then a jump to it goes back.
+    /// Whether the label is bound already, so that a jump to it goes back.
     pub(super) fn is_bound(&self, label: Label) -> bool {
         self.labels[label.0].is_some()
     }
@@ -90,7 +90,7 @@ impl Emitter {
         self.jump_with(to, |to| Op::Jump { to });
     }
 
-    /// Adds the jump that `jump` makes of a target.
+    /// Adds the jump that `jump` makes when given its target.
     pub(super) fn jump_with(&mut self, to: Label, jump: impl FnOnce(CodeIndex) -> Op) {
         self.jumps.push((self.code.len(), to));
         self.push(jump(NOWHERE));
@@ -154,7 +154,7 @@ impl Emitter {
         self.line_pool.used = 0;
     }
 
-    /// A word that only one thing uses.
+    /// A word that is not shared.
     pub(super) fn new_word(&mut self) -> Word {
         if self.words.len() < MAX_INDEX {
             self.words.push(0);
@@ -186,7 +186,7 @@ impl Emitter {
         }
         let mut code = self.code;
         for (at, label) in self.jumps {
-            // An unbound label would be the compiler's mistake: the run ends there.
+            // An unbound label would be a bug of the compiler: the run ends there.
             let place = self.labels.get(label.0).copied().flatten().unwrap_or(NOWHERE);
             if let Some(to) = code.get_mut(at).and_then(jump_target) {
                 *to = place;
@@ -197,7 +197,7 @@ impl Emitter {
     }
 }
 
-/// Where a jump goes.
+/// The target of a jump; `None` for other instructions.
 fn jump_target(op: &mut Op) -> Option<&mut CodeIndex> {
     match op {
         Op::Jump { to }
@@ -211,10 +211,10 @@ fn jump_target(op: &mut Op) -> Option<&mut CodeIndex> {
     }
 }
 
-/// The same jump without stops on the way.
+/// The same jump, straight to its final target.
 fn shortened(mut op: Op, code: &[Op]) -> Op {
     let Some(to) = jump_target(&mut op) else { return op };
-    // Nothing but jumps would go round for ever.
+    // Bounded: jumps that only lead to one another would never end.
     for _ in 0..code.len() {
         match code.get(usize::from(*to)) {
             Some(Op::Jump { to: further }) => *to = *further,

@@ -7,7 +7,7 @@ pub(super) fn malformed(place: &str, problem: impl Into<String>) -> LoadError {
     LoadError::Malformed { place: place.to_owned(), problem: problem.into() }
 }
 
-/// The program uses what this switch has not got.
+/// The program uses something that this switch does not support.
 pub(super) fn unsupported(place: &str, what: impl Into<String>) -> LoadError {
     LoadError::Unsupported { place: place.to_owned(), what: what.into() }
 }

@@ -1,4 +1,4 @@
-//! Gives every field its word or lines, and works out how headers look on the wire.
+//! Gives every field its word or lines, and works out the wire format of headers.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use crate::program::{
     self, Format, Group, LineIndex, MAX_BITS, NarrowField, Stack, Standard, WideField, Word, lines_for,
 };
 
-/// The struct that v1model's own metadata is in.
+/// The struct of v1model's own metadata.
 const STANDARD_METADATA: &str = "standard_metadata";
-/// Metadata of queues and clocks, which this switch has not got.
+/// Metadata of queues and clocks, which this switch does not have.
 const UNSUPPORTED_METADATA: [&str; 7] = [
     "enq_timestamp",
     "enq_qdepth",
@@ -21,7 +21,7 @@ const UNSUPPORTED_METADATA: [&str; 7] = [
     "egress_global_timestamp",
     "priority",
 ];
-/// Fields beyond this make no sense and would not fit the instructions' indices.
+/// The most words that fields may take: more makes no sense and would not fit the instructions' indices.
 const MAX_WORDS: usize = 30_000;
 
 /// Where a field is.
@@ -47,7 +47,7 @@ pub(super) struct Slot {
 pub(super) struct HeaderLayout {
     /// Index in the program.
     pub(super) index: u16,
-    /// Is it metadata: never on the wire, never invalid?
+    /// Whether it is metadata: never on the wire, never invalid.
     pub(super) metadata: bool,
     fields: HashMap<String, Slot>,
     word: Word,
@@ -159,7 +159,7 @@ impl Layout {
         self.headers.get(name).ok_or_else(|| malformed(place, format!("there is no header {name}")))
     }
 
-    /// A header by name that can be on the wire.
+    /// A header by name that can appear on the wire.
     pub(super) fn wire_header(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         let header = self.header(name, place)?;
         if header.metadata {
@@ -205,7 +205,7 @@ impl Layout {
         Ok((slot, stack))
     }
 
-    /// The metadata that the switch itself needs.
+    /// The metadata that the switch itself uses.
     pub(super) fn standard(&self, errors: &[(String, u64)]) -> Result<Standard, LoadError> {
         let word = |field: &str| match self.field(STANDARD_METADATA, field, STANDARD_METADATA)?.place {
             Place::Word(word) => Ok(word),
@@ -231,7 +231,7 @@ impl Layout {
 }
 
 impl Slot {
-    /// The slot in a certain header.
+    /// The same field in a certain header.
     fn at(self, header: &program::Header) -> Self {
         let place = match self.place {
             Place::Word(word) => Place::Word(header.word + word),
@@ -241,7 +241,7 @@ impl Slot {
     }
 }
 
-/// Words, lines and bytes of a kind of header, counted from its first ones.
+/// Computes the words, lines and bytes of a header type, counted from the header's first.
 fn lay_out(kind: &json::HeaderType, on_wire: bool) -> Result<(Format, Vec<(String, Slot)>), LoadError> {
     let mut format = Format { words: 1, ..Format::default() };
     let mut slots = Vec::new();
@@ -291,7 +291,7 @@ fn width(field: &json::Field, place: &str) -> Result<u32, LoadError> {
     bits.ok_or_else(|| unsupported(place, format!("a field of {} bits", field.1)))
 }
 
-/// The bytes of a header so far.
+/// A header's wire format under construction.
 #[derive(Debug, Default)]
 struct Wire {
     bit: usize,

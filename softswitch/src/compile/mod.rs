@@ -1,8 +1,7 @@
-//! From the BMv2 JSON to a [`Program`].
+//! Compiles the BMv2 JSON into a [`Program`].
 //!
-//! All names are resolved here, all widths are known afterwards, and whatever this switch has not got is
-//! refused. Every loop in the result ends: control flows and actions only go forward, and the parser
-//! counts the times it goes back.
+//! The compiler resolves all names, fixes all widths, and refuses whatever this switch does not support. Every loop in
+//! the result ends: control flows and actions only go forward, and the parser counts how often it goes back.
 
 mod checksum;
 mod control;
@@ -28,12 +27,12 @@ use crate::program::{
     Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, Word, lines_for,
 };
 
-/// Memory that a program's registers may take.
+/// The most memory that a program's registers may take.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;
-/// Cells that a program's counters may have.
+/// The most cells that a program's counters may have.
 const MAX_COUNTERS: u64 = 1 << 24;
 
-/// Objects of one kind: indices of 16 bits hold more.
+/// The most objects of one kind; indices of 16 bits leave room for them.
 const MAX_OBJECTS: usize = 10_000;
 
 /// Compiles a program. `visible` are the names of the tables that the control plane can see.
@@ -94,7 +93,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     })
 }
 
-/// Refuses programs whose objects could not be numbered.
+/// Refuses programs with more objects than can be numbered.
 fn check_sizes(document: &Document) -> Result<(), LoadError> {
     let flows = || document.pipelines.iter();
     let sizes = [
@@ -115,7 +114,7 @@ fn pipeline<'a>(document: &'a Document, name: &str) -> Result<&'a ControlFlow, L
     flow.ok_or_else(|| malformed("the program", format!("there is no pipeline {name}")))
 }
 
-/// Words and lines that the arguments of any action take.
+/// The most words and lines that any action's arguments take.
 fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
     let mut most = (0, 0);
     for action in &document.actions {
@@ -130,7 +129,7 @@ fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
     Ok(most)
 }
 
-/// Does the instruction write to lines below `end`?
+/// Whether the instruction writes to lines below `end`.
 fn changes_lines(op: &Op, end: LineIndex) -> bool {
     match op {
         Op::WideCopy { d, .. }
@@ -160,7 +159,7 @@ fn deparser(document: &Document, layout: &Layout) -> Result<Vec<u16>, LoadError>
     deparser.order.iter().map(|name| layout.wire_header(name, &place)).collect()
 }
 
-/// Sizes of the counter arrays that actions count with.
+/// Sizes of the counter arrays that actions use.
 fn counters(document: &Document) -> Result<Vec<usize>, LoadError> {
     let indirect = document.counter_arrays.iter().filter(|counter| !counter.is_direct);
     let sizes: Vec<u64> = indirect.map(|counter| counter.size.unwrap_or(0)).collect();

@@ -1,4 +1,4 @@
-//! The parser: each state becomes a piece of code that ends with jumps to the next ones.
+//! The parser: each state becomes a piece of code that ends with jumps to the next states.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::program::{Op, Standard};
 /// The widest transition key, with each field padded to bytes.
 const MAX_KEY_BYTES: u32 = 8;
 
-/// Compiles the parser; the code goes on behind it when a packet is accepted, or cannot be parsed.
+/// Compiles the parser. The code goes on behind it when a packet is accepted or cannot be parsed.
 pub(super) fn compile(
     parser: &json::Parser,
     objects: &Objects<'_>,
@@ -103,7 +103,7 @@ impl States<'_> {
 
     fn transitions(&self, state: &ParseState, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
         let key = transition_key(state, scope)?;
-        // One statement, so that the key that all cases look at is computed once.
+        // One statement, so that the key is computed once for all cases.
         let mut cases = Expressions::new(out, scope.place);
         for case in &state.transitions {
             let to = self.target(case.next_state.as_deref(), scope.place)?;
@@ -126,7 +126,7 @@ impl States<'_> {
     }
 }
 
-/// A jump to a state. Only those that go back can make a circle.
+/// Emits a jump to a state. Only jumps back can form a loop, so only they are counted.
 fn jump(to: Label, out: &mut Emitter) {
     if out.is_bound(to) {
         out.push(Op::Visit);
@@ -134,7 +134,7 @@ fn jump(to: Label, out: &mut Emitter) {
     out.jump(to);
 }
 
-/// The fields of a state's key, each padded to bytes, in one number.
+/// The fields of a state's key, each padded to bytes, as one number.
 fn transition_key(state: &ParseState, scope: &Scope<'_>) -> Result<Option<Term>, LoadError> {
     let mut key: Option<Term> = None;
     let mut bytes = 0;
@@ -157,7 +157,7 @@ fn transition_key(state: &ParseState, scope: &Scope<'_>) -> Result<Option<Term>,
     Ok(key)
 }
 
-/// When a transition is taken; `None`: always.
+/// The condition of a transition; `None`: it is always taken.
 fn case_condition(case: &Transition, key: Option<&Term>, place: &str) -> Result<Option<Term>, LoadError> {
     let number = |text: &Option<String>| {
         let text = text.as_deref().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::json::number::Number;
 use crate::json::{self, Call};
 use crate::program::{Arguments, MAX_BITS, Op, lines_for};
 
-/// Names of what actions refer to.
+/// The objects that actions refer to by name.
 #[derive(Debug)]
 pub(super) struct Objects<'a> {
     pub(super) layout: &'a Layout,
@@ -19,7 +19,7 @@ pub(super) struct Objects<'a> {
     pub(super) arguments: Arguments,
 }
 
-/// An argument.
+/// An argument of a primitive.
 type Argument = Expr;
 
 impl Objects<'_> {
@@ -61,12 +61,12 @@ impl Objects<'_> {
         Ok(slots)
     }
 
-    /// Compiles an action's body; it ends behind the last instruction.
+    /// Compiles an action's body; execution goes on behind its last instruction.
     pub(super) fn action(&self, action: &json::Action, out: &mut Emitter) -> Result<(), LoadError> {
         let locals = self.parameters(action)?;
         let place = format!("action {}", action.name);
         let scope = Scope { layout: self.layout, locals: &locals, place: &place, in_parser: false };
-        // One label a primitive, and one behind the last.
+        // One label for each primitive, and one behind the last.
         let labels: Vec<Label> = (0..=action.primitives.len()).map(|_| out.label()).collect();
         for (primitive, label) in action.primitives.iter().zip(&labels) {
             out.bind(*label);
@@ -78,7 +78,7 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Compiles one primitive. `labels` are those of the action's primitives.
+    /// Compiles one primitive. `labels` are the labels of the action's primitives.
     pub(super) fn primitive(
         &self,
         call: &Call,
@@ -216,7 +216,7 @@ impl Objects<'_> {
     }
 }
 
-/// An assignment to a field.
+/// Compiles an assignment to a field.
 pub(super) fn assign(
     target: &Argument,
     value: &Argument,
@@ -244,7 +244,7 @@ pub(super) fn name<'a>(argument: &'a Argument, kind: &str, place: &str) -> Resul
     }
 }
 
-/// A word with an index. One that is too large has to stay too large.
+/// A word that holds an index. One that is too large has to stay too large.
 fn index_word(index: &Argument, scope: &Scope<'_>, out: &mut Emitter) -> Result<u16, LoadError> {
     let index = Term::resolve(index, scope)?;
     Expressions::new(out, scope.place).word(&index, 64)

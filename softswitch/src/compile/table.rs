@@ -1,4 +1,4 @@
-//! Tables: what their keys are made of and what the program puts into them.
+//! Tables: the fields of their keys, and the entries that the program puts into them.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) fn table(
     })
 }
 
-/// The fields of the key, packed into words: those of up to 64 bits side by side where they fit.
+/// The fields of the key, packed into words: fields of up to 64 bits share a word where they fit.
 fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyField>, usize), LoadError> {
     let mut fields = Vec::new();
     let (mut word, mut shift) = (0, 0);
@@ -80,7 +80,7 @@ fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyFiel
                 (KeySource::Lines(source, words), words)
             }
         };
-        // Ranges are compared as numbers, so they have a word of their own.
+        // Ranges are compared as numbers, so each has a word of its own.
         let alone = words > 1 || kind == MatchKind::Range;
         if shift > 0 && (alone || shift + slot.bits > 64) {
             (word, shift) = (word + 1, 0);
@@ -122,7 +122,7 @@ fn invocation(
     Ok(Invocation { action, arguments: arguments.collect::<Result<_, _>>()? })
 }
 
-/// A big-endian byte string, as long as `bits` need.
+/// Reads a big-endian byte string of the length that `bits` need.
 fn bytes(text: Option<&String>, bits: u32, place: &str) -> Result<Vec<u8>, LoadError> {
     let text = text.map(String::as_str).unwrap_or_default();
     let number = json::number::Number::parse(text).filter(|number| !number.is_negative());

@@ -1,7 +1,7 @@
 //! Expressions with their names resolved and their ranges known.
 //!
-//! BMv2 computes with unlimited precision and p4c masks what has to wrap around. [`Bound`] says how many
-//! bits a value can have, so that it is computed in as few as give the same result.
+//! BMv2 computes with unlimited precision, and p4c masks what has to wrap around. [`Bound`] says how many bits a value
+//! can have, so that it is computed in the fewest bits that give the same result.
 
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, Place, Slot};
@@ -17,7 +17,7 @@ pub(super) struct Bound {
     pub(super) signed: bool,
 }
 
-/// More bits than anything has: the value has to be masked before it can be used.
+/// A value may have any number of bits: it has to be masked before it can be used.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
 impl Bound {
@@ -31,7 +31,7 @@ impl Bound {
         Self { bits, signed: true }
     }
 
-    /// Bits of its two's complement.
+    /// Bits of the value as a two's complement.
     pub(super) fn signed_bits(self) -> u32 {
         if self.signed { self.bits } else { self.bits.saturating_add(1) }
     }
@@ -76,12 +76,12 @@ pub(super) struct Term {
     pub(super) bound: Bound,
 }
 
-/// What an expression is. Truth values are 0 or 1.
+/// The form of an expression. Truth values are 0 or 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Const(Number),
     Field(Place),
-    /// A field of a stack's last header: its word in the first one, the stack.
+    /// A field of a stack's last header: the field's word in the stack's first header, and the stack.
     Last {
         first: Word,
         stack: u16,
@@ -98,15 +98,15 @@ pub(super) enum Kind {
     Choose(Box<Term>, Box<Term>, Box<Term>),
 }
 
-/// What names mean in some place of the program.
+/// What names mean at some place of the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) layout: &'a Layout,
     /// The parameters of the action.
     pub(super) locals: &'a [Slot],
-    /// For messages.
+    /// The place in the program, for messages.
     pub(super) place: &'a str,
-    /// Only the parser has a packet to look ahead in.
+    /// Whether the place is in the parser, where alone a packet can be looked ahead in.
     pub(super) in_parser: bool,
 }
 
@@ -124,7 +124,7 @@ impl Term {
         Self { kind: Kind::Field(slot.place), bound: Bound::unsigned(slot.bits) }
     }
 
-    /// The constant it is, if it is one.
+    /// Its value if it is a constant.
     pub(super) fn constant(&self) -> Option<&Number> {
         match &self.kind {
             Kind::Const(number) => Some(number),
@@ -144,7 +144,7 @@ impl Term {
         Self::truth(Kind::Compare(compare, Box::new(left), Box::new(right)))
     }
 
-    /// Is the one the other?
+    /// A test whether two terms are equal.
     pub(super) fn equal(left: Self, right: Self) -> Self {
         Self::compare(Compare::Equal, left, right)
     }
@@ -257,7 +257,7 @@ impl Term {
             "^" => binary(Binary::Xor),
             "<<" => binary(Binary::Shl),
             ">>" => binary(Binary::Shr),
-            // As infinite two's complements go: -a - 1.
+            // As with infinite two's complements: -a - 1.
             "~" => Ok(Self::binary(Binary::Xor, right, Self::number(Number::from(1).negated()))),
             "==" => compare(Compare::Equal, false, false),
             "!=" => compare(Compare::Equal, false, true),
@@ -278,7 +278,7 @@ impl Term {
         }
     }
 
-    /// Operations whose operand is a header or a stack.
+    /// Resolves operations whose operand is a header or a stack.
     fn resolve_special(op: &str, right: &Expr, scope: &Scope<'_>) -> Result<Option<Self>, LoadError> {
         let name = || match right {
             Expr::Object(_, name) => Ok(name.as_str()),
@@ -307,7 +307,7 @@ impl Term {
         Ok(Self { bound: Bound::signed(width), ..wrapped })
     }
 
-    /// A value, or the end of the range of `width` bits that it is beyond.
+    /// A value, clamped to the range of `width` bits.
     fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let (low, high) = if op == "usat_cast" {

@@ -1,49 +1,49 @@
-//! What the control plane reads and writes, in the terms of P4Runtime but without its messages.
+//! What the control plane reads and writes, in P4Runtime's terms but without its messages.
 //!
-//! Tables, actions, match fields, parameters and counters go by their P4Info ids. Values are big-endian
-//! byte strings: of any length that holds the value when written, canonical (no leading zeros, at least
-//! one byte) when read. The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread
-//! through [`Control::run`](crate::engine::Control::run).
+//! Tables, actions, match fields, parameters and counters are named by their P4Info ids. Values are big-endian byte
+//! strings: of any length that holds the value when written, canonical (no leading zeros, at least one byte) when read.
+//! The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread through
+//! [`Control::run`](crate::engine::Control::run).
 
 mod counters;
 mod tables;
 
-/// What one match field of an entry asks of the packet.
+/// What one match field of an entry requires of the packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
-    /// The whole value.
+    /// Matches the whole value.
     Exact(Vec<u8>),
-    /// The bits that `mask` has set. A field that is left out matches anything.
+    /// Matches the bits that `mask` has set. A field that is left out matches anything.
     Ternary {
         /// The bits to match; zero where `mask` is.
         value: Vec<u8>,
         /// Which bits matter; never all zeros.
         mask: Vec<u8>,
     },
-    /// The first `prefix_len` bits. A field that is left out matches anything.
+    /// Matches the first `prefix_len` bits. A field that is left out matches anything.
     Lpm {
         /// The prefix; zero behind its end.
         value: Vec<u8>,
         /// Its length in bits; never zero.
         prefix_len: u32,
     },
-    /// Both ends included. A field that is left out matches anything.
+    /// Matches from `low` to `high`, both included. A field that is left out matches anything.
     Range {
         /// The lowest value that matches.
         low: Vec<u8>,
         /// The highest value that matches.
         high: Vec<u8>,
     },
-    /// The whole value. A field that is left out matches anything.
+    /// Matches the whole value. A field that is left out matches anything.
     Optional(Vec<u8>),
 }
 
-/// A match field and what it has to be.
+/// A match field and its required value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldMatch {
     /// Id of the match field in its table (1, 2, ...).
     pub field_id: u32,
-    /// What it has to be.
+    /// The required value.
     pub key: KeyMatch,
 }
 
@@ -74,7 +74,7 @@ pub struct TableEntry {
     pub key: EntryKey,
     /// What it does.
     pub action: ActionCall,
-    /// The controller's own note, given back as it is.
+    /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ pub struct CounterValue {
 /// One copy that a multicast group makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Replica {
-    /// Where the copy leaves.
+    /// The port by which the copy leaves.
     pub port: u16,
     /// `egress_rid` of the copy; different for replicas of a group with the same port.
     pub instance: u16,

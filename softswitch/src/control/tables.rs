@@ -10,7 +10,7 @@ use crate::program::{Invocation, MatchKind, TableProgram};
 use crate::switch::Switch;
 use crate::table::{Action, Entry, Pattern};
 
-/// A table by id: its ids, and what the program says of it.
+/// A table by id: its ids, and its description in the program.
 #[derive(Clone, Copy)]
 struct Described<'a> {
     id: u32,
@@ -78,7 +78,7 @@ impl Switch {
         Err(ControlError::NotFound(described.entry_name()))
     }
 
-    /// One entry with its direct counter, which is there when the table has one.
+    /// One entry with its direct counter; `None` where the table has no counter.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `NotFound`.
@@ -99,7 +99,7 @@ impl Switch {
         Ok(table.entries().map(|entry| described.show(entry)).collect())
     }
 
-    /// Sets what a table does where nothing matches; `None` goes back to what the program says.
+    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's own.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`.
@@ -118,8 +118,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What a table does where nothing matches, and the direct counter of those packets. `None` for the
-    /// action: nothing.
+    /// The default action of a table (`None`: nothing is done), and the direct counter of packets that nothing matches.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -164,7 +163,7 @@ impl<'a> Described<'a> {
         format!("an entry of table {} with this key", self.program.name)
     }
 
-    /// May entries be written at all?
+    /// Checks that entries of the table can be written at all.
     fn writable(&self) -> Result<(), ControlError> {
         if self.ids.constant_entries {
             return Err(ControlError::Constant(format!("table {}", self.program.name)));

@@ -1,21 +1,21 @@
-//! How many frames of a port go to the controller. All ports share one connection to it: who floods it from one port must
-//! not keep it from hearing the others.
+//! Limits the frames from a port that go to the controller. All ports share one connection to it: a flood from one port
+//! must not keep it from hearing the others.
 
 use std::time::{Duration, Instant};
 
-/// Frames to the controller that a port may have in a second, and at once. Cables are probed ten times a second.
+/// Frames to the controller that a port may have in a second, and in one burst. Cables are probed ten times a second.
 const A_SECOND: u32 = 100;
 const EACH_TAKES: Duration = Duration::from_millis(1000 / A_SECOND as u64);
 
 /// What a port may still send to the controller.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowance {
-    /// When all that was taken will have come back; `None`: nothing was taken yet.
+    /// When the full allowance will be back; `None`: nothing was taken yet.
     whole_at: Option<Instant>,
 }
 
 impl Allowance {
-    /// Takes one frame's worth, if there is as much.
+    /// Takes one frame's worth if that much is left.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let whole_at = self.whole_at.map_or(now, |at| at.max(now)) + EACH_TAKES;
         let there_is = whole_at - now <= EACH_TAKES * A_SECOND;

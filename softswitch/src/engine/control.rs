@@ -12,11 +12,11 @@ use crate::error::ControlError;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
-/// Something to do between two packets.
+/// Work to do between two packets.
 pub(super) type Request = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// What the switch sends to the CPU port: frames that begin with the program's `packet_in` controller
-/// header in wire format. When nobody reads them fast enough, the newest are dropped.
+/// Frames that the switch sends to the CPU port. They begin with the program's `packet_in` controller header in wire
+/// format. When they are not read fast enough, the newest are dropped.
 pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
 /// A handle on a running switch, for the control plane. Cheap to clone.
@@ -46,19 +46,19 @@ impl Control {
         self.install(Switch::new(pipeline)).await
     }
 
-    /// The same with a switch whose tables are filled already. It happens whether or not its future is still waited
-    /// for.
+    /// Installs a switch whose tables are filled already, in the same way. It happens even if the returned future is
+    /// dropped.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
     pub async fn install(&self, switch: Switch) -> Result<(), ControlError> {
-        // The old one is dropped here: giving back its memory must not hold up packets.
+        // The old switch is dropped here: freeing its memory must not hold up packets.
         self.request(move |core| core.switch.replace(switch)).await.map(drop)
     }
 
-    /// Runs `work` on the switch's own thread between two packets, and gives back what it returns. All of
-    /// it happens at once as packets see it; packets wait meanwhile, so keep it short (one batch of updates). It
-    /// happens whether or not its future is still waited for.
+    /// Runs `work` on the switch's own thread between two packets, and returns its result. Packets see all of it happen
+    /// at once; they wait meanwhile, so keep it short (one batch of updates). It happens even if the returned future is
+    /// dropped.
     ///
     /// # Errors
     /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the end.
@@ -85,9 +85,9 @@ impl Control {
         if self.request(process).await? { Ok(()) } else { Err(ControlError::NoPipeline) }
     }
 
-    /// Ends the thread, if it still runs.
+    /// Ends the thread if it still runs.
     pub(super) fn stop(&self) {
-        // An error means that it has ended.
+        // An error means that the thread has ended.
         let _ = self.send(Box::new(|core| core.stopping = true));
     }
 
@@ -98,7 +98,7 @@ impl Control {
     {
         let (reply, result) = oneshot::channel();
         self.send(Box::new(move |core| {
-            // Nobody waits for the result any more: then it is dropped.
+            // If nobody waits for the result any more, it is dropped.
             let _ = reply.send(work(core));
         }))?;
         result.await.map_err(|_| ControlError::Stopped)

@@ -1,14 +1,13 @@
 //! The thread that owns a switch and its ports.
 //!
-//! It sleeps until a port has frames or the control plane wants something, works in rounds of a few frames
-//! a port, and looks for requests of the control plane once a round: so these cost the packets nothing but
-//! their own work, and see the switch between two packets.
+//! It sleeps until a port has frames or the control plane wants something. It works in rounds of a few frames from each
+//! port, and looks for requests of the control plane once a round: so requests cost packets nothing but their own work,
+//! and see the switch between two packets.
 //!
-//! Between a round that had frames and sleep it yields the processor once and looks again. To fall asleep and to
-//! be woken up costs a system call, an interrupt or both on either side, for each frame where frames come one
-//! by one; what others have sent while they ran costs nothing to find. With all nodes of three-tier-8 on two
-//! processors, an all-reduce takes 6 % less time for it over links of 50 Mbit/s, and 19 % less from 100 Mbit/s on,
-//! if workers do the same.
+//! Between a round that had frames and sleep it yields the processor once and looks again. Falling asleep and being
+//! woken costs a system call, an interrupt or both on either side, for each frame where frames arrive one by one;
+//! finding what others have sent while they ran costs nothing. With all nodes of three-tier-8 on two processors this
+//! saves an all-reduce 6 % of its time over links of 50 Mbit/s, and 19 % from 100 Mbit/s on, if workers do the same.
 
 mod allowance;
 mod control;
@@ -27,15 +26,17 @@ use control::Request;
 pub use control::{Control, PacketIns};
 use ports::Ports;
 
-/// Packets for the controller that wait for the server to send them.
+/// Packets for the controller that may wait for the server to send them.
 const PACKET_INS: usize = 1024;
-/// The token of the control plane; ports have their index.
+/// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Frames of one port that are processed before it is the next one's turn.
+/// Frames of one port that are processed before the next port's turn.
 const FRAMES_A_ROUND: usize = 64;
-/// So many bytes of frames that are to leave are sent off before there is a [batch](BATCH) for each port that they leave by.
+/// Frames are sent off once they have so many bytes, even if there is no [batch](BATCH) yet for each port that they
+/// leave by.
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// Readiness that is taken from the operating system at once; all ports are looked at, whichever it is of.
+/// Readiness events that are taken from the operating system at once; all ports are looked at, whatever the events
+/// name.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.
@@ -46,11 +47,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts a thread that switches between `ports`, which go by their number in the program. Until a
-    /// pipeline is committed, every frame is dropped.
+    /// Starts a thread that switches between `ports`, each with its number in the program. Until a pipeline is
+    /// committed, every frame is dropped.
     ///
     /// # Errors
-    /// [`SwitchError`]: a port's number is taken or none, or the operating system has no means left.
+    /// [`SwitchError`]: a port's number is taken or invalid, or the operating system has no resources left.
     pub fn start(
         name: &str,
         ports: Vec<(u16, Box<dyn FramePort>)>,
@@ -95,7 +96,7 @@ impl Drop for Engine {
     }
 }
 
-/// What the thread owns, and requests work on.
+/// The state of the thread, on which requests work.
 #[derive(Debug)]
 struct Core {
     switch: Option<Switch>,
@@ -105,7 +106,7 @@ struct Core {
 }
 
 impl Core {
-    /// Takes a few frames of each port, and sends off what they have become. Were there any?
+    /// Takes a few frames of each port and sends off the results. Returns whether there were any frames.
     fn round(&mut self) -> bool {
         let mut any = false;
         for port in 0..self.ports.count() {
@@ -116,7 +117,7 @@ impl Core {
                 if let Some(switch) = &mut self.switch {
                     switch.process(number, frame, &mut self.outputs);
                 }
-                // No more of them leave by one port than have come in: neighbours should go together.
+                // No more frames leave by one port than have come in; neighbours should be sent together.
                 if taken.is_multiple_of(BATCH) || self.outputs.byte_len() >= BYTES_AT_ONCE {
                     self.send_off(number);
                 }
@@ -137,14 +138,14 @@ impl Core {
         }
     }
 
-    /// Sends off what has become of frames that came in by `ingress`.
+    /// Sends off the results of frames that came in by `ingress`.
     fn send_off(&mut self, ingress: u16) {
         self.ports.send_all(ingress, &self.outputs);
         self.outputs.clear();
     }
 }
 
-/// The thread.
+/// The body of the thread.
 fn work(mut core: Core, mut poll: Poll, requests: &Receiver<Request>) {
     let mut events = Events::with_capacity(EVENTS);
     while !core.stopping {

@@ -17,7 +17,7 @@ use crate::switch::Outputs;
 /// The ports of a switch.
 pub(super) struct Ports {
     links: Vec<Link>,
-    /// Index of a port's link, by its number.
+    /// Index of the link of each port, by the port's number.
     by_number: Vec<Option<usize>>,
     cpu_port: u16,
     packet_ins: Sender<Vec<u8>>,
@@ -32,22 +32,22 @@ struct Link {
 
 #[derive(Debug, Default)]
 struct LinkState {
-    /// It cannot be used any more.
+    /// The port cannot be used any more.
     failed: bool,
-    /// What of its frames may still go to the controller.
+    /// How many of its frames may still go to the controller.
     to_controller: Allowance,
 }
 
-/// Frames that went nowhere.
+/// Counts of dropped frames, by reason.
 #[derive(Debug, Default)]
 struct Drops {
-    /// The program has sent them to a port that is not there.
+    /// The program sent them to a port that does not exist.
     no_port: u64,
     /// The controller did not read fast enough.
     packet_ins: u64,
-    /// More of a port's frames were for the controller than may be.
+    /// A port's frames for the controller exceeded its allowance.
     too_many: u64,
-    /// They were shorter than a frame can be, or longer.
+    /// They were shorter or longer than a frame can be.
     bad_length: u64,
 }
 
@@ -103,7 +103,7 @@ impl Ports {
         }
     }
 
-    /// Sends all frames to where they go that have become of some that came in by `ingress`.
+    /// Sends each of the frames that resulted from frames of `ingress` to its port.
     pub(super) fn send_all(&mut self, ingress: u16, outputs: &Outputs) {
         let mut by_link: BTreeMap<usize, Vec<&[u8]>> = BTreeMap::new();
         for (number, frame) in outputs.iter() {
@@ -124,7 +124,7 @@ impl Ports {
         let link = self.by_number.get(usize::from(ingress)).copied().flatten();
         let allowance =
             link.and_then(|index| self.links.get_mut(index)).map(|link| &mut link.state.to_controller);
-        // The controller's own frames come in by no link.
+        // The controller's own frames come in by no link, so nothing limits them.
         if allowance.is_some_and(|allowance| !allowance.take(Instant::now())) {
             self.drops.too_many += 1;
         } else if self.packet_ins.try_send(frame.to_vec()).is_err() {
@@ -132,7 +132,7 @@ impl Ports {
         }
     }
 
-    /// Leaves a note of frames that went nowhere.
+    /// Logs how many frames were dropped.
     pub(super) fn report(&self) {
         tracing::debug!(drops = ?self.drops, "switch has ended");
     }

@@ -2,11 +2,10 @@
 
 use crate::program::{Checksum, ChecksumPart, Line};
 
-/// The checksum that the header's field has to have.
+/// The checksum that the header's field must have.
 ///
-/// One's complement sums of 16-bit words are sums modulo 2^16 - 1, and a number has the same rest as its
-/// 16-bit words' sum. 2^64 leaves 1: so whole fields are added up, each rotated to where it stands in its
-/// last word.
+/// A one's complement sum of 16-bit words is a sum modulo 2^16 - 1, and a number is congruent to the sum of its 16-bit
+/// words. As 2^64 is congruent to 1, whole fields are added, each rotated to its position in its last word.
 pub(super) fn compute(checksum: &Checksum, words: &[u64], lines: &[Line]) -> u64 {
     let mut sum = 0;
     for part in &checksum.parts {
@@ -25,7 +24,7 @@ pub(super) fn compute(checksum: &Checksum, words: &[u64], lines: &[Line]) -> u64
     !sum & 0xffff
 }
 
-/// A sum whose carry comes in again at the other end.
+/// Adds with end-around carry.
 #[inline(always)]
 fn add(sum: &mut u64, value: u64, shift: u8) {
     let (added, carry) = sum.overflowing_add(value.rotate_left(shift.into()));

@@ -4,7 +4,7 @@ use super::{Flow, MAX_VISITS, Packet, State, wire};
 use crate::program::{Header, Op, Program};
 
 impl State {
-    /// Instructions of the parser, and on whole headers.
+    /// Runs an instruction of the parser or on whole headers.
     pub(super) fn run_on_headers(&mut self, program: &Program, packet: &mut Packet<'_>, op: Op) -> Flow {
         let standard = &program.standard;
         match op {
@@ -17,7 +17,7 @@ impl State {
             }
             Op::Advance { bits } => {
                 let cursor = packet.cursor.saturating_add(self.get(bits) as usize);
-                // BMv2, too, cannot begin a header inside a byte.
+                // BMv2 cannot begin a header inside a byte either.
                 if cursor > packet.frame.len() * 8 || !cursor.is_multiple_of(8) {
                     return self.fail(program, standard.packet_too_short);
                 }
@@ -33,13 +33,13 @@ impl State {
             Op::CopyHeader { d, a } => self.copy_header(program, d, a),
             Op::Push { stack, by } => self.push(program, stack, by),
             Op::Pop { stack, by } => self.pop(program, stack, by),
-            // All others are the callers'.
+            // The callers handle all others.
             _ => {}
         }
         Flow::Continue(())
     }
 
-    /// Ends the parser: what was extracted so far stays.
+    /// Ends the parser; what was extracted so far stays.
     fn fail(&mut self, program: &Program, error: u64) -> Flow {
         self.set(program.standard.parser_error, error);
         Flow::Break(())
@@ -71,7 +71,7 @@ impl State {
         flow
     }
 
-    /// A header that becomes valid is all zeros: nothing of an earlier packet shows.
+    /// Makes a header valid with all fields zero: nothing of an earlier packet shows.
     fn set_valid(&mut self, program: &Program, header: u16) {
         let header = program.headers[usize::from(header)];
         if self.get(header.word) == 0 {
@@ -158,7 +158,7 @@ impl State {
     }
 }
 
-/// `bits` bits of the packet, `offset` bits ahead.
+/// Reads `bits` bits of the packet, `offset` bits ahead.
 fn look_ahead(packet: &Packet<'_>, offset: u16, bits: u8) -> Option<u64> {
     let begin = packet.cursor.checked_add(usize::from(offset))?;
     let end = begin + usize::from(bits);

@@ -13,20 +13,20 @@ use crate::table::Table;
 /// How often the parser may go back for one packet.
 const MAX_VISITS: u32 = 1024;
 
-/// What a switch remembers from packet to packet, as far as instructions can reach it.
+/// What a switch remembers from packet to packet, as far as instructions can access it.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// As many as an index can name: then none has to be checked. Memory is used for the first ones only.
+    /// As many as an index can name, so that no index has to be checked. Memory is used for the first ones only.
     pub(crate) words: Box<[u64; WORDS]>,
     pub(crate) lines: Vec<Line>,
     pub(crate) tables: Vec<Table>,
     pub(crate) counters: Vec<Vec<CounterValue>>,
     pub(crate) registers: Vec<Registers>,
-    /// Use the processor's wide vectors.
+    /// Whether to use the processor's wide vectors.
     pub(crate) vectors: bool,
 }
 
-/// Has the processor the vectors that came with AVX2? The same code, compiled for them, moves and adds wide
+/// Whether the processor has the vectors that came with AVX2. The same code, compiled for them, moves and adds wide
 /// values in half the time.
 fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -46,12 +46,12 @@ fn has_vectors() -> bool {
 pub(crate) struct Packet<'a> {
     /// The frame as it came.
     pub(crate) frame: &'a [u8],
-    /// Bits of it that the parser has passed.
+    /// How many of its bits the parser has passed.
     cursor: usize,
     visits: u32,
 }
 
-/// Does a run go on, or is it over?
+/// Whether a run goes on or is over.
 type Flow = std::ops::ControlFlow<()>;
 
 impl<'a> Packet<'a> {
@@ -59,16 +59,16 @@ impl<'a> Packet<'a> {
         Self { frame, cursor: 0, visits: 0 }
     }
 
-    /// What the parser left.
+    /// The bytes behind the last header that the parser extracted.
     pub(crate) fn payload(&self) -> &'a [u8] {
         self.frame.get(self.cursor / 8..).unwrap_or_default()
     }
 }
 
 impl State {
-    /// The state of a program that has seen no packet.
+    /// The state of a program that has processed no packet.
     pub(crate) fn new(program: &Program) -> Self {
-        // Zeroed memory straight from the system; the other arm is there for the type's sake.
+        // Zeroed memory straight from the system; the other arm satisfies the type.
         let zeros: Result<Box<[u64; WORDS]>, _> = vec![0; WORDS].into_boxed_slice().try_into();
         let mut words = zeros.unwrap_or_else(|_| Box::new([0; WORDS]));
         words[..program.words.len()].copy_from_slice(&program.words);
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Instructions that take longer anyway, or are rare: kept out of the inner loop's registers.
+    /// Runs instructions that take longer anyway, or are rare: they are kept out of the inner loop's registers.
     #[inline(never)]
     fn run_rare(&mut self, program: &Program, packet: &mut Packet<'_>, op: Op) -> Flow {
         match op {
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// Looks a table up and puts the arguments of the action where it expects them.
+    /// Looks a table up and puts the action's arguments where the action expects them.
     fn apply(&mut self, program: &Program, table: u16, bytes: usize) -> Applied {
         let index = usize::from(table);
         let Self { tables, words, lines, .. } = self;
@@ -280,7 +280,7 @@ impl State {
     }
 }
 
-/// What looking a table up has come to.
+/// The result of a table lookup.
 struct Applied {
     hit: bool,
     action: Option<u16>,
@@ -294,7 +294,7 @@ fn jump(at: &mut usize, to: CodeIndex, take: bool) {
     }
 }
 
-/// A shift by 64 or more leaves nothing.
+/// A shift; by 64 or more the result is 0.
 #[inline(always)]
 fn shift(by: u64, shift: impl Fn(u64) -> u64) -> u64 {
     if by < 64 { shift(by) } else { 0 }

@@ -1,4 +1,4 @@
-//! The two ways the inner loop is compiled, against each other.
+//! Compares the two ways in which the inner loop is compiled.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::has_vectors;
 use crate::{Outputs, Pipeline, Switch};
 
-/// A program whose packets bring wide operands and take results away.
+/// A program whose packets carry wide operands and return results.
 const JSON: &str = include_str!("../../tests/programs/constructs.json");
 const P4INFO: &str = include_str!("../../tests/programs/constructs.p4info.txtpb");
 

@@ -1,11 +1,11 @@
-//! Arithmetic on lines. Each operation goes line by line through a copy on the stack, which lets the
-//! compiler vectorise it without knowing that places don't overlap; operands and result may be the same.
+//! Arithmetic on lines. Each operation goes line by line through a copy on the stack, so that the compiler can
+//! vectorise it without knowing that places don't overlap; operands and result may be the same.
 
 use std::cmp::Ordering;
 
 use crate::program::{LIMBS, Line, LineIndex};
 
-/// Limbs of the widest value.
+/// The number of limbs of the widest value.
 const MAX_LIMBS: usize = 64;
 
 /// d = a & b.
@@ -78,7 +78,7 @@ pub(super) fn copy(lines: &mut [Line], d: LineIndex, a: LineIndex, n: u8) {
     lines.copy_within(a..a + usize::from(n), d.into());
 }
 
-/// d = a number.
+/// d = a word.
 pub(super) fn widen(lines: &mut [Line], d: LineIndex, a: u64, n: u8) {
     limbs_mut(lines, d, n).fill(0);
     lines[usize::from(d)][0] = a;
@@ -129,7 +129,7 @@ pub(super) fn shr(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8
     }
 }
 
-/// Whole limbs, no more than there are, and the bits of the rest.
+/// Splits a shift into whole limbs, at most `limbs`, and the remaining bits.
 fn split(by: u64, limbs: usize) -> (usize, u32) {
     if by >= limbs as u64 * 64 {
         return (limbs, 0);
@@ -137,12 +137,12 @@ fn split(by: u64, limbs: usize) -> (usize, u32) {
     ((by / 64) as usize, (by % 64) as u32)
 }
 
-/// Which one is larger.
+/// Compares as unsigned numbers.
 pub(super) fn compare(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
     limbs(lines, a, n).iter().rev().cmp(limbs(lines, b, n).iter().rev())
 }
 
-/// Which one is larger, as two's complements.
+/// Compares as two's complements.
 pub(super) fn compare_signed(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
     let negative = |at| limbs(lines, at, n).last().is_some_and(|limb| limb >> 63 == 1);
     negative(b).cmp(&negative(a)).then_with(|| compare(lines, a, b, n))

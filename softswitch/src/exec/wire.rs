@@ -1,11 +1,11 @@
-//! Headers between the bytes of a frame and the words and lines of a packet.
+//! Moves headers between the bytes of a frame and the words and lines of a packet.
 
 use crate::program::{Format, Header, LIMBS, Line};
 
 /// Bytes in a line.
 const LINE_BYTES: usize = LIMBS * 8;
 
-/// Reads a header from the beginning of `bytes`, which is at least as long as it is, and makes it valid.
+/// Reads a header from the beginning of `bytes`, which is at least as long as the header, and makes it valid.
 #[inline(always)]
 pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut [u64], lines: &mut [Line]) {
     let words = &mut words[usize::from(header.word)..][..usize::from(format.words)];
@@ -33,7 +33,7 @@ pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut
     }
 }
 
-/// A big-endian number as limbs.
+/// Reads a big-endian number as limbs.
 #[inline(always)]
 fn read_line(bytes: &[u8; LINE_BYTES]) -> Line {
     let mut line = [0; LIMBS];
@@ -43,7 +43,7 @@ fn read_line(bytes: &[u8; LINE_BYTES]) -> Line {
     line
 }
 
-/// Limbs as a big-endian number.
+/// Writes limbs as a big-endian number.
 #[inline(always)]
 fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
     for (limb, bytes) in line.iter().zip(bytes.as_chunks_mut::<8>().0.iter_mut().rev()) {
@@ -51,7 +51,7 @@ fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
     }
 }
 
-/// Writes a header to `bytes`, which is as long as it is.
+/// Writes a header to `bytes`, which is exactly as long as the header.
 #[inline(always)]
 pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
     let words = &words[usize::from(header.word)..];
@@ -75,7 +75,7 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
     }
 }
 
-/// Eight bytes, those behind the frame's end being zeros.
+/// Eight bytes, with zeros for those behind the frame's end.
 #[cold]
 fn last_bytes(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
@@ -84,7 +84,7 @@ fn last_bytes(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// The lowest bytes of a number, big-endian.
+/// Writes the lowest bytes of a number, big-endian.
 #[inline(always)]
 fn write(value: u64, bytes: &mut [u8]) {
     let all = value.to_be_bytes();

@@ -26,9 +26,9 @@ pub(crate) enum Expr {
     Op {
         /// The operation.
         op: String,
-        /// What decides, of `?`.
+        /// The condition of the operation `?`.
         cond: Option<Box<Expr>>,
-        /// Left operand, if it has two.
+        /// Left operand, if there are two.
         left: Option<Box<Expr>>,
         /// Right or only operand.
         right: Box<Expr>,
@@ -103,7 +103,7 @@ fn string_pair(value: &Value) -> Option<(String, String)> {
     text(0).zip(text(1))
 }
 
-/// Enough of a JSON value to find it again.
+/// The beginning of a JSON value, enough to find it again.
 fn shortened(json: &Value) -> String {
     let mut text = json.to_string();
     if let Some((end, _)) = text.char_indices().nth(80) {

@@ -1,7 +1,7 @@
 //! The BMv2 JSON format, version 2, as p4c-bm2-ss writes it.
 //!
-//! Only shapes are checked here. What the names and expressions in it mean is the compiler's to find out;
-//! what is not needed to run a program (source positions, enums, annotations) is skipped.
+//! Only shapes are checked here. The compiler finds out what names and expressions mean; what is not needed to run a
+//! program (source positions, enums, annotations) is skipped.
 
 pub(crate) mod expression;
 pub(crate) mod number;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::LoadError;
 
-/// The major version of the format that is understood.
+/// The supported major version of the format.
 const VERSION: u32 = 2;
 
 /// A whole file.
@@ -50,7 +50,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Reads a file and refuses whole kinds of object that no program may use here.
+    /// Reads a file and refuses kinds of object that this switch does not support.
     pub(crate) fn read(text: &str) -> Result<Self, LoadError> {
         let document: Self =
             serde_json::from_str(text).map_err(|error| LoadError::Json(error.to_string()))?;
@@ -85,20 +85,20 @@ struct Meta {
     version: [u32; 2],
 }
 
-/// An object of which only the name matters: its kind is refused.
+/// An object of an unsupported kind; only its name matters.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Named {
     pub(crate) name: String,
 }
 
-/// The fields of a kind of header.
+/// A type of header: its fields.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HeaderType {
     pub(crate) name: String,
     pub(crate) fields: Vec<Field>,
 }
 
-/// Name, width in bits (`"*"`: variable), signed.
+/// Name, width in bits (`"*"`: variable), and whether it is signed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Field(pub(crate) String, pub(crate) Value, #[serde(default)] pub(crate) bool);
 
@@ -135,7 +135,7 @@ pub(crate) struct ParseState {
     pub(crate) transitions: Vec<Transition>,
 }
 
-/// Where to go from a state.
+/// The next state, and the condition to go there.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Transition {
     /// `hexstr`, `default` or `parse_vset`; old compilers leave it out and write "default" as the value.
@@ -146,7 +146,7 @@ pub(crate) struct Transition {
     pub(crate) next_state: Option<String>,
 }
 
-/// An operation with its arguments: a primitive of an action, or what a parser state does.
+/// An operation with its arguments: a primitive of an action, or a statement of a parser state.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Call {
     pub(crate) op: String,
@@ -162,7 +162,7 @@ pub(crate) struct Deparser {
     pub(crate) primitives: Vec<Call>,
 }
 
-/// Counters, of a table's entries if `is_direct`.
+/// Counters; those of a table's entries if `is_direct`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CounterArray {
     pub(crate) name: String,
@@ -178,7 +178,7 @@ pub(crate) struct RegisterArray {
     pub(crate) bitwidth: u64,
 }
 
-/// What a checksum is over.
+/// The inputs of a checksum.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Calculation {
     pub(crate) name: String,
@@ -186,13 +186,13 @@ pub(crate) struct Calculation {
     pub(crate) input: Vec<CalculationInput>,
 }
 
-/// A part of what a checksum is over.
+/// One input of a checksum.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CalculationInput {
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) value: Value,
-    /// Of a `hexstr`.
+    /// Width of a `hexstr` in bits.
     pub(crate) bitwidth: Option<u32>,
 }
 
@@ -258,9 +258,9 @@ pub(crate) struct Table {
     pub(crate) direct_meters: Option<String>,
     pub(crate) action_ids: Vec<u64>,
     pub(crate) actions: Vec<String>,
-    /// By action name, or by `__HIT__` and `__MISS__`.
+    /// The next node by action name, or by `__HIT__` and `__MISS__`.
     pub(crate) next_tables: std::collections::BTreeMap<String, Option<String>>,
-    /// Where to go on a miss when no action is known.
+    /// The next node on a miss when no action is known.
     pub(crate) base_default_next: Option<String>,
     pub(crate) default_entry: Option<DefaultEntry>,
     #[serde(default)]

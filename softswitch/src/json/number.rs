@@ -1,6 +1,6 @@
 //! Integers of any size, as the JSON writes them.
 
-/// An integer: sign and magnitude, 64 bits a limb, the lowest first, no zero limb at the top.
+/// An integer: its sign and magnitude, in limbs of 64 bits, the lowest first, without zero limbs at the top.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Number {
     negative: bool,
@@ -47,7 +47,7 @@ impl Number {
         Self::new(!self.negative, self.limbs)
     }
 
-    /// Is it below zero?
+    /// Whether it is below zero.
     pub(crate) fn is_negative(&self) -> bool {
         self.negative
     }
@@ -58,7 +58,7 @@ impl Number {
         (self.limbs.len().saturating_sub(1) as u32).saturating_mul(64).saturating_add(top)
     }
 
-    /// The `index`-th limb of the two's complement, however long it is thought to be.
+    /// The `index`-th limb of the two's complement, extended to any length.
     pub(crate) fn limb(&self, index: usize) -> u64 {
         let plain = |i: usize| self.limbs.get(i).copied().unwrap_or(0);
         if !self.negative {
@@ -68,7 +68,7 @@ impl Number {
         if borrow_stops_below { !plain(index) } else { plain(index).wrapping_neg() }
     }
 
-    /// Its value, if it fits.
+    /// Its value, if it fits into 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         (!self.negative && self.limbs.len() <= 1).then(|| self.limb(0))
     }

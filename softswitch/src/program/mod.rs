@@ -1,9 +1,9 @@
-//! A compiled program: what the switch's inner loop reads, and nothing it would have to look up.
+//! A compiled program: all that the switch's inner loop reads, without anything to look up by name.
 //!
-//! A packet's state is two arrays. *Words* of 64 bits hold fields of up to 64 bits, the headers' validity,
-//! the arguments of the running action, intermediate results and constants; *lines* of 512 bits hold wider
-//! ones, the lowest first. An instruction ([`Op`]) names words and lines by their index. A field is always
-//! kept below 2^width.
+//! A packet's state is two arrays. *Words* of 64 bits hold fields of up to 64 bits, the headers' validity, the
+//! arguments of the running action, intermediate results and constants; *lines* of 512 bits hold wider values, the
+//! lowest line first. An instruction ([`Op`]) names words and lines by their index. A field's value always stays below
+//! 2^width.
 
 mod op;
 
@@ -15,23 +15,23 @@ use crate::table::Pattern;
 pub(crate) type Word = u16;
 /// How many words an index can name.
 pub(crate) const WORDS: usize = 1 << Word::BITS;
-/// Index of a (first) line.
+/// Index of a line, or of the first of several.
 pub(crate) type LineIndex = u16;
 
 /// Index of an instruction.
 pub(crate) type CodeIndex = u16;
-/// An index behind the last instruction that there can be: a run ends there.
+/// An index behind the last possible instruction: a run ends there.
 pub(crate) const NOWHERE: CodeIndex = CodeIndex::MAX;
 
 /// Limbs in a line.
 pub(crate) const LIMBS: usize = 8;
 /// Bits in a line.
 pub(crate) const LINE_BITS: u32 = 512;
-/// Bits of the widest value: fields of 2048 bits with room for what they are added up to.
+/// Bits of the widest value: fields of 2048 bits, with room for their sums.
 pub(crate) const MAX_BITS: u32 = 4096;
-/// Words of the longest table key.
+/// Words of the longest possible table key.
 pub(crate) const MAX_KEY_WORDS: usize = 16;
-/// The port that drops: what `mark_to_drop` sets.
+/// The port number that drops: `mark_to_drop` sets it.
 pub(crate) const DROP_PORT: u64 = 511;
 /// `instance_type` of a packet that is one of several copies.
 pub(crate) const INSTANCE_REPLICATION: u64 = 5;
@@ -39,7 +39,7 @@ pub(crate) const INSTANCE_REPLICATION: u64 = 5;
 /// 512 bits, the lowest limb first.
 pub(crate) type Line = [u64; LIMBS];
 
-/// The runs of a packet through the code.
+/// Where each stage of a packet's processing begins in the code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
     /// Parser.
@@ -59,23 +59,23 @@ pub(crate) struct Entries {
 pub(crate) struct Program {
     /// All instructions.
     pub(crate) code: Vec<Op>,
-    /// Where the runs begin.
+    /// Where the stages begin.
     pub(crate) entries: Entries,
     /// The words as they are before a packet: fields 0, constants set.
     pub(crate) words: Vec<u64>,
     /// The lines as they are before the first packet: constants set.
     pub(crate) lines: Vec<Line>,
-    /// Words in front that hold fields and validity: to be cleared for each packet.
+    /// How many words at the front hold fields and validity: they are cleared for each packet.
     pub(crate) field_words: usize,
-    /// Lines in front that hold metadata: to be cleared for each packet.
+    /// How many lines at the front hold metadata: they are cleared for each packet.
     pub(crate) metadata_lines: usize,
-    /// Lines in front that hold fields.
+    /// How many lines at the front hold fields.
     pub(crate) field_lines: usize,
-    /// Egress changes wide fields, so each copy of a packet needs its own.
+    /// Whether egress changes wide fields, so that each copy of a packet needs its own.
     pub(crate) egress_changes_lines: bool,
     /// The standard metadata that the switch itself reads and writes.
     pub(crate) standard: Standard,
-    /// How each kind of header looks on the wire.
+    /// The wire format of each type of header.
     pub(crate) formats: Vec<Format>,
     /// Headers, by the index that instructions use.
     pub(crate) headers: Vec<Header>,
@@ -83,13 +83,13 @@ pub(crate) struct Program {
     pub(crate) stacks: Vec<Stack>,
     /// Headers in the order of the deparser.
     pub(crate) deparser: Vec<u16>,
-    /// Bytes of all those headers.
+    /// Bytes of all headers of the deparser.
     pub(crate) header_bytes: usize,
     /// Checksums.
     pub(crate) checksums: Vec<Checksum>,
-    /// Tables that are looked up in.
+    /// Tables that the program applies.
     pub(crate) tables: Vec<TableProgram>,
-    /// Sizes of the counter arrays.
+    /// Number of cells of each counter array.
     pub(crate) counters: Vec<usize>,
     /// Register arrays.
     pub(crate) registers: Vec<RegisterProgram>,
@@ -97,7 +97,7 @@ pub(crate) struct Program {
     pub(crate) arguments: Arguments,
 }
 
-/// Words of the standard metadata.
+/// The words of the standard metadata.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Standard {
     pub(crate) ingress_port: Word,
@@ -109,28 +109,28 @@ pub(crate) struct Standard {
     pub(crate) egress_rid: Word,
     pub(crate) checksum_error: Word,
     pub(crate) parser_error: Word,
-    /// What `parser_error` becomes for a packet that ends too early.
+    /// The `parser_error` of a packet that ends too early.
     pub(crate) packet_too_short: u64,
-    /// ... for one with more headers than a stack holds.
+    /// The `parser_error` of a packet with more headers than a stack holds.
     pub(crate) stack_out_of_bounds: u64,
-    /// ... for one that no transition matches.
+    /// The `parser_error` of a packet that no transition matches.
     pub(crate) no_match: u64,
-    /// ... for one that keeps the parser going round.
+    /// The `parser_error` of a packet that keeps the parser looping.
     pub(crate) parser_timeout: u64,
 }
 
-/// A header on the wire.
+/// The wire format of a header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Format {
-    /// Its length.
+    /// Its length in bytes.
     pub(crate) bytes: usize,
-    /// Words that it takes, the validity first.
+    /// Words that it takes; the first is the validity.
     pub(crate) words: u16,
     /// Lines that it takes.
     pub(crate) lines: u16,
     /// Its fields up to 64 bits.
     pub(crate) narrows: Vec<NarrowField>,
-    /// The same, in groups that begin and end with a byte.
+    /// The same fields, in groups that begin and end at a byte boundary.
     pub(crate) groups: Vec<Group>,
     /// Its wider fields.
     pub(crate) wides: Vec<WideField>,
@@ -139,13 +139,13 @@ pub(crate) struct Format {
 /// A field of up to 64 bits, as it is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NarrowField {
-    /// Ones, as many as it has bits.
+    /// A mask of as many ones as the field has bits.
     pub(crate) mask: u64,
     /// The byte that it begins in.
     pub(crate) offset: u16,
     /// Its word, counted from the header's first.
     pub(crate) word: u16,
-    /// Bits behind it in the eight bytes from `offset` on.
+    /// Number of bits behind it in the eight bytes that begin at `offset`.
     pub(crate) shift: u8,
 }
 
@@ -154,9 +154,9 @@ pub(crate) struct NarrowField {
 pub(crate) struct Group {
     /// First byte in the header.
     pub(crate) offset: usize,
-    /// Up to 8.
+    /// Its length, at most 8 bytes.
     pub(crate) bytes: usize,
-    /// Of each field its word, counted from the header's first, and how many bits of the group are behind it.
+    /// For each field its word, counted from the header's first, and the number of bits of the group behind it.
     pub(crate) parts: Vec<(u16, u8)>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Group {
 pub(crate) struct WideField {
     /// First byte in the header.
     pub(crate) offset: usize,
-    /// Its length.
+    /// Its length in bytes.
     pub(crate) bytes: usize,
     /// Its first line, counted from the header's first.
     pub(crate) line: u16,
@@ -191,7 +191,7 @@ pub(crate) struct Stack {
     pub(crate) size: u16,
     /// The word that says how many are in use.
     pub(crate) count: Word,
-    /// Words from one to the next.
+    /// Number of words from one header to the next.
     pub(crate) stride: u16,
 }
 
@@ -200,25 +200,25 @@ pub(crate) struct Stack {
 pub(crate) struct Checksum {
     /// The word of the field that holds it.
     pub(crate) target: Word,
-    /// What it is over.
+    /// Its inputs.
     pub(crate) parts: Vec<ChecksumPart>,
 }
 
-/// One input of a checksum: it is shifted to where it stands in its 16 bits.
+/// One input of a checksum, and the shift to its position in its 16-bit word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ChecksumPart {
     /// A field or constant of up to 64 bits.
     Word(Word, u8),
-    /// A wider one: first line, lines.
+    /// A wider one: first line, number of lines, and shift.
     Lines(LineIndex, u8, u8),
 }
 
 /// How a table finds its entries.
 #[derive(Debug, Clone)]
 pub(crate) struct TableProgram {
-    /// Name, for messages.
+    /// Its name, for messages.
     pub(crate) name: String,
-    /// Entries that it has room for.
+    /// Number of entries that it has room for.
     pub(crate) size: usize,
     /// The fields of the key.
     pub(crate) key: Vec<KeyField>,
@@ -228,18 +228,18 @@ pub(crate) struct TableProgram {
     pub(crate) actions: Vec<ActionProgram>,
     /// The action of a miss, and its arguments.
     pub(crate) default: Option<Invocation>,
-    /// May nobody change the action of a miss?
+    /// Whether the action of a miss cannot be changed.
     pub(crate) default_is_constant: bool,
-    /// Entries that the program fixes; nobody may add others.
+    /// Entries that the program fixes; if there are any, no others can be added.
     pub(crate) fixed: Vec<FixedEntry>,
-    /// Does it count what its entries match?
+    /// Whether it counts the packets that its entries match.
     pub(crate) counts: bool,
 }
 
 /// One field of a table's key.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyField {
-    /// Name, for messages.
+    /// Its name, for messages.
     pub(crate) name: String,
     /// How it matches.
     pub(crate) kind: MatchKind,
@@ -249,7 +249,7 @@ pub(crate) struct KeyField {
     pub(crate) source: KeySource,
     /// The word of the packed key that it is in, or begins in.
     pub(crate) word: usize,
-    /// Bits of that word below it.
+    /// Number of bits below it in that word.
     pub(crate) shift: u32,
 }
 
@@ -258,7 +258,7 @@ pub(crate) struct KeyField {
 pub(crate) enum KeySource {
     /// A word.
     Word(Word),
-    /// Lines, of which it takes so many words.
+    /// Lines: the first line, and the number of words that the field takes.
     Lines(LineIndex, usize),
 }
 
@@ -275,7 +275,7 @@ pub(crate) enum MatchKind {
 /// An action of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct ActionProgram {
-    /// Name, for messages.
+    /// Its name, for messages.
     pub(crate) name: String,
     /// Where its code begins.
     pub(crate) code: CodeIndex,
@@ -306,11 +306,11 @@ pub(crate) struct FixedEntry {
 pub(crate) struct RegisterProgram {
     /// Cells.
     pub(crate) size: usize,
-    /// Lines of a cell; 0: a word.
+    /// Lines of a cell; 0: a cell is a word.
     pub(crate) lines: usize,
 }
 
-/// Where an action finds its arguments: the n-th narrow one in the n-th word, and so on.
+/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide ones likewise in lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {
     /// First word.

@@ -2,15 +2,15 @@
 
 use super::{CodeIndex, LineIndex, Word};
 
-/// An instruction. `d` is where its result goes; `to` is the index of the instruction that a jump goes to.
+/// An instruction. `d` is the place of its result; `to` is the index of a jump's target.
 ///
-/// Arithmetic on words is modulo 2^64, after which only the lowest 64 - `cut` bits are kept. Arithmetic on
-/// lines is modulo 2^(512 `n`). An instruction takes 8 bytes.
+/// Arithmetic on words is modulo 2^64, after which only the lowest 64 - `cut` bits are kept. Arithmetic on lines is
+/// modulo 2^(512 `n`). An instruction takes 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     /// The run is over.
     End,
-    /// Back from an action to behind its [`Op::Apply`].
+    /// Returns from an action to behind its [`Op::Apply`].
     Return,
 
     // Words.
@@ -55,21 +55,21 @@ pub(crate) enum Op {
         b: Word,
         cut: u8,
     },
-    /// Left; by 64 or more: 0.
+    /// Shifts to the left; by 64 or more: 0.
     Shl {
         d: Word,
         a: Word,
         b: Word,
         cut: u8,
     },
-    /// Right, filling with zeros.
+    /// Shifts to the right, filling with zeros.
     Shr {
         d: Word,
         a: Word,
         b: Word,
         cut: u8,
     },
-    /// Right, filling with the sign.
+    /// Shifts to the right, filling with the sign.
     Sar {
         d: Word,
         a: Word,
@@ -88,13 +88,13 @@ pub(crate) enum Op {
         a: Word,
         b: Word,
     },
-    /// The same for two's complements.
+    /// 1 where a < b as two's complements, else 0.
     LessSigned {
         d: Word,
         a: Word,
         b: Word,
     },
-    /// The word of the stack's last header that is to it what `a` is to the first one.
+    /// A field of the stack's last header: `a` is the same field's word in the stack's first header.
     Last {
         d: Word,
         a: Word,
@@ -137,14 +137,14 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
-    /// Left by the word `b`.
+    /// Shifts to the left by the word `b`.
     WideShl {
         d: LineIndex,
         a: LineIndex,
         b: Word,
         n: u8,
     },
-    /// Right by the word `b`, filling with zeros.
+    /// Shifts to the right by the word `b`, filling with zeros.
     WideShr {
         d: LineIndex,
         a: LineIndex,
@@ -165,14 +165,14 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
-    /// The same for two's complements.
+    /// The word d = 1 where a < b as two's complements, else 0.
     WideLessSigned {
         d: Word,
         a: LineIndex,
         b: LineIndex,
         n: u8,
     },
-    /// The lowest bits of lines.
+    /// The lowest bits of lines as a word.
     Narrow {
         d: Word,
         a: LineIndex,
@@ -216,22 +216,22 @@ pub(crate) enum Op {
         b: Word,
         to: CodeIndex,
     },
-    /// Looks up the table, then runs the action that it found; the next instruction is the one behind this.
+    /// Looks up the table, then runs the action that it found, and goes on behind this instruction.
     Apply {
         table: u16,
     },
-    /// Where the last [`Op::Apply`] found an entry.
+    /// Jumps if the last [`Op::Apply`] found an entry.
     JumpHit {
         to: CodeIndex,
     },
-    /// Where the last [`Op::Apply`] ran this action.
+    /// Jumps if the last [`Op::Apply`] ran this action.
     JumpAction {
         action: u16,
         to: CodeIndex,
     },
 
     // The parser.
-    /// Counts a visit to a state that can come again; ends the run after too many.
+    /// Counts a visit to a state that can be visited again; ends the run after too many.
     Visit,
     Extract {
         header: u16,
@@ -239,11 +239,11 @@ pub(crate) enum Op {
     ExtractNext {
         stack: u16,
     },
-    /// Leaves out so many bits of the packet.
+    /// Skips so many bits of the packet.
     Advance {
         bits: Word,
     },
-    /// Bits of the packet that were not extracted yet.
+    /// Reads bits of the packet that are not extracted yet.
     Lookahead {
         d: Word,
         offset: u16,
@@ -261,7 +261,7 @@ pub(crate) enum Op {
     SetInvalid {
         header: u16,
     },
-    /// All of a header, its validity too.
+    /// Copies a whole header with its validity.
     CopyHeader {
         d: u16,
         a: u16,

@@ -1,5 +1,5 @@
-//! The answer to a Read: found piece by piece, so that neither packets nor other readers wait for it, and no faster than its
-//! reader takes it.
+//! The answer to a Read. It is found piece by piece, so that neither packets nor other readers wait for it, and no
+//! faster than its reader takes it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use super::read::Query;
 
 /// Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
-/// Reads that may be under way.
+/// Reads that may run at once.
 const READS: usize = 8;
-/// A reader that takes nothing for so long has gone.
+/// How long a reader may take nothing before it counts as gone.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
-/// For each time that the switch looks up entries, all readers together leave it so many times as long to packets.
+/// After each lookup all readers together leave the switch to packets for so many times as long as the lookup took.
 const TO_PACKETS: u32 = 4;
-/// Less than this is not worth a rest.
+/// The shortest pause; less is not worth it.
 const REST: Duration = Duration::from_millis(1);
 
-/// The switch's readers, and what of its time they may take.
+/// The switch's readers, and the limits on the time they take from it.
 #[derive(Debug)]
 pub(super) struct Readers {
     places: Arc<Semaphore>,
-    /// How long packets are to be left alone before something is looked up.
+    /// How long packets have the switch to themselves before the next lookup.
     owed: Mutex<Duration>,
 }
 
@@ -40,7 +40,7 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// A place for one more.
+    /// Takes a place for one more reader.
     pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!("{READS} reads are under way: ask again when one has ended"))
@@ -48,17 +48,16 @@ impl Readers {
     }
 }
 
-/// Looks up what is asked for, one piece after the other. Gives back once the first part of the answer, or an error, is
-/// there.
+/// Looks up what is asked for, piece by piece. Returns once the first part of the answer, or an error, is there.
 ///
-/// The parts are as they were when they were looked up, which other requests may come between.
+/// Each part shows the state at its own lookup; other requests may come between two parts.
 pub(super) async fn answer(
     device: Arc<Device>,
     program: Arc<Program>,
     queries: Vec<Query>,
     place: OwnedSemaphorePermit,
 ) -> Result<ReceiverStream<Result<ReadResponse, Status>>, Status> {
-    // One that is being sent, and one that is being made.
+    // One part that is being sent, and one that is being made.
     let (parts, mut taken) = mpsc::channel(1);
     let (first, begun) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
@@ -80,7 +79,7 @@ pub(super) async fn answer(
 
 struct Answer {
     parts: mpsc::Sender<Result<ReadResponse, Status>>,
-    /// Told when the first part goes out, or what is wrong before.
+    /// Signals that the first part goes out, or the error before it.
     first: Option<tokio::sync::oneshot::Sender<Result<(), Status>>>,
     part: Part,
 }
@@ -100,7 +99,7 @@ impl Answer {
             }
         }
         let last = std::mem::take(&mut self.part);
-        // Always one: clients of BMv2 expect it.
+        // There is always one part: clients of BMv2 expect it.
         if self.first.is_some() || !last.entities.is_empty() {
             self.send(last.entities).await?;
         }
@@ -109,7 +108,7 @@ impl Answer {
 
     async fn send(&mut self, entities: Vec<Entity>) -> Result<(), Status> {
         if let Some(first) = self.first.take() {
-            // Nobody waits any more: then the next line says so, too.
+            // If nobody waits any more, the next line finds that out, too.
             let _ = first.send(Ok(()));
         }
         let gone = || Status::deadline_exceeded("the reader takes nothing");
@@ -117,7 +116,7 @@ impl Answer {
         sent.map_err(|_| gone())?.map_err(|_| gone())
     }
 
-    /// Says what is wrong, to whoever still listens.
+    /// Sends the error to the reader if it still listens.
     async fn end(mut self, status: Status) {
         match self.first.take() {
             Some(first) => drop(first.send(Err(status))),
@@ -126,9 +125,9 @@ impl Answer {
     }
 }
 
-/// What one query finds.
+/// Runs one query.
 async fn look_up(device: &Device, program: &Arc<Program>, query: Query) -> Result<Vec<Entity>, Status> {
-    // Held from the rest on, so that all readers together take no more than their share.
+    // Held from the pause on, so that all readers together take no more than their share.
     let mut owed = device.readers.owed.lock().await;
     if *owed >= REST {
         sleep(std::mem::take(&mut *owed)).await;
@@ -158,7 +157,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds one. Gives back those before it, if they would become too many for one message with it.
+    /// Adds an entity. Returns those before it if one message could not hold them together with it.
     fn push(&mut self, entity: Entity) -> Option<Vec<Entity>> {
         // The tag and length of a repeated message take at most 6 bytes at these sizes.
         let size = entity.encoded_len() + 6;

@@ -1,18 +1,18 @@
 //! Who may write: P4Runtime's client arbitration, without I/O.
 //!
-//! Of the connected controllers the one with the highest election id is primary. When it leaves, the next one
-//! takes over at once, as with simple_switch_grpc; the specification would have it claim again, which a
-//! controller may still do. An election id that is unset or 0 never makes a primary: it only listens.
+//! Of the connected controllers, the one with the highest election id is primary. When it leaves, the next one takes
+//! over at once, as with simple_switch_grpc; the specification would have it claim again, which a controller may still
+//! do. A controller whose election id is unset or 0 never becomes primary: it only listens.
 
 use std::collections::BTreeMap;
 
 use tributary_p4runtime::google::rpc::{Code, Status};
 use tributary_p4runtime::p4::v1::{MasterArbitrationUpdate, Uint128};
 
-/// As many controllers as simple_switch_grpc takes.
+/// The most controllers at once, as many as simple_switch_grpc takes.
 pub(super) const MAX_CONTROLLERS: usize = 16;
 
-/// Tells connections apart, whatever their election ids.
+/// Identifies a connection, whatever its election id.
 pub(super) type ConnectionId = u64;
 
 /// Why a claim ends the connection that made it.
@@ -24,7 +24,7 @@ pub(super) enum Rejected {
     TooMany,
 }
 
-/// The connected controllers; `S` is what reaches one.
+/// The connected controllers; `S` is the mailbox of one.
 #[derive(Debug)]
 pub(super) struct Arbitration<S> {
     controllers: BTreeMap<ConnectionId, Controller<S>>,
@@ -44,7 +44,7 @@ impl<S> Default for Arbitration<S> {
 }
 
 impl<S> Arbitration<S> {
-    /// A controller claims for the first time. Gives back who has to be told.
+    /// A controller claims for the first time. Returns the connections to notify.
     pub(super) fn join(
         &mut self,
         election_id: u128,
@@ -77,14 +77,14 @@ impl<S> Arbitration<S> {
         Ok(if touches_primary { self.everyone() } else { vec![id] })
     }
 
-    /// A connection has ended. Gives back who has to be told.
+    /// A connection has ended. Returns the connections to notify.
     pub(super) fn leave(&mut self, id: ConnectionId) -> Vec<ConnectionId> {
         let was_primary = self.primary_id() == Some(id);
         self.controllers.remove(&id);
         if was_primary { self.everyone() } else { Vec::new() }
     }
 
-    /// What a controller is to be told about itself and the primary, and how to reach it.
+    /// The arbitration message for one controller, and its mailbox.
     pub(super) fn verdict(&self, id: ConnectionId, device_id: u64) -> Option<(MasterArbitrationUpdate, &S)> {
         let controller = self.controllers.get(&id)?;
         let primary = self.primary();
@@ -112,7 +112,7 @@ impl<S> Arbitration<S> {
         self.primary_id() == Some(id)
     }
 
-    /// How to reach the primary.
+    /// The primary's mailbox.
     pub(super) fn primary_mailbox(&self) -> Option<&S> {
         self.primary().map(|(_, primary)| &primary.mailbox)
     }
@@ -170,7 +170,7 @@ mod tests {
         ]
     }
 
-    /// What each controller was told last.
+    /// The last message to each controller.
     type Told = HashMap<ConnectionId, MasterArbitrationUpdate>;
 
     fn tell(arbitration: &Arbitration<()>, to: Vec<ConnectionId>, told: &mut Told) {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever was told something last knows what is true now, and nobody is told wrongly to be primary.
+        /// Everyone's last message is still true, and nobody is wrongly told to be primary.
         #[test]
         fn everyone_knows_who_is_primary(steps in prop::collection::vec(step(), 0..60)) {
             let mut arbitration = Arbitration::default();

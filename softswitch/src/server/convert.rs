@@ -1,4 +1,4 @@
-//! Between P4Runtime's messages and the switch's control plane: the same things in other words.
+//! Converts between P4Runtime's messages and the types of the switch's control plane.
 
 use tributary_p4runtime::entry::{LAST_GROUP, MulticastGroup as NamedGroup};
 use tributary_p4runtime::google::rpc::Code;
@@ -88,8 +88,8 @@ pub(super) fn action_message(call: ActionCall) -> message::TableAction {
     message::TableAction { r#type: Some(table_action::Type::Action(action)) }
 }
 
-/// What the controller wants back with an entry: P4Runtime has two fields for that, the switch one.
-/// Eight bytes for the older one, then the newer one; nothing where both are unset.
+/// The data that the controller wants back with an entry. P4Runtime has two fields for it, the switch one: eight bytes
+/// for the older field, then the newer one; empty where both are unset.
 pub(super) fn note(entry: &message::TableEntry) -> Vec<u8> {
     if entry.controller_metadata == 0 && entry.metadata.is_empty() {
         return Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn counter_data(value: CounterValue) -> message::CounterData {
     message::CounterData { byte_count: value.bytes.cast_signed(), packet_count: value.packets.cast_signed() }
 }
 
-/// The cell that is meant; `None`: all of them.
+/// The index of a cell; `None`: all cells.
 pub(super) fn index(message: Option<&message::Index>) -> Result<Option<i64>, Refusal> {
     match message.map(|index| index.index) {
         Some(index) if index < 0 => Err(Refusal::invalid(format!("{index} is no index: indices start at 0"))),

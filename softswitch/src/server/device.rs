@@ -1,4 +1,4 @@
-//! What all connections share: who is primary, and what the switch runs.
+//! The state that all connections share: who is primary, and what the switch runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,15 +18,15 @@ use crate::error::ControlError;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
-/// Messages that wait for a controller to read them.
+/// Messages that may wait for a controller to read them.
 pub(super) const MAILBOX: usize = 1024;
-/// Room in a mailbox that packets leave to other messages: those can't be lost.
+/// Room in a mailbox that packets leave to other messages, which must not be lost.
 const NOT_FOR_PACKETS: usize = 64;
 
 /// The switch behind a P4Runtime server.
 ///
-/// Locks are taken in this order, and held while a request is carried out: a change of primary waits for the
-/// old primary's writes, and a change of program for all requests. Their guards go with the request, which is
+/// Locks are taken in the order of the fields, and held while a request is carried out: a change of primary waits for
+/// the old primary's writes, and a change of program for all requests. Their guards go with the request, which is
 /// [carried through](carry_through) whatever its caller does.
 pub(super) struct Device {
     pub(super) id: u64,
@@ -37,11 +37,11 @@ pub(super) struct Device {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// That a request is the primary's; another controller becomes primary only when this is dropped.
+/// Proof that a request comes from the primary; no other controller becomes primary until this is dropped.
 pub(super) type Primacy = OwnedRwLockReadGuard<Arbitration<Mailbox>>;
 
-/// Carries out what must not end half-way: it goes on when the caller has hung up, and this future is dropped. The
-/// guards that it needs have to be its own.
+/// Carries out work that must not end half-way: it goes on even when the caller hangs up and this future is dropped. It
+/// has to own the guards that it needs.
 pub(super) async fn carry_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
@@ -49,11 +49,11 @@ pub(super) async fn carry_through<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Status::internal(format!("the request broke off: {error}"))))
 }
 
-/// What a switch runs, and what it is about to.
+/// The program that a switch runs, and the one that it is about to run.
 #[derive(Default)]
 pub(super) struct Programs {
     pub(super) running: Option<Arc<Program>>,
-    /// After VERIFY_AND_SAVE: a switch beside the running one, that requests go to until COMMIT.
+    /// After VERIFY_AND_SAVE: a switch beside the running one; requests go to it until COMMIT.
     pub(super) saved: Option<Saved>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Program {
     pub(super) pipeline: Arc<Pipeline>,
 }
 
-/// A program that waits for COMMIT, with what was written to it meanwhile.
+/// A program that waits for COMMIT, with everything written to it meanwhile.
 pub(super) struct Saved {
     pub(super) program: Arc<Program>,
     pub(super) switch: Mutex<Switch>,
@@ -82,21 +82,21 @@ impl Programs {
         saved.or(self.running.as_ref()).ok_or_else(no_pipeline)
     }
 
-    /// Does something to the switch that requests refer to.
+    /// Runs `work` on the switch that requests refer to.
     pub(super) async fn run<R, F>(&self, control: &Control, work: F) -> Result<R, Status>
     where
         R: Send + 'static,
         F: FnOnce(&mut Switch) -> R + Send + 'static,
     {
         match &self.saved {
-            // A panic while it was locked would have ended that request only; the state is as it left it.
+            // A panic while it was locked ended only that request; the state is as the request left it.
             Some(saved) => Ok(work(&mut saved.switch.lock().unwrap_or_else(PoisonError::into_inner))),
             None => control.run(work).await.map_err(|error| Refusal::from(error).into()),
         }
     }
 }
 
-/// What reaches one controller.
+/// The way to reach one controller.
 #[derive(Clone)]
 pub(super) struct Mailbox {
     pub(super) sender: mpsc::Sender<Result<StreamMessageResponse, Status>>,
@@ -105,14 +105,14 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Leaves a message; a controller that reads none is disconnected, for it would miss who is primary.
+    /// Leaves a message. A controller that does not read is disconnected, for it would miss who is primary.
     pub(super) fn post(&self, update: Update) {
         if self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_err() {
             self.end.notify_one();
         }
     }
 
-    /// Leaves a packet, unless so many wait that it has to be dropped.
+    /// Leaves a packet; returns whether there was room for it.
     fn post_packet(&self, update: Update) -> bool {
         let room = self.sender.capacity() > NOT_FOR_PACKETS;
         room && self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_ok()
@@ -131,7 +131,7 @@ impl Device {
         }
     }
 
-    /// The request is for this device.
+    /// Checks that the request is for this device.
     pub(super) fn check_id(&self, id: u64) -> Result<(), Status> {
         if id == self.id {
             return Ok(());
@@ -139,7 +139,7 @@ impl Device {
         Err(Status::not_found(format!("there is no device {id} here: this is device {}", self.id)))
     }
 
-    /// The request is the primary's. It stays so while the guard is held.
+    /// Checks that the request comes from the primary. It stays primary while the guard is held.
     pub(super) async fn require_primary(
         &self,
         role: &str,
@@ -156,14 +156,14 @@ impl Device {
         Err(Status::permission_denied(format!("not primary: no primary controller has the election id {id}")))
     }
 
-    /// Tells controllers about themselves and the primary.
+    /// Tells each of these controllers who is primary.
     pub(super) fn tell(&self, arbitration: &Arbitration<Mailbox>, controllers: &[ConnectionId]) {
         for (update, mailbox) in controllers.iter().filter_map(|&id| arbitration.verdict(id, self.id)) {
             mailbox.post(Update::Arbitration(update));
         }
     }
 
-    /// Takes packets from the switch to the primary controller, until the switch stops.
+    /// Delivers packets from the switch to the primary controller, until the switch stops.
     pub(super) async fn deliver_packets(&self, mut packets: PacketIns) {
         while let Some(frame) = packets.recv().await {
             let Some(program) = self.programs.read().await.running.clone() else { continue };

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why a P4Runtime server can't be started.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// Something else listens there.
+    /// Another process listens there.
     #[error(
         "the address {address} for P4Runtime is taken by another process: end that one, or give another port"
     )]
@@ -13,12 +13,12 @@ pub enum ServerError {
         /// The address.
         address: String,
     },
-    /// The system does not let us listen there.
+    /// The operating system does not let us listen there.
     #[error("can't listen for P4Runtime on {address}: {reason}")]
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! Calls whose callers hang up, at each point where a call waits: what the switch runs and what it is said to run stay
-//! the same.
+//! Calls whose callers hang up, at each point where a call waits: the program that runs and the program that is
+//! reported stay the same.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,8 @@ static CONFIG: LazyLock<ForwardingPipelineConfig> = LazyLock::new(|| {
     }
 });
 
-/// Polls a future so many times, each time that it asks for it, and drops it then; its output, if it was done before.
+/// Polls a future up to `polls` times, each time it asks for it, then drops it; returns its output if it finished
+/// before.
 async fn cut_off<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
@@ -73,7 +74,7 @@ impl Rig {
         Self { engine, device, service, _packets: packets, _stop: stop }
     }
 
-    /// Lets the primary set a program, and hangs up after so many polls. Whether it was done before.
+    /// Lets the primary set a program, and hangs up after so many polls. Returns whether the call finished before.
     async fn set(&self, action: Action, cookie: u64, polls: usize) -> bool {
         let config = (action != Action::Commit)
             .then(|| ForwardingPipelineConfig { cookie: Some(Cookie { cookie }), ..CONFIG.clone() });
@@ -99,7 +100,7 @@ impl Rig {
         config.into_inner().config.unwrap().cookie.unwrap().cookie
     }
 
-    /// The switch runs the program that it is said to run. Whatever was begun is done then.
+    /// Checks that the switch runs the program that is reported. By then everything that was begun is done.
     async fn check(&self, when: &str) {
         let programs = self.device.programs.read().await;
         let said = &programs.running.as_ref().unwrap().pipeline;
@@ -108,7 +109,7 @@ impl Rig {
     }
 }
 
-/// Cuts off a call after one poll, after two, and so on, until one is done; `prepare` comes before each.
+/// Cuts off a call after one poll, after two, and so on, until it finishes; `prepare` comes before each attempt.
 async fn at_every_point(action: Action, prepare: Option<Action>) {
     let rig = Rig::start().await;
     assert!(rig.set(Action::VerifyAndCommit, 0, usize::MAX).await);
@@ -151,7 +152,7 @@ async fn another_controller_becomes_primary_after_a_write_that_was_cut_off() {
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let control = rig.engine.control().clone();
     let work = move |_: &mut Switch| {
-        // An error says that it may go on.
+        // An error, too, means that it may go on.
         let _ = wait.recv();
     };
     let busy = tokio::spawn(async move { control.run(work).await });

@@ -1,10 +1,10 @@
 //! The P4Runtime server: what a controller sees of the switch.
 //!
-//! It answers as simple_switch_grpc does, error codes included, with what that one leaves open or gets wrong
-//! done as the P4Runtime specification says:
+//! It answers as simple_switch_grpc does, error codes included. Where simple_switch_grpc is wrong or undefined, it
+//! follows the P4Runtime specification:
 //! - a device id that is not ours is NOT_FOUND, everywhere;
-//! - only the primary may write, also while nobody is connected; an election id of 0 never is primary;
-//! - a full table is RESOURCE_EXHAUSTED and an index that is not there OUT_OF_RANGE, not UNKNOWN;
+//! - only the primary may write, even while nobody is connected; an election id of 0 never is primary;
+//! - a full table is RESOURCE_EXHAUSTED, and an index out of range OUT_OF_RANGE, not UNKNOWN;
 //! - a byte string may have leading zeros but may not be empty; what is read is canonical;
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
 //! - multicast groups really are gone after a commit: BMv2's data plane keeps them where P4Runtime can't see.
@@ -44,25 +44,25 @@ use device::Device;
 use service::Service;
 use sizes::by_size;
 
-/// Connections that there is room for: more than controllers.
+/// The most connections: more than there can be controllers.
 const CONNECTIONS: usize = 64;
-/// Calls of one connection that may be under way, streams among them ...
+/// The most calls of one connection that may be open, streams included.
 const STREAMS: u32 = 64;
-/// ... and those of them that have not been answered: more of them wait for these.
+/// The most calls of one connection that are handled at once; further ones wait.
 const UNANSWERED: usize = 4;
-/// Bytes of a call's headers, and of what nobody has read yet of one call and of all of a connection.
+/// The most bytes of a call's headers. The two windows below limit the unread bytes of a call and of a connection.
 const HEADER_BYTES: u32 = 8 << 10;
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// How long a call may take, with what the client needs to send it.
+/// How long a call may take, including the time in which the client sends it.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
-/// A client that is silent this long is tried, and is gone when it does not answer for as long again.
+/// A client that is silent for this long is pinged, and counts as gone if it does not answer for as long again.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long a client that stops in the middle of a request can hold up the end.
+/// How long a client that stops in the middle of a request can delay the server's end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A P4Runtime server that listens; it stops when this is dropped.
+/// A running P4Runtime server; it stops when this is dropped.
 #[derive(Debug)]
 pub struct RunningServer {
     address: SocketAddr,
@@ -71,8 +71,8 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, on the tokio
-    /// runtime that this is called on.
+    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`. It runs on the current
+    /// tokio runtime.
     ///
     /// # Errors
     /// [`ServerError`] names the address, and says when another process has it.
@@ -98,7 +98,7 @@ impl RunningServer {
         self.address
     }
 
-    /// Ends all sessions and waits, but not long, until requests under way are answered.
+    /// Ends all sessions and waits briefly until requests under way are answered.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         for mut task in std::mem::take(&mut self.tasks) {

@@ -1,4 +1,4 @@
-//! The controller headers: their fields apart in messages, packed in front of the frame on the CPU port.
+//! Controller headers: separate fields in messages, packed in front of the frame on the CPU port.
 
 use tributary_p4runtime::canonical;
 use tributary_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
@@ -28,7 +28,7 @@ pub(super) fn pack(header: Option<&ControllerHeader>, packet: &PacketOut) -> Res
     Ok(frame)
 }
 
-/// A frame from the CPU port as a message. `None`: it is shorter than the program's own header, so it is none.
+/// A frame from the CPU port as a message. `None`: it is shorter than the program's header, so it is no packet-in.
 pub(super) fn unpack(header: Option<&ControllerHeader>, frame: &[u8]) -> Option<PacketIn> {
     let fields = header.map_or(&[][..], |header| &header.fields);
     let width: usize = fields.iter().map(|field| field.width as usize).sum();
@@ -54,7 +54,7 @@ fn check<'a>(field: &Field, value: &'a [u8]) -> Result<&'a [u8], Refusal> {
     })
 }
 
-/// Bits in wire order, the last byte filled up with zeros.
+/// Bits in wire order; the last byte is filled up with zeros.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
@@ -76,7 +76,7 @@ impl Bits {
         (0..count).for_each(|_| self.push_bit(0));
     }
 
-    /// The lowest `width` bits of a byte string that fits into them.
+    /// Appends the lowest `width` bits of a byte string that fits into them.
     fn push(&mut self, value: &[u8], width: u32) {
         let there = value.len() * 8;
         for index in (0..width as usize).rev() {

@@ -1,8 +1,8 @@
 //! The forwarding pipeline config: which program the switch runs.
 //!
-//! As with simple_switch_grpc, a commit empties the tables, and P4Runtime knows of no multicast groups after
-//! it. BMv2's replication engine keeps the old groups all the same, and sends packets twice when a controller
-//! inserts them again; ours are gone.
+//! As with simple_switch_grpc, a commit empties the tables, and afterwards P4Runtime reports no multicast groups.
+//! BMv2's replication engine keeps the old groups all the same, and sends packets twice when a controller inserts them
+//! again; ours really are gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,8 +18,8 @@ use crate::engine::Control;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
-/// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: what runs and what
-/// is said to run must not part because a caller has hung up.
+/// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: the running and the
+/// reported program must not diverge because a caller has hung up.
 pub(super) async fn set(
     device: &Device,
     primacy: Primacy,
@@ -53,7 +53,7 @@ pub(super) async fn set(
     .await
 }
 
-/// The parts of the config that are asked for.
+/// The parts of the config that the request asks for.
 pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineConfig {
     let config = &program.config;
     let wants = |one| part == ResponseType::All || part == one;
@@ -68,7 +68,7 @@ pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineCo
     }
 }
 
-/// Compiles and checks a program. That takes milliseconds, so it happens beside the async threads.
+/// Compiles and checks a program. That takes milliseconds, so it happens off the async threads.
 async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
     let loaded = tokio::task::spawn_blocking(move || {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
@@ -83,20 +83,20 @@ async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
     Ok(loaded?)
 }
 
-/// A change of the programs that is checked as far as it can be before it is made.
+/// A change of the programs, checked as far as possible before it is made.
 enum Change {
     /// Runs a program, in place of what ran before.
     Commit(Arc<Program>),
-    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still meet the running one.
+    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still go through the running one.
     Save(Arc<Program>),
-    /// Runs the program that was saved, with what was written to it since.
+    /// Runs the saved program, with everything written to it since.
     CommitSaved,
     /// Runs a program with the entries of the one before, if all of them fit.
     Reconcile(Arc<Program>),
 }
 
 impl Change {
-    /// Makes it.
+    /// Makes the change.
     async fn carry_out(self, control: &Control, programs: &mut Programs) -> Result<(), Status> {
         let (program, switch) = match self {
             Self::Save(program) => {

@@ -1,4 +1,4 @@
-//! Patterns of a Read: what they cover, gathered on the switch's thread and put into messages off it.
+//! Patterns of a Read: they are looked up on the switch's thread, and turned into messages off it.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) enum Found {
 }
 
 impl Query {
-    /// What a pattern asks for, each part of which is looked up by itself.
+    /// Plans the queries for a pattern; each of them is looked up by itself.
     pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Vec<Self>, Refusal> {
         match pattern.entity {
             Some(Kind::TableEntry(entry)) => {
@@ -88,7 +88,7 @@ impl Query {
         }
     }
 
-    /// Looks it up.
+    /// Looks up what the query covers.
     pub(super) fn gather(&self, switch: &Switch) -> Result<Option<Found>, ControlError> {
         match self {
             Self::Entries { table, filter, show } => {
@@ -131,7 +131,7 @@ impl Filter {
 }
 
 impl Found {
-    /// The messages.
+    /// The found entities as messages.
     pub(super) fn into_entities(self) -> Vec<Entity> {
         match self {
             Self::Entries(entries, show) => entries
@@ -241,7 +241,7 @@ fn shown(mut entry: message::TableEntry, count: Option<CounterValue>, show: Show
             Kind::TableEntry(entry)
         }
         Show::DirectCounter => {
-            // The entry is only named here: a counter is not what the entry does.
+            // The entry is only named here: a counter does not tell what the entry does.
             entry.action = None;
             Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })
         }

@@ -1,5 +1,5 @@
-//! Requests of controllers, carried out on a switch without a server around it: what remains of them once the device and
-//! the primary are checked. Fuzzing hands messages in here.
+//! Controllers' requests, carried out on a switch without a server: what remains of them once device and primary are
+//! checked. For fuzzing.
 
 use tonic::Status;
 use tributary_p4runtime::P4Info;
@@ -14,7 +14,7 @@ use crate::switch::Switch;
 /// Carries out an update.
 ///
 /// # Errors
-/// What the controller would be told.
+/// The error that the controller would get.
 pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
     let operation = Operation::plan(update, switch.pipeline().info())?;
     operation.carry_out(switch).map_err(|error| Refusal::from(error).into())
@@ -23,7 +23,7 @@ pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
 /// What the patterns of a read cover, in order.
 ///
 /// # Errors
-/// What the controller would be told.
+/// The error that the controller would get.
 pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status> {
     let mut found = Vec::new();
     for pattern in request.entities {
@@ -37,7 +37,7 @@ pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status
 /// The frame that a packet-out becomes, as it enters the switch at the CPU port.
 ///
 /// # Errors
-/// What the controller would be told.
+/// The error that the controller would get.
 pub fn packet_out(info: &P4Info, packet: &PacketOut) -> Result<Vec<u8>, Status> {
     packet::pack(info.packet_out(), packet).map_err(Status::from)
 }

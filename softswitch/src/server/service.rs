@@ -23,12 +23,12 @@ use super::write::Operation;
 use super::{answer, pipeline_config, stream};
 use crate::switch::Switch;
 
-/// The version of P4Runtime whose messages and rules these are.
+/// The implemented version of P4Runtime.
 const API_VERSION: &str = "1.4.1";
-/// Patterns of one Read.
+/// The most patterns of one Read.
 const MOST_PATTERNS: usize = 1000;
 
-/// What tonic serves.
+/// The P4Runtime service, as tonic serves it.
 pub(super) struct Service {
     device: Arc<Device>,
 }
@@ -125,7 +125,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<CapabilitiesRequest>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
-        // Before version 1.5 nobody says which device.
+        // Before version 1.5 this request does not name the device.
         let id = request.into_inner().device_id;
         if id != 0 {
             self.device.check_id(id)?;
@@ -135,7 +135,7 @@ impl P4Runtime for Service {
     }
 }
 
-/// In order, each whatever became of those before.
+/// Carries out the operations in order, each whatever became of those before it.
 fn carry_out(planned: Vec<Result<Operation, Refusal>>, switch: &mut Switch) -> Vec<Result<(), Refusal>> {
     planned.into_iter().map(|operation| operation?.carry_out(switch).map_err(Refusal::from)).collect()
 }

@@ -1,4 +1,4 @@
-//! How large requests may be: programs are large, and all others small.
+//! Limits on the size of requests: programs are large, all other requests small.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tributary_transport::{BySize, Size, method};
 
 use super::service::Service;
 
-/// The largest program with its P4Info, in bytes: that of a switch for data centres has some.
+/// The largest program with its P4Info, in bytes: programs for data-centre switches are large.
 const MAX_PROGRAM: usize = 32 << 20;
-/// The largest request of any other kind: what gRPC allows where nobody says anything else.
+/// The largest request of any other kind: gRPC's default.
 const MAX_REQUEST: usize = 4 << 20;
 /// The call that brings a program.
 const SET_PROGRAM: &str = "SetForwardingPipelineConfig";
 
-/// The P4Runtime service, with room for programs where they come.
+/// The P4Runtime service, with more room for the call that brings a program.
 pub(super) fn by_size(service: Service) -> BySize<P4RuntimeServer<Service>> {
     let service = Arc::new(service);
     let large = P4RuntimeServer::from_arc(Arc::clone(&service)).max_decoding_message_size(MAX_PROGRAM);

@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::Error;
 
 use crate::error::{ControlError, LoadError};
 
-/// Whose error messages these are (P4Runtime's triplet target-architecture-vendor).
+/// The namespace of our error codes (P4Runtime's triplet target-architecture-vendor).
 pub(super) const SPACE: &str = "softswitch-v1model-tributary";
 
 /// Why one update or one query was refused.
@@ -63,7 +63,7 @@ impl From<Refusal> for Status {
     }
 }
 
-/// The status of a Write: OK when all updates were carried out, else UNKNOWN with one error an update.
+/// The status of a Write: OK when all updates were carried out, else UNKNOWN with one error per update.
 pub(super) fn of_batch(results: &[Result<(), Refusal>]) -> Result<(), Status> {
     let failed = results.iter().filter(|result| result.is_err()).count();
     if failed == 0 {
@@ -93,7 +93,8 @@ fn pack(error: &Error) -> Option<Any> {
     Any::from_msg(error).ok()
 }
 
-/// As PI does: the whole status goes into `grpc-status-details-bin` too, for clients that look only there.
+/// A status with details. As PI does, the whole status goes into `grpc-status-details-bin` too, for clients that look
+/// only there.
 fn with_details(code: Code, message: String, details: Vec<Any>) -> Status {
     let whole = rpc::Status { code: code.into(), message: message.clone(), details };
     Status::with_details(code, message, whole.encode_to_vec().into())

@@ -15,16 +15,16 @@ use super::arbitration::{ConnectionId, MAX_CONTROLLERS, Rejected, from_wire};
 use super::device::{Device, Mailbox};
 use super::status::{Refusal, SPACE};
 
-/// The largest packet that goes back along with why it was refused: it waits until the controller reads it, as others do.
+/// The largest packet that is returned with the reason for its refusal: it waits until the controller reads it.
 const ECHO_BYTES: usize = 2 << 10;
 
-/// Serves a stream until one side ends it; then the controller has left.
+/// Serves a stream until one side ends it; then the controller leaves the arbitration.
 pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessageRequest>, mailbox: Mailbox) {
     let mut connection = Connection { device, mailbox, id: None };
     let outcome = connection.run(requests).await;
     if let Err(status) = outcome {
         tracing::debug!(%status, "controller's stream ends");
-        // Full means that nobody reads it.
+        // A full mailbox means that nobody reads it.
         let _ = connection.mailbox.sender.try_send(Err(status));
     }
     connection.leave().await;
@@ -33,7 +33,7 @@ pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessage
 struct Connection {
     device: Arc<Device>,
     mailbox: Mailbox,
-    /// Once it has claimed.
+    /// Set once the controller has claimed.
     id: Option<ConnectionId>,
 }
 
@@ -53,7 +53,8 @@ impl Connection {
                 None => return Ok(()),
                 Some(Some(Request::Arbitration(claim))) => self.claim(&claim).await?,
                 Some(Some(Request::Packet(packet))) => self.packet(packet).await,
-                // Digests are refused when the program is loaded, so an acknowledgement has nothing to be for.
+                // Programs with digests are refused when they are loaded, so an acknowledgement has nothing to refer
+                // to.
                 Some(Some(Request::DigestAck(_)) | None) => {}
                 Some(Some(Request::Other(other))) => {
                     let refusal = Refusal::unimplemented("a stream message of an architecture's own kind");

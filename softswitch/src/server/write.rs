@@ -1,4 +1,4 @@
-//! Updates of a Write, from messages to what the switch does.
+//! Updates of a Write, from messages to operations of the switch.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry;
@@ -29,7 +29,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// What an update asks for, as far as that can be told without the switch's state.
+    /// Plans an update, as far as that is possible without the switch's state.
     pub(super) fn plan(update: message::Update, p4info: &P4Info) -> Result<Self, Refusal> {
         let kind = match update.r#type() {
             update::Type::Unspecified => return Err(Refusal::invalid("the update's type is not set")),
@@ -101,7 +101,7 @@ fn table(kind: update::Type, entry: message::TableEntry, p4info: &P4Info) -> Res
     })
 }
 
-/// What an entry may say besides key and action.
+/// Checks what an entry says besides key and action.
 fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refusal> {
     let table = p4info.table_by_id(entry.table_id);
     let name = || table.map_or_else(|| format!("{:#010x}", entry.table_id), |table| table.name.alias.clone());
@@ -121,7 +121,7 @@ fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refu
     Ok(())
 }
 
-/// As simple_switch_grpc, we call an action in the wrong place PERMISSION_DENIED.
+/// Refuses an action in the wrong place with PERMISSION_DENIED, as simple_switch_grpc does.
 fn check_scope(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refusal> {
     let call = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         Some(message::table_action::Type::Action(call)) => call,
@@ -175,7 +175,8 @@ fn direct_counter(kind: update::Type, entry: message::DirectCounterEntry) -> Res
     Ok(Operation::SetDirectCounter(convert::key(table.table_id, table.r#match, table.priority)?, value))
 }
 
-/// As simple_switch_grpc has it: MODIFY sets a counter, DELETE clears it, INSERT is senseless.
+/// The value that an update gives a counter. As with simple_switch_grpc, MODIFY sets it, DELETE clears it, and INSERT
+/// is an error.
 fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<CounterValue, Refusal> {
     match kind {
         update::Type::Insert => Err(Refusal::invalid("a counter can't be inserted: modify it")),

@@ -1,8 +1,8 @@
 //! The entries of one table, and how packets find them.
 //!
-//! A key is packed into words as the program says. An entry is a *value* and a *mask* of the same length;
-//! in the words of a range field these are the lowest and the highest value instead. So exact, prefix,
-//! ternary and optional fields are all compared in the same way.
+//! A key is packed into words as the program says. An entry is a *value* and a *mask* of the same length; in the words
+//! of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional fields
+//! are all compared in the same way.
 
 mod pattern;
 
@@ -15,7 +15,7 @@ use crate::program::{
     CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, TableProgram,
 };
 
-/// An action with its arguments, as the inner loop needs them.
+/// An action with its arguments, in the form that the inner loop needs.
 #[derive(Debug)]
 pub(crate) struct Bound {
     /// Index among the table's actions.
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) counter: CounterValue,
 }
 
-/// An action in both its forms.
+/// An action in both forms: as the control plane writes it and as the inner loop needs it.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) invocation: Invocation,
@@ -74,11 +74,11 @@ pub(crate) fn limbs(bytes: &[u8]) -> Vec<u64> {
 /// How entries are found.
 #[derive(Debug)]
 enum Index {
-    /// There can't be any.
+    /// There can't be any entries.
     None,
-    /// By a key of one word.
+    /// By a hash of a key of one word.
     Word(FxHashMap<u64, u32>),
-    /// By a key of several words.
+    /// By a hash of a key of several words.
     Words(FxHashMap<Vec<u64>, u32>),
     /// By trying one after the other, the most important first.
     Ordered(Vec<u32>),
@@ -88,25 +88,25 @@ enum Index {
 #[derive(Debug)]
 pub(crate) struct Table {
     index: Index,
-    /// Entries stay where they are; a free place is `None`.
+    /// Entries keep their index; a free place is `None`.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     default: Option<Action>,
     default_counter: CounterValue,
-    /// Bit n: word n of the key is a range.
+    /// Bit n is set if word n of the key is a range.
     ranges: u32,
 }
 
-/// What a packet has found.
+/// The result of a lookup.
 pub(crate) struct Found<'a> {
-    /// Did an entry match?
+    /// Whether an entry matched.
     pub(crate) hit: bool,
     /// What to do; `None`: nothing.
     pub(crate) action: Option<&'a Bound>,
 }
 
 impl Table {
-    /// A table as the program fills it.
+    /// A table with the program's own entries.
     pub(crate) fn new(program: &TableProgram) -> Self {
         let exact = program.key.iter().all(|field| field.kind == MatchKind::Exact);
         let index = match (program.key_words, exact) {
@@ -125,7 +125,7 @@ impl Table {
             ranges: ranges.fold(0, |ranges, field| ranges | 1 << field.word),
         };
         for fixed in &program.fixed {
-            // Of two entries for the same key the first one counts.
+            // Of two entries with the same key the first one counts.
             if table.find(&fixed.pattern).is_none() {
                 let action = Action::new(fixed.action.clone(), program);
                 table.add(Entry {
@@ -149,7 +149,7 @@ impl Table {
         self.entries.iter().flatten()
     }
 
-    /// The place of the entry with exactly this pattern.
+    /// The index of the entry with exactly this pattern.
     fn find(&self, pattern: &Pattern) -> Option<u32> {
         match &self.index {
             Index::None => None,
@@ -170,7 +170,7 @@ impl Table {
         self.at(self.find(pattern)?)
     }
 
-    /// The same, to change anything but its pattern.
+    /// The entry with exactly this pattern; anything but its pattern may be changed.
     pub(crate) fn entry_mut(&mut self, pattern: &Pattern) -> Option<&mut Entry> {
         let at = self.find(pattern)?;
         self.entries.get_mut(at as usize)?.as_mut()
@@ -205,7 +205,7 @@ impl Table {
         }
     }
 
-    /// Removes the entry with exactly this pattern. Was there one?
+    /// Removes the entry with exactly this pattern. Returns whether there was one.
     pub(crate) fn remove(&mut self, pattern: &Pattern) -> bool {
         let Some(at) = self.find(pattern) else { return false };
         match &mut self.index {
@@ -225,17 +225,17 @@ impl Table {
         true
     }
 
-    /// What is done where nothing matches.
+    /// The default action, for packets that nothing matches, and its counter.
     pub(crate) fn default(&self) -> (Option<&Action>, CounterValue) {
         (self.default.as_ref(), self.default_counter)
     }
 
-    /// Changes what is done where nothing matches.
+    /// Changes the default action.
     pub(crate) fn set_default(&mut self, action: Option<Action>) {
         self.default = action;
     }
 
-    /// What a packet's key leads to; `bytes` is its length, to be counted.
+    /// Looks up a packet's key and counts the packet; `bytes` is its length.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
@@ -282,7 +282,7 @@ impl Table {
     }
 }
 
-/// Priority first, then the length of the prefix.
+/// The rank among matching entries: by priority, then by length of the prefix.
 fn rank(pattern: &Pattern) -> (i32, u32) {
     (pattern.priority, pattern.mask.iter().map(|word| word.count_ones()).sum())
 }
@@ -298,7 +298,7 @@ fn matches(pattern: &Pattern, ranges: u32, key: &[u64]) -> bool {
     all.all(|matches| matches)
 }
 
-/// Puts a field of a packet where it belongs in the key.
+/// Puts a packet's field into its place in the key.
 #[inline(always)]
 fn pack(field: &KeyField, words: &[u64], lines: &[Line], key: &mut [u64]) {
     match field.source {

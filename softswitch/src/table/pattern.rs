@@ -1,4 +1,4 @@
-//! Between what the control plane says an entry matches and what packets' keys are compared with.
+//! Converts between the control plane's match fields and the patterns that packets' keys are compared with.
 
 use tributary_p4runtime::canonical;
 
@@ -19,10 +19,10 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern from what is said of each field of a key of so many words; `None` matches anything.
+    /// Builds a pattern for a key of so many words from the match of each field; `None` matches anything.
     ///
     /// # Errors
-    /// What is wrong with which field, in words.
+    /// The text says what is wrong with which field.
     pub(crate) fn new(
         key: &[KeyField],
         words: usize,
@@ -39,7 +39,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// What the pattern says of each field; `None` matches anything.
+    /// The match of each field; `None` matches anything.
     pub(crate) fn matches(&self, key: &[KeyField]) -> Vec<Option<KeyMatch>> {
         key.iter().map(|field| self.field(field)).collect()
     }
@@ -118,7 +118,7 @@ fn within(value: Vec<u64>, mask: Vec<u64>, outside: &str) -> Result<(Vec<u64>, V
     Ok((value, mask))
 }
 
-/// So many ones, as limbs.
+/// A number of `bits` ones, as limbs.
 fn ones(bits: u32) -> Vec<u64> {
     let mask = Number::mask(bits);
     (0..bits.div_ceil(64) as usize).map(|index| mask.limb(index)).collect()

@@ -1,4 +1,4 @@
-//! What a controller may write and read, sensible or not, one group of steps after the other.
+//! What a controller may write and read, sensible or not, one group of steps after another.
 
 use tributary_p4runtime::entry::{ActionCall, CounterCell, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
@@ -161,7 +161,7 @@ fn replication(kind: Replication) -> message::Entity {
     message::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// A group as a client could send it that checks nothing.
+/// A group that only a client without checks would send.
 fn group(id: u32, replicas: &[(PortKind, u32)]) -> message::Entity {
     let replica = |(port, instance): &(PortKind, u32)| message::Replica {
         port_kind: Some(port.clone()),

@@ -1,6 +1,6 @@
-//! The embedded switch next to BMv2: the same program, the same requests, the same packets.
+//! Compares the embedded switch with BMv2: the same program, the same requests, the same packets.
 //!
-//! Needs `simple_switch_grpc`; says so and passes where it is missing.
+//! Needs `simple_switch_grpc`; without it the tests say so and pass.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
 mod entities;

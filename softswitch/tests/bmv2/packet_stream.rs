@@ -1,7 +1,7 @@
 //! Packets to and from a BMv2 that has a gRPC service in place of interfaces (`--dp-grpc-server-addr`).
 //!
-//! With one stream for all ports, packets come in in the order in which they were sent, and what leaves tells
-//! which packet it is from. Neither is so with interfaces.
+//! With one stream for all ports, packets come in in the order in which they were sent, and what leaves names the
+//! packet that caused it. Neither holds with interfaces.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const KEPT: usize = 1024;
 /// A packet in either direction: `PacketStreamRequest` and `PacketStreamResponse` have the same fields.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct StreamPacket {
-    /// What leaves has the id of the packet that came in; never 0.
+    /// A packet that leaves has the id of the packet that came in; never 0.
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
@@ -33,7 +33,7 @@ pub(crate) struct StreamPacket {
     pub(crate) packet: Vec<u8>,
 }
 
-/// The one stream that a switch has.
+/// The only stream of a switch.
 pub(crate) struct PacketStream {
     device_id: u64,
     outgoing: mpsc::Sender<StreamPacket>,
@@ -54,7 +54,7 @@ impl PacketStream {
         };
         let (outgoing, requests) = mpsc::channel(KEPT);
         let (received, incoming) = mpsc::channel(KEPT);
-        // The call comes back with the first packet only: BMv2 sends no headers before.
+        // The call returns with the first packet only: BMv2 sends no headers before.
         let reader = tokio::spawn(async move {
             let mut grpc = Grpc::new(channel);
             grpc.ready().await.unwrap();

@@ -1,4 +1,4 @@
-//! The same packets through both: the same frames come out, and the same is counted.
+//! The same packets through both switches: the same frames come out, and the counters agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ use crate::tables::{self, PORTS, mac};
 use crate::traffic::Traffic;
 
 const PACKETS: usize = 6000;
-/// A port that is no job's and gets no broadcasts.
+/// A port that belongs to no job and gets no broadcasts.
 const FENCE_PORT: u16 = 6;
 const CPU_PORT: u16 = 510;
 const NO_ID: u64 = 0;
 
-/// What left for one packet that came in: ports and frames, sorted.
+/// The frames that left for one incoming packet, with their ports, sorted.
 type Left = Vec<(u16, Vec<u8>)>;
 
-/// BMv2 with its packets.
+/// BMv2 and its packets.
 struct Bmv2<'a> {
     program: &'a Program,
     stream: PacketStream,
@@ -35,12 +35,12 @@ struct Bmv2<'a> {
 }
 
 impl Bmv2<'_> {
-    /// Sends packets, and waits until all that leaves has left.
+    /// Sends packets, and waits until everything that leaves has left.
     async fn process(&mut self, first_id: u64, packets: &[(u16, Vec<u8>)]) {
         for (id, (port, frame)) in (first_id..).zip(packets) {
             self.stream.send(id, *port, frame).await;
         }
-        // What comes last at a port leaves last there.
+        // The last packet into a port leaves last there.
         for destination in [mac::EVERYONE, mac::CONTROLLER] {
             self.stream.send(NO_ID, FENCE_PORT, &fence(destination)).await;
         }
@@ -72,7 +72,7 @@ impl Bmv2<'_> {
     }
 }
 
-/// A frame that no traffic has.
+/// A frame that the random traffic never contains.
 fn fence(destination: u64) -> Vec<u8> {
     let mut frame = destination.to_be_bytes()[2..].to_vec();
     frame.extend([2, 0, 0, 0, 0, 0xfe, 0x88, 0xb5]);
@@ -80,14 +80,13 @@ fn fence(destination: u64) -> Vec<u8> {
     frame
 }
 
-/// A packet to the controller as the switch sends it: the port in the first 9 of 16 bits, then the frame.
+/// A packet to the controller in the switch's wire format: the port in the first 9 of 16 bits, then the frame.
 fn on_the_wire(packet: &ControllerPacket) -> Vec<u8> {
     let port = packet.fields["ingress_port"] as u16;
     [&(port << 7).to_be_bytes()[..], &packet.payload].concat()
 }
 
-/// Every cell of every counter. BMv2 counts bytes at egress as long as the packet came in, so they are left
-/// out there.
+/// Every cell of every counter. At egress BMv2 counts a packet's bytes as it came in, so bytes are left out there.
 async fn counters(session: &Session, info: &P4Info) -> BTreeMap<(String, u64), (u64, u64)> {
     let cells = session.read(vec![Query::AllCounters.to_proto(info).unwrap()]).await.unwrap();
     let cell = |message| match Entity::from_proto(info, message).unwrap() {
@@ -100,7 +99,7 @@ async fn counters(session: &Session, info: &P4Info) -> BTreeMap<(String, u64), (
     cells.iter().map(cell).collect()
 }
 
-/// What the embedded switch does with the same packets and fences.
+/// Processes the same packets and fences with the embedded switch.
 fn process(
     switch: &mut Switch,
     packets: &[(u16, Vec<u8>)],
@@ -177,7 +176,7 @@ async fn both_do_the_same(program: &Program) {
     let (ours, theirs) = (counters(&own_controller, info).await, counters(&controller, info).await);
     let unlike: Vec<_> = ours.iter().filter(|(cell, count)| theirs.get(cell) != Some(count)).collect();
     assert!(unlike.is_empty() && ours.len() == theirs.len(), "{unlike:?}");
-    // Every kind of thing has happened.
+    // The traffic has caused every kind of event.
     let reasons: BTreeSet<_> =
         ours.iter().filter(|(_, count)| count.0 > 0).map(|((name, _), _)| name).collect();
     assert_eq!(reasons.len(), info.counters().count(), "{reasons:?}");

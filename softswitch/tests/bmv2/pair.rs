@@ -1,4 +1,4 @@
-//! Both switches, and a controller of each.
+//! Both switches, and a controller for each.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,25 +13,25 @@ use tributary_wire::SliceWidth;
 
 use crate::simple_switch::SimpleSwitch;
 
-/// The device id of both.
+/// The device id of both switches.
 pub(crate) const DEVICE: u64 = 3;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A program that p4c made.
+/// A program compiled by p4c.
 pub(crate) struct Program {
     pub(crate) json: String,
     pub(crate) info: P4Info,
-    /// Its slices.
+    /// The width of its slices.
     pub(crate) width: SliceWidth,
-    /// Packets that may be under way at once, so that BMv2 treats them in the order that they came in.
+    /// The most packets under way at once, so that BMv2 processes them in the order of their arrival.
     pub(crate) burst: usize,
 }
 
-/// The program for Ethernet. Fewer packets are under way than a queue of BMv2 holds, which drops the rest without a word.
+/// The program for Ethernet. Fewer packets are under way than a queue of BMv2 holds: BMv2 silently drops the rest.
 pub(crate) static ETHERNET: LazyLock<Program> =
     LazyLock::new(|| Program::read("256", SliceWidth::ETHERNET, 32));
-/// Tofino's controls behind the shim. Slots are in egress, where BMv2 has a thread for every fourth port: a result and a
-/// gradient of the same slice can overtake each other, as on a network, and as the protocol stands it.
+/// Tofino's controls behind the shim. Slots are in egress, where BMv2 has a thread for every fourth port: a result and
+/// a gradient of the same slice can overtake each other, as on a network, and the protocol tolerates that.
 pub(crate) static TOFINO: LazyLock<Program> =
     LazyLock::new(|| Program::read("tna-32", SliceWidth::NARROWEST, 1));
 
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// BMv2 and where its packets go, and the embedded switch without ports.
+/// BMv2 with its packet stream, and the embedded switch without ports.
 pub(crate) struct Pair {
     pub(crate) bmv2: SimpleSwitch,
     pub(crate) packets: SocketAddr,
@@ -59,7 +59,7 @@ impl Pair {
         Self { bmv2, packets, embedded: SoftSwitch::start(config).await.unwrap() }
     }
 
-    /// Where they serve P4Runtime: BMv2, then the embedded switch.
+    /// The P4Runtime addresses: BMv2's, then the embedded switch's.
     pub(crate) fn addresses(&self) -> [(&'static str, SocketAddr); 2] {
         [("bmv2", self.bmv2.address()), ("embedded", self.embedded.p4runtime_addr())]
     }

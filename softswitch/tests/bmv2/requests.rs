@@ -21,10 +21,10 @@ use crate::pair::{DEVICE, PATIENCE};
 
 const MAX_MESSAGE: usize = 64 << 20;
 
-/// One switch under test, and everything that was done to it.
+/// One switch under test, and the outcomes of everything that was done to it.
 pub(crate) struct Subject {
     client: P4RuntimeClient<Channel>,
-    /// Who says to be primary in writes.
+    /// The election id of writes.
     pub(crate) election_id: Option<u64>,
     pub(crate) outcomes: BTreeMap<&'static str, String>,
 }
@@ -45,7 +45,7 @@ impl Subject {
         Self { client, election_id: None, outcomes: BTreeMap::new() }
     }
 
-    /// Notes how a step has ended.
+    /// Records the outcome of a step.
     pub(crate) fn note(&mut self, step: &'static str, outcome: String) {
         assert_eq!(self.outcomes.insert(step, outcome), None, "two steps are called {step:?}");
     }
@@ -55,12 +55,12 @@ impl Subject {
         self.note(step, outcome);
     }
 
-    /// Writes something that has to succeed.
+    /// Makes a write that has to succeed.
     pub(crate) async fn prepare(&mut self, updates: Vec<Update>) {
         assert_eq!(self.try_write(updates).await, "Ok");
     }
 
-    /// Writes what only one of the switches may need.
+    /// Makes a write that only one of the switches may need.
     pub(crate) async fn clean(&mut self, updates: Vec<Update>) {
         self.try_write(updates).await;
     }
@@ -155,11 +155,11 @@ impl Subject {
         self.note(step, outcome);
     }
 
-    /// A stream that has said nothing yet.
+    /// A new stream, on which nothing was sent yet.
     pub(crate) fn stream(&self) -> Stream {
         let (outgoing, requests) = mpsc::channel(16);
         let mut client = self.client.clone();
-        // The call comes back with the first answer only: BMv2 sends no headers before.
+        // The call returns with the first answer only: BMv2 sends no headers before.
         let call = async move { client.stream_channel(ReceiverStream::new(requests)).await };
         let call = tokio::spawn(async move { call.await.map(tonic::Response::into_inner) });
         Stream { outgoing, incoming: Incoming::Called(call) }
@@ -182,7 +182,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) async fn send(&self, update: stream_message_request::Update) {
-        // An error means that the switch has closed the stream: what it has said is read next.
+        // An error means that the switch has closed the stream; its last messages are read next.
         let _ = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
     }
 
@@ -192,7 +192,7 @@ impl Stream {
         self.send(stream_message_request::Update::Arbitration(claim)).await;
     }
 
-    /// What the switch says next; how the stream has ended, if it has.
+    /// The switch's next message, or how the stream has ended.
     pub(crate) async fn told(&mut self) -> String {
         match timeout(PATIENCE, self.next()).await.expect("the switch says something") {
             Ok(Some(Told::Arbitration(update))) => {
@@ -225,7 +225,7 @@ fn id(low: u64) -> Uint128 {
     Uint128 { high: 0, low }
 }
 
-/// A status in short: its code, and for a batch that of each update.
+/// A status as a short text: its code, and for a batch the code of each update.
 fn told(status: &Status) -> String {
     let details = rpc::Status::decode(status.details()).unwrap_or_default().details;
     let code = |detail: &prost_types::Any| {

@@ -17,10 +17,10 @@ const PROGRAM: &str = "simple_switch_grpc";
 const CPU_PORT: &str = "510";
 /// First TCP port of this process's switches.
 const FIRST_TCP_PORT: u16 = 9559;
-/// One that has not come up by then has a defect.
+/// A switch that is not up by then is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Is BMv2 on the PATH? Where it is not, says so.
+/// Whether BMv2 is on the PATH; prints a note if it is not.
 #[must_use]
 pub fn is_installed() -> bool {
     let found = Command::new(PROGRAM).arg("--version").output().is_ok();
@@ -30,7 +30,7 @@ pub fn is_installed() -> bool {
     found
 }
 
-/// An address that no other process uses: most of 127.0.0.0/8 is this machine's, and has room for process ids.
+/// An address that no other process uses: most of 127.0.0.0/8 belongs to this machine, and has room for process ids.
 fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(FIRST_TCP_PORT);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
@@ -38,7 +38,7 @@ fn own_address() -> SocketAddr {
     (host, NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// A switch that waits for a controller, as people start it with `--no-p4`. It is ended when this is dropped.
+/// A switch that waits for a controller, started with `--no-p4` as people do. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct SimpleSwitch {
     arguments: Vec<String>,
@@ -48,7 +48,7 @@ pub struct SimpleSwitch {
 }
 
 impl SimpleSwitch {
-    /// With network interfaces as ports.
+    /// Starts it with network interfaces as ports.
     pub fn start(device_id: u64, interfaces: &[(u16, String)]) -> Self {
         let mut switch_options = Vec::new();
         for (port, interface) in interfaces {
@@ -57,7 +57,7 @@ impl SimpleSwitch {
         Self::with_options(device_id, switch_options, &[])
     }
 
-    /// With a gRPC service at the second value in place of interfaces, for any port.
+    /// Starts it with a gRPC service at the returned address in place of interfaces; any port may be used.
     pub fn start_with_packet_stream(device_id: u64) -> (Self, SocketAddr) {
         let packets = own_address();
         let option = ["--dp-grpc-server-addr".to_owned(), packets.to_string()];
@@ -69,7 +69,7 @@ impl SimpleSwitch {
         let mut arguments = ["--no-p4", "--device-id"].map(str::to_owned).to_vec();
         arguments.push(device_id.to_string());
         if has_thrift() {
-            // Its other control port is open to everyone and 9090 unless told otherwise: a second switch would end.
+            // By default its other control port is 9090, open to everyone, and a second switch would fail to start.
             arguments.extend(["--thrift-port", "0"].map(str::to_owned));
         }
         arguments.extend(switch_options);
@@ -81,7 +81,7 @@ impl SimpleSwitch {
         switch
     }
 
-    /// It says nothing when it is ready, but takes connections then.
+    /// Waits until it takes connections: it does not say when it is ready.
     fn wait_until_up(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_err() {
@@ -91,7 +91,7 @@ impl SimpleSwitch {
         }
     }
 
-    /// Where it serves P4Runtime.
+    /// Its P4Runtime address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -108,7 +108,7 @@ impl SimpleSwitch {
         self.process.wait().unwrap();
     }
 
-    /// Starts it once more, with nothing in its memory, where it was before.
+    /// Starts it again at the same address, with nothing in its memory.
     pub fn restart(&mut self) {
         self.stop();
         self.process = spawn(&self.arguments);
@@ -121,7 +121,7 @@ impl Drop for SimpleSwitch {
     }
 }
 
-/// Whether it was built with Thrift; it refuses the option otherwise.
+/// Whether it was built with Thrift; otherwise it refuses the option.
 fn has_thrift() -> bool {
     let help = Command::new(PROGRAM).arg("--help").output().unwrap();
     String::from_utf8_lossy(&help.stdout).contains("--thrift-port")

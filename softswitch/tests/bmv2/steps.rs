@@ -1,4 +1,4 @@
-//! What a controller may ask for, sensible or not, beside entities: one group of steps after the other.
+//! What a controller may ask for besides entities, sensible or not, one group of steps after another.
 
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
@@ -59,7 +59,7 @@ pub(crate) async fn before_a_program(on: &mut Subject) {
     on.version("version").await;
 }
 
-/// Leaves one controller connected, with the election id that writes then use.
+/// Leaves one controller connected, with the election id that later writes use.
 pub(crate) async fn arbitration(on: &mut Subject) -> Stream {
     let mut first = on.stream();
     first.claim(DEVICE, Some(10)).await;

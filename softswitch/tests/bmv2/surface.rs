@@ -1,4 +1,4 @@
-//! The same requests to both P4Runtime servers: the same answers, or a line in [`KNOWN`].
+//! The same requests to both P4Runtime servers must give the same answers, or be listed in [`KNOWN`].
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use crate::pair::Pair;
 use crate::requests::Subject;
 use crate::{entities, simple_switch, steps};
 
-/// Where the two differ: the step, and how BMv2's and the embedded switch's outcomes begin.
+/// The known differences: the step, and how BMv2's and the embedded switch's outcomes begin.
 #[rustfmt::skip]
 const KNOWN: &[(&str, &str, &str)] = &[
-    // PI takes any number for a device, and writes without an election id while nobody is connected: the
-    // embedded switch obeys the specification.
+    // PI accepts any device id, and writes without an election id while nobody is connected; the embedded switch
+    // follows the specification.
     ("a claim for another device", "Ok, primary: 1", "closed: NotFound"),
     ("read, another device", "FailedPrecondition", "NotFound"),
     ("write, no controller, no election id, no program", "FailedPrecondition", "PermissionDenied"),
     ("version", "1.3.0", "1.4.1"),
 
-    // PI says Unknown for what the target refuses: the embedded switch says why.
+    // PI says Unknown for what the target refuses; the embedded switch gives the reason.
     ("one more than a table holds", "Unknown: Unknown", "Unknown: ResourceExhausted"),
     ("entry without a key", "Unknown: Unknown", "Unknown: InvalidArgument"),
     ("update of nothing", "Unknown: Unknown", "Unknown: InvalidArgument"),
@@ -25,11 +25,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("read an entity of no kind", "Unknown", "InvalidArgument"),
     ("read two patterns, one bad", "Unknown", "InvalidArgument"),
 
-    // PI takes no bytes for 0, the specification takes them for an error.
+    // PI takes an empty byte string for 0; the specification calls it an error.
     ("entry, no bytes", "Ok", "Unknown: InvalidArgument"),
     ("senseless entries", "1 ", "0 "),
 
-    // PI cannot set all cells, and forgets which counter a cell is of.
+    // PI cannot set all cells, and forgets to which counter a cell belongs.
     ("counter, all cells at once", "Unknown: Unimplemented", "Ok"),
     ("counter, read an index of none", "14 ", "14 "),
 
@@ -41,7 +41,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("delete group 17", "Ok", "Unknown: NotFound"),
     ("delete group 19", "Ok", "Unknown: NotFound"),
 
-    // The embedded switch has no clone sessions, and names every kind that it has not got.
+    // The embedded switch has no clone sessions, and names every kind of object that it does not support.
     ("write a clone session", "Ok", "Unknown: Unimplemented"),
     ("read a clone session", "1 ", "Unimplemented"),
     ("write a meter", "Unknown: InvalidArgument", "Unknown: Unimplemented"),
@@ -55,21 +55,21 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("write a digest", "Unknown: NotFound", "Unknown: Unimplemented"),
     ("read an extern", "Unknown", "Unimplemented"),
 
-    // PI verifies no more than that a P4Info can be read.
+    // PI only checks that a P4Info can be read.
     ("pipeline, verify nothing", "Ok", "InvalidArgument"),
     ("pipeline, verify without a P4Info", "Ok", "InvalidArgument"),
     ("get pipeline after verify", "P4Info: false", "FailedPrecondition"),
     ("pipeline, commit with nothing saved", "Unknown", "NotFound"),
-    // A program of which only the first half could be installed keeps all others out until it is committed:
-    // our client does that.
+    // With PI, a program that was installed only in part keeps all others out until it is committed, which our client
+    // does.
     ("pipeline, commit broken JSON", "Unknown", "InvalidArgument"),
     ("pipeline, commit after broken JSON", "Unknown", "Ok"),
     ("pipeline, commit nothing after that", "Ok", "NotFound"),
 
-    // It cannot reconcile. Nobody here asks it to.
+    // PI cannot reconcile. None of our code asks it to.
     ("pipeline, reconcile", "Unknown", "Ok"),
 
-    // It says nothing of a packet that it did not send.
+    // PI does not report a packet that it did not send.
     ("packet with a wide port", "[]", "[\"refused: InvalidArgument\"]"),
     ("packet with too much metadata", "[]", "[\"refused: InvalidArgument\"]"),
     ("packet with unknown metadata", "[]", "[\"refused: InvalidArgument\"]"),

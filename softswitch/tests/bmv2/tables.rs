@@ -1,15 +1,15 @@
-//! What both switches are told: jobs of several kinds, and ordinary forwarding.
+//! The tables of both switches: jobs of several kinds, and ordinary forwarding.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
 use tributary_wire::constants::RANK_ALL;
 
-/// The switch.
+/// The node id of the switch.
 pub(crate) const NODE: u16 = 7;
-/// Where the server is.
+/// The port to the server.
 pub(crate) const UP: u16 = 4;
-/// Ports that something is told about; all of them get broadcasts.
+/// Ports that table entries mention; all of them get broadcasts.
 pub(crate) const PORTS: [u16; 5] = [1, 2, 3, UP, 5];
 /// The group of broadcasts.
 const EVERYONE: u16 = 2;
@@ -22,30 +22,30 @@ pub(crate) struct Job {
     pub(crate) window: u16,
     pub(crate) aggregate: bool,
     pub(crate) fan_in: u8,
-    /// Who may send what is known by the senders' addresses, not by port: see [`sender`].
+    /// Whether senders are admitted by their addresses instead of by port: see [`sender`].
     pub(crate) by_sender: bool,
     /// Ports and the children that they lead to.
     pub(crate) children: &'static [(u16, &'static [u8])],
-    /// Ports that its packets may leave by.
+    /// Ports by which its packets may leave.
     pub(crate) egress: &'static [u16],
-    /// Multicast group of its results, and do they release the slot?
+    /// The multicast group of its results, and whether they release the slot.
     pub(crate) results: Option<(u16, bool)>,
 }
 
-/// Who sends: MAC and IP addresses.
+/// MAC and IP addresses of senders.
 pub(crate) mod sender {
     /// Every child.
     pub(crate) const CHILD: (u64, u32) = (0x0203_0405_0607, 0x0a00_0001);
-    /// What the children's rank has to be, one of several in the traffic.
+    /// The rank that the children must have, one of several in the traffic.
     pub(crate) const RANK: u16 = 1;
     pub(crate) const PARENT: (u64, u32) = (0x0203_0405_0608, 0x0a00_0002);
-    /// Neither.
+    /// Neither a child nor the parent.
     pub(crate) const NEIGHBOUR: (u64, u32) = (0x0203_0405_0609, 0x0a00_0003);
     pub(crate) const ALL: [(u64, u32); 3] = [CHILD, PARENT, NEIGHBOUR];
 }
 
-/// One aggregates; one passes through; two more share slots with the first, or have two children at one port; the last
-/// one's ports have neighbours.
+/// The first aggregates; the second passes packets through; two more share slots with the first, or have two children
+/// at one port; the last one's ports have neighbours.
 pub(crate) const JOBS: [Job; 5] = [
     Job {
         id: 100,
@@ -109,7 +109,7 @@ pub(crate) const JOBS: [Job; 5] = [
     },
 ];
 
-/// Destinations that the switch knows.
+/// The destinations that the switch knows.
 pub(crate) mod mac {
     pub(crate) const HOST: u64 = 0x0200_0000_0001;
     pub(crate) const SERVER: u64 = 0x0200_0000_0004;
@@ -120,7 +120,7 @@ pub(crate) mod mac {
     pub(crate) const ALL: [u64; 6] = [HOST, SERVER, EVERYONE, CONTROLLER, DROPPED, UNKNOWN];
 }
 
-/// Everything that is written, in the numbers of a program.
+/// All updates that are written, with the ids of a program.
 pub(crate) fn updates(info: &P4Info) -> Vec<Update> {
     let identity = ActionCall::new("set_identity").with("node", NODE);
     let identity = Entity::from(TableEntry::default_of("identity").action(identity)).modify(info).unwrap();

@@ -1,4 +1,4 @@
-//! Random packets: mostly what hosts and switches send, and everything that can be wrong with it.
+//! Random packets: mostly what hosts and switches send, and everything that can be wrong with that.
 
 use std::net::Ipv4Addr;
 
@@ -33,13 +33,13 @@ const CHILD: usize = INA + INA_HEADER_BYTES + 4;
 pub(crate) struct Traffic {
     random: ChaCha8Rng,
     width: SliceWidth,
-    /// The slice that each job is at.
+    /// The current slice of each job.
     at: [u32; JOBS.len()],
 }
 
 impl Traffic {
     pub(crate) fn new(seed: u64, width: SliceWidth) -> Self {
-        // Just before the sequence numbers wrap.
+        // Begins just before the sequence numbers wrap around.
         Self { random: ChaCha8Rng::seed_from_u64(seed), width, at: [u32::MAX - 5; JOBS.len()] }
     }
 
@@ -102,7 +102,7 @@ impl Traffic {
         (port, frame(random, sender::PARENT, &Message { header, hops: &hops, values: Some(&values) }))
     }
 
-    /// A slice near the one that the job is at, which moves on now and then.
+    /// A slice near the job's current one, which moves on now and then.
     fn seq(&mut self, job: usize) -> Seq {
         let window = u32::from(JOBS[job].window);
         let distances =
@@ -131,7 +131,7 @@ impl Iterator for Traffic {
     }
 }
 
-/// One of a few, evenly.
+/// A uniform choice from a few values.
 trait Choose {
     fn choose_from<T: Copy>(&mut self, from: &[T]) -> T;
 }
@@ -181,7 +181,7 @@ fn values(random: &mut ChaCha8Rng, width: SliceWidth) -> Vec<i32> {
     (0..width.values()).map(one).collect()
 }
 
-/// A frame from this sender, or with one or both of the addresses of another.
+/// A frame from this sender, or with one or both addresses of another one.
 fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Vec<u8> {
     let mut address = || if random.random_bool(0.05) { random.choose_from(&sender::ALL) } else { from };
     let ((source_mac, _), (_, source_ip)) = (address(), address());
@@ -198,7 +198,7 @@ fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Ve
     frame
 }
 
-/// Does one thing to a frame that no well-behaved sender would, or that a switch has to look out for.
+/// Damages a frame in one way that no well-behaved sender would, or that a switch has to look out for.
 fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
     match random.random_range(0..18) {
         0 => frame[INA] = random.choose_from(&[0x01, 0x11, 0xf2, 0x20, 0x23, 0x2f]),
@@ -212,13 +212,13 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
         8 => set_and_repair(frame, FRAGMENT + 1, 1),
         9 => set_and_repair(frame, PROTOCOL, 6),
         10 => frame[UDP_DESTINATION] = 0,
-        // An IPv4 option, and a header length that says so or does not.
+        // An IPv4 option, with a header length that matches it or does not.
         11 => {
             frame.splice(UDP..UDP, [1, 1, 1, 1]);
             set_and_repair(frame, IPV4, random.choose_from(&[0x45, 0x46, 0x65]));
         }
         12 => {
-            // The last of these is no tag's type.
+            // The last of these is not the type of a tag.
             for _ in 0..random.random_range(1..4) {
                 let kind: u16 = random.choose_from(&[0x8100, 0x88a8, 0x9100, 0x9200, 0x9300, 0x8800]);
                 let tag = [kind.to_be_bytes(), [0, random.choose_from(&[0, 5])]].concat();
@@ -228,7 +228,7 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
         13 => frame.truncate(random.random_range(1..frame.len())),
         14 if frame.len() > CHILD => frame[CHILD] ^= 1 << random.random_range(0..8),
         14 | 15 => frame.truncate(random.random_range(1..140)),
-        // A question, whatever it was.
+        // Turns the message into a probe, whatever it was.
         16 => {
             frame[FLAGS] |= FLAG_PROBE;
             frame[BLOCKS] = 0;
@@ -237,7 +237,7 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
     }
 }
 
-/// Changes a byte of the IPv4 header, so that the header's checksum is right.
+/// Changes a byte of the IPv4 header and corrects the header's checksum.
 fn set_and_repair(frame: &mut [u8], offset: usize, value: u8) {
     frame[offset] = value;
     frame[CHECKSUM..CHECKSUM + 2].fill(0);

@@ -16,14 +16,14 @@ use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
 
 /// The device id of the switch under test; not the default one.
 pub(crate) const DEVICE: u64 = 3;
-/// Where its only link is.
+/// The port of its only link.
 pub(crate) const PORT: u16 = 2;
 /// Long enough for anything that happens at all, on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// p4c's JSON of the real program.
 pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
-/// And its P4Info.
+/// The P4Info of the real program.
 pub(crate) static INFO: LazyLock<P4Info> =
     LazyLock::new(|| P4Info::parse(&p4_build("tributary.p4info.txtpb")).unwrap());
 
@@ -39,7 +39,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Nothing runs on it yet.
+    /// A switch on which nothing runs yet.
     pub(crate) async fn start() -> Self {
         let (host, port, _) = link(&LinkConfig { loss: 0.0, seed: 1, queue_frames: 64 }).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -48,7 +48,7 @@ impl Rig {
         Self { switch, host }
     }
 
-    /// The real program runs on it, and this is its primary controller.
+    /// A switch that runs the real program, and its primary controller.
     pub(crate) async fn with_program() -> (Self, Session) {
         let rig = Self::start().await;
         let session = rig.connect(10).await.unwrap();
@@ -71,19 +71,19 @@ impl Rig {
     }
 }
 
-/// Waits until a session has been told this.
+/// Waits until a session has this mastership.
 pub(crate) async fn told(session: &Session, expected: Mastership) {
     let mut watch: watch::Receiver<Mastership> = session.mastership();
     let wait = timeout(PATIENCE, watch.wait_for(|state| *state == expected)).await;
     assert!(wait.is_ok(), "not told {expected:?} but {:?}", *session.mastership().borrow());
 }
 
-/// Waits for something that has to come.
+/// Waits for a result that has to come.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("it should have come by now")
 }
 
-/// Entries that the real program takes.
+/// An entry that the real program takes.
 pub(crate) fn admission(job: u16, port: u16) -> TableEntry {
     TableEntry::new("admission").exact("job", job).exact("ingress_port", port).action(admit(0))
 }
@@ -113,7 +113,7 @@ pub(crate) fn delete(entity: impl Into<Entity>) -> message::Update {
     entity.into().delete(&INFO).unwrap()
 }
 
-/// What is there, by name.
+/// The entities that a query finds, by name.
 pub(crate) async fn read(session: &Session, query: Query) -> Vec<Entity> {
     let found = session.read(vec![query.to_proto(&INFO).unwrap()]).await.unwrap();
     found.iter().map(|entity| Entity::from_proto(&INFO, entity).unwrap()).collect()
@@ -125,7 +125,7 @@ pub(crate) async fn entries(session: &Session, table: &str) -> Vec<TableEntry> {
     found.map(|entity| if let Entity::Table(entry) = entity { entry } else { panic!("{entity}") }).collect()
 }
 
-/// Which updates of a write failed, and how.
+/// The failed updates of a write, and their errors.
 pub(crate) async fn failures(session: &Session, updates: Vec<message::Update>) -> Vec<UpdateFailure> {
     match session.write(updates).await {
         Ok(()) => Vec::new(),

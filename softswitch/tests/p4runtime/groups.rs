@@ -16,7 +16,7 @@ fn entity(kind: Type) -> message::Entity {
     message::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// A group as a client could send it that checks nothing.
+/// A group that only a client without checks would send.
 fn unchecked(id: u32, replicas: &[(PortKind, u32)]) -> message::Update {
     let replicas = replicas.iter().map(|(port, instance)| message::Replica {
         port_kind: Some(port.clone()),

@@ -9,7 +9,7 @@ use tributary_p4runtime::session::Notification;
 
 use crate::fixture::{INFO, PATIENCE, PORT, Rig, insert, soon};
 
-/// A frame that is none of ours, to this address.
+/// A frame to this address that is not of our protocol.
 fn frame(dst: [u8; 6]) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);

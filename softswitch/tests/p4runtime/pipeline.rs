@@ -93,7 +93,7 @@ async fn a_config_without_parts_or_without_an_action_is_refused() {
     assert_eq!(refused(Action::Commit, None).await, Some(Code::NotFound));
 }
 
-/// Something in every kind of memory that a controller writes.
+/// Writes something into every kind of memory that a controller can write.
 async fn fill(session: &Session) {
     let counter = CounterCell { packets: 5, ..CounterCell::zero("job_received", 2) };
     let group = MulticastGroup::to_ports(6, [1, 2]);
@@ -205,7 +205,7 @@ async fn requests_for_another_device_are_not_found() {
     }
 }
 
-/// What a session reports is about its switch.
+/// Errors of a session name its switch.
 #[tokio::test]
 async fn errors_name_the_switch() {
     let rig = Rig::start().await;

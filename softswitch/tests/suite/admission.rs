@@ -1,4 +1,4 @@
-//! What admission lets in, and which counter tells what it does not.
+//! What admission lets in, and which counter counts what it rejects.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ fn good() -> Sent {
     Sent::gradient(0, 2, SEQ, values(1))
 }
 
-/// Sets the IPv4 checksum, computed here the plain way.
+/// Sets the IPv4 checksum, computed here in the obvious way.
 fn fix_checksum(frame: &mut [u8]) {
     frame[ETHERNET + 10..ETHERNET + 12].fill(0);
     let words = frame[ETHERNET..ETHERNET + IPV4].as_chunks::<2>().0;
@@ -31,7 +31,7 @@ fn fix_checksum(frame: &mut [u8]) {
     frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// The frame is dropped, and the slot did not see it: the counter is the only trace.
+/// Checks that the frame is dropped before the slot sees it: the counter is the only trace.
 #[track_caller]
 fn is_rejected(rig: &mut Rig, port: u16, frame: &[u8], by_job: bool) {
     let before = (rig.port_rejected(port), rig.job("job_rejected"));
@@ -69,7 +69,7 @@ fn a_child_can_speak_only_for_itself() {
         sent.hops[0].child = child;
         is_rejected(&mut rig, 1, &sent.frame(), true);
     }
-    // Beyond what a bitmap holds; no sender of ours can write it.
+    // More than a bitmap holds; no sender of ours can write it.
     let mut frame = good().frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | 64;
     is_rejected(&mut rig, 1, &frame, true);
@@ -93,7 +93,7 @@ fn a_worker_by_itself_at_a_port_can_send_as_its_own_rank_only() {
     }
     rig.send(6, &good().frame());
     assert_eq!(rig.job("job_contributed"), 1);
-    // Where it serves, too, its results are for everyone.
+    // If the host is the job's server, too, its results may be for any rank.
     let mut result = Sent::result(SEQ, UP);
     result.header.rank = Rank::new(own.get() + 1);
     assert_eq!(rig.send(6, &result.frame()).len(), 1);
@@ -115,7 +115,7 @@ fn kinds_come_in_only_where_they_may() {
     let mut rig = Rig::aggregating(2);
     is_rejected(&mut rig, 1, &Sent::result(SEQ, 2).frame(), true);
     is_rejected(&mut rig, UP, &good().frame(), true);
-    // Both kinds at one port.
+    // Both kinds of packet at one port.
     let (base, window, job_index, fan_in) = (BASE, WINDOW, JOB_INDEX, 2);
     let kinds = GRADIENT | RESULT;
     rig.admit(Admit {
@@ -138,7 +138,7 @@ fn address(number: u8) -> Address {
     (MacAddr::new(2, 0, 0, 0, 1, number), Ipv4Addr::new(10, 0, 1, number))
 }
 
-/// A switch whose port 1 leads to two children and to the server, by their addresses.
+/// A switch whose port 1 leads to two children and the server, told apart by their addresses.
 fn shared() -> Rig {
     let mut rig = Rig::new();
     rig.admit_by_sender(JOB, 1);
@@ -188,7 +188,7 @@ fn behind_a_shared_port_who_is_no_sender_is_rejected_there() {
             is_rejected(&mut rig, 1, &sent.frame_from(from), false);
         }
     }
-    // A sender at another port, and in another job.
+    // A sender at another port, and one in another job.
     rig.admit_by_sender(JOB, 2);
     is_rejected(&mut rig, 2, &good().frame_from(address(0)), false);
     rig.admit_by_sender(JOB + 1, 1);
@@ -302,8 +302,8 @@ fn tagged(frame: &[u8], types: &[u16], vlan: u16) -> Vec<u8> {
     [&frame[..12], &tags, &frame[12..]].concat()
 }
 
-/// Stacks of one to three tags, 802.1Q and 802.1ad and the types from before that, each in a VLAN and with a
-/// priority only.
+/// Stacks of one to three tags, 802.1Q and 802.1ad and their predecessors' types, each in a VLAN and with a priority
+/// only.
 fn every_tagging(frame: &[u8]) -> Vec<Vec<u8>> {
     const TYPES: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
     let one = TYPES.map(|outer| vec![outer]);
@@ -319,7 +319,7 @@ fn what_has_a_vlan_tag_is_rejected_at_the_port_whatever_is_behind_it() {
     let arp = [&gradient[..12], &[0x08, 0x06], &[0; 46]].concat();
     let nothing = gradient[..12].to_vec();
     let mut rig = Rig::aggregating(2);
-    // Where a plain frame would go.
+    // The port of a plain frame.
     rig.insert("mac_forward", &[0x0200_0000_0002], "forward", &[4]);
     for behind in [gradient, result, arp, nothing] {
         for frame in every_tagging(&behind) {
@@ -384,7 +384,7 @@ fn as_many_children_as_a_slot_has_room_for_can_be_told_apart() {
         sent.hops[0] = hop(NODE, UP, true, child, CHILDREN);
         assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == CHILDREN - 1));
     }
-    // The next one has no place in the bitmap, and is nobody, whatever the entry says.
+    // The next child has no bit in the bitmap, so it is rejected, whatever the entry says.
     let mut frame = Sent::gradient(0, CHILDREN, SEQ, values(1)).frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | CHILDREN;
     let rejected = rig.job("job_rejected");

@@ -1,9 +1,9 @@
-//! What happens to a packet takes no new memory.
+//! Processing a packet allocates no memory.
 
 use crate::support::{JOB, Rig, Sent, UP, values};
 
-/// Every kind of packet: consumed, completing, stale, retransmitted, results to one and to all, rejected,
-/// plain, for the controller.
+/// Every kind of packet: consumed, completing, stale, retransmitted, results for one and for all, rejected, plain, for
+/// the controller.
 fn packets() -> Vec<(u16, Vec<u8>)> {
     let mut packets = Vec::new();
     for seq in 100..120 {

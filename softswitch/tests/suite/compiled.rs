@@ -1,4 +1,4 @@
-//! The test program's compilation, checked in under `programs/`, belongs to its source.
+//! The checked-in compilation of the test program, in `programs/`, matches its source.
 
 use std::fs;
 use std::path::{Path, PathBuf};

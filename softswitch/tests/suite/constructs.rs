@@ -1,5 +1,5 @@
-//! What the interpreter does beyond what our own program needs, with `programs/constructs.p4`, as p4c
-//! compiled it. What P4 says of each construct is computed here once more.
+//! What the interpreter supports beyond our own program, tested with `programs/constructs.p4` as p4c compiled it. The
+//! results that P4 defines are computed here a second time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ const MASK_96: u128 = (1 << 96) - 1;
 /// An address, and a prefix of it.
 const ADDRESS: u128 = 0x2001_0db8_0000_0000_0000_0000_0000_0042;
 
-/// What a packet asks.
+/// The fields of a request packet.
 #[derive(Debug, Clone, Default)]
 struct Request {
     test: u8,
@@ -25,7 +25,7 @@ struct Request {
     w: u128,
     x: u128,
     address: u128,
-    /// Behind the header.
+    /// The bytes behind the header.
     rest: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Request {
     }
 }
 
-/// What comes back.
+/// The fields of the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Answer {
     r0: u16,
@@ -88,7 +88,7 @@ impl Rig {
         Self { switch: Switch::new(PIPELINE.clone()), outputs: Outputs::new() }
     }
 
-    /// Sends in at port 3; the answer leaves at port 4.
+    /// Sends a request in at port 3; the answer leaves at port 4.
     fn ask(&mut self, request: &Request) -> Answer {
         self.outputs.clear();
         self.switch.process(3, &request.frame(), &mut self.outputs);
@@ -136,7 +136,7 @@ impl Rig {
     }
 }
 
-/// Canonical.
+/// A value as a canonical byte string.
 fn bytes(value: u128) -> Vec<u8> {
     tributary_p4runtime::canonical::encode(value)
 }
@@ -153,7 +153,7 @@ fn prefix(value: u128, prefix_len: u32) -> Option<KeyMatch> {
     Some(KeyMatch::Lpm { value: bytes(value), prefix_len })
 }
 
-/// Numbers with interesting ends.
+/// Numbers, the ends of the range among them.
 fn word() -> impl Strategy<Value = u16> {
     prop_oneof![any::<u16>(), Just(0), Just(1), Just(0x7fff), Just(0x8000), Just(0xffff)]
 }
@@ -236,7 +236,7 @@ fn registers_keep_what_was_written_and_have_an_end() {
     assert_eq!(ask(3, MASK_96), (0, 0));
     assert_eq!(ask(1, 78), (77, 3));
     assert_eq!(ask(3, 0), (MASK_96, 3));
-    // 5 bits wrap.
+    // 5 bits wrap around.
     for n in 2..20 {
         assert_eq!(ask(1, 0).1, (n * 3 % 32) as u8);
     }
@@ -249,7 +249,7 @@ fn registers_keep_what_was_written_and_have_an_end() {
 #[test]
 fn stacks_are_parsed_pushed_popped_and_copied() {
     let mut rig = Rig::new();
-    // Three items, of which the last one says so; two bytes that the parser leaves out; payload.
+    // Three items, the last of which is marked as such; two bytes that the parser skips; payload.
     let rest = vec![0x81, 0x82, 0x03, 0xaa, 0xbb, 0x11, 0x22];
     let mut ask = |test| rig.ask(&Request { test, flags: 0x80, rest: rest.clone(), ..Request::default() });
     assert_eq!(ask(0).rest, [0x81, 0x82, 0x03, 0x11, 0x22]);

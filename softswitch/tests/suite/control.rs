@@ -5,7 +5,7 @@ use tributary_softswitch::control::{CounterValue, KeyMatch, MulticastGroup, Repl
 
 use crate::support::{ANY_RANK, JOB, JOB_INDEX, Rig, Sent, UP, values};
 
-/// Something that stands for a table's key and action, by number.
+/// Makes an entry of a table whose key and action follow from a number.
 fn numbered(rig: &Rig, table: &str, number: u64) -> TableEntry {
     match table {
         "admission" => rig.entry(

@@ -26,7 +26,7 @@ impl Host {
         self.port.flush().unwrap();
     }
 
-    /// The next frame, waited for.
+    /// Waits for the next frame.
     fn receive(&mut self) -> Vec<u8> {
         let mut events = Events::with_capacity(8);
         loop {
@@ -54,14 +54,14 @@ fn start() -> (Engine, PacketIns, [Host; 3]) {
     (engine, packet_ins, hosts.try_into().ok().unwrap())
 }
 
-/// A frame to an address that is its last byte.
+/// A frame to the address whose last byte is `to`.
 fn frame(to: u8, payload: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     (frame[5], frame[12], frame[20]) = (to, 0x12, payload);
     frame
 }
 
-/// Sends what is for an address to a port, or does something else with it.
+/// Forwards frames for an address to a port, or runs another action on them.
 async fn forward(control: &Control, to: u8, action: &str, arguments: &[u64]) {
     let entry = Rig::new().entry("mac_forward", &[to.into()], action, arguments);
     control.run(move |switch| switch.insert(&entry)).await.unwrap().unwrap();
@@ -114,7 +114,7 @@ async fn a_port_that_floods_the_controller_leaves_it_for_the_others() {
     let started = Instant::now();
     for burst in 0..FLOOD / 100 {
         (0..100).for_each(|_| one.send(&frame(9, 0)));
-        // An answer from the other side: the link has room again.
+        // An answer from the other side shows that the link has room again.
         two.send(&frame(1, burst as u8));
         assert_eq!(one.receive(), frame(1, burst as u8));
     }

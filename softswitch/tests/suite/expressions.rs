@@ -1,7 +1,7 @@
-//! Random expressions, compiled and run, against arithmetic without limits.
+//! Compiles and runs random expressions, and compares them with arithmetic without limits.
 //!
-//! BMv2 computes with integers of any size; p4c puts masks where P4 wraps around. The switch computes in as
-//! few bits as give the same result, and refuses what it cannot.
+//! BMv2 computes with integers of any size; p4c puts masks where P4 wraps around. The switch computes in as few bits as
+//! give the same result, and refuses what it cannot compute.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 
-/// Widths of the operands' fields: what shares bytes comes together.
+/// Widths of the operands' fields; neighbours share bytes.
 const WIDTHS: [u32; 20] = [1, 7, 5, 3, 8, 16, 31, 1, 32, 33, 31, 48, 63, 1, 64, 72, 128, 512, 520, 2048];
-/// Widths of the fields that results go to.
+/// Widths of the result fields.
 const TARGETS: [u32; 6] = [8, 40, 64, 128, 520, 2048];
 
 /// An integer.
@@ -22,7 +22,7 @@ enum Number {
     Const(BigUint),
     Binary(&'static str, Box<Number>, Box<Number>),
     Not(Box<Number>),
-    /// Its lowest bits, as p4c does it.
+    /// The lowest bits of a number, masked as p4c does it.
     Masked(Box<Number>, u32),
     Choose(Box<Truth>, Box<Number>, Box<Number>),
     OfTruth(Box<Truth>),
@@ -119,7 +119,7 @@ impl Truth {
     }
 }
 
-/// So many bits, often all zeros or all ones in places.
+/// A number of `width` bits, often with runs of zeros or ones.
 fn bits(width: u32) -> impl Strategy<Value = BigUint> {
     let limb = prop_oneof![2 => any::<u32>(), 1 => Just(0), 1 => Just(u32::MAX)];
     prop::collection::vec(limb, width.div_ceil(32) as usize)
@@ -134,7 +134,7 @@ fn leaf() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// Field 4 has 8 bits, field 2 has 5: what P4 programs shift by.
+/// A shift amount, as P4 programs have it: field 4 (8 bits), field 2 (5 bits) or a constant.
 fn amount() -> impl Strategy<Value = Number> {
     prop_oneof![
         prop::sample::select(vec![2_usize, 4]).prop_map(Number::Field),
@@ -176,7 +176,7 @@ fn truth(number: impl Strategy<Value = Number> + 'static) -> impl Strategy<Value
     })
 }
 
-/// A program that takes its operands off a packet, computes one field, and decides another one by a jump.
+/// A program that reads its operands from a packet, computes one field, and sets another one by a conditional jump.
 fn program(target: usize, number: &Number, truth: &Truth) -> Value {
     let fields = |widths: &[u32]| -> Vec<Value> {
         widths.iter().enumerate().map(|(index, width)| json!([format!("f{index}"), width, false])).collect()
@@ -233,7 +233,7 @@ fn program(target: usize, number: &Number, truth: &Truth) -> Value {
     })
 }
 
-/// Fields one after the other.
+/// Packs fields one after the other.
 fn packed(fields: &[BigUint], widths: &[u32]) -> Vec<u8> {
     let all = fields.iter().zip(widths).fold(BigUint::ZERO, |all, (field, width)| all << *width | field);
     let bytes = all.to_bytes_be();

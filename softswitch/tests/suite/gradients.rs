@@ -1,4 +1,4 @@
-//! GRADIENT packets, as DESIGN.md sections 2 and 3 want them treated.
+//! GRADIENT packets are processed as sections 2 and 3 of DESIGN.md say.
 
 use tributary_wire::{Header, Tag, Tally};
 
@@ -12,7 +12,7 @@ fn sum(a: &Values, b: &Values) -> Values {
     std::array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
 }
 
-/// The one frame that leaves to the parent.
+/// Sends a packet and returns the one frame, which leaves to the parent.
 fn goes_up(rig: &mut Rig, port: u16, sent: &Sent) -> Sent {
     let out = rig.send(port, &sent.frame());
     let [(UP, frame)] = out.as_slice() else { panic!("not one frame to port {UP}: {out:?}") };
@@ -25,7 +25,7 @@ fn is_consumed(rig: &mut Rig, port: u16, sent: &Sent) {
     assert_eq!(rig.job("job_consumed"), consumed + 1);
 }
 
-/// What a packet looks like when this switch has made it a PROBE and taken its entry off.
+/// Checks that `probe` is `sent` made into a PROBE by this switch, without its entry.
 fn is_probe_of(probe: &Sent, sent: &Sent) {
     assert_eq!(probe.values, None);
     assert_eq!(probe.header, Header { tally: Tally::default(), ..sent.header });
@@ -91,7 +91,7 @@ fn a_duplicate_is_not_added_again() {
     is_consumed(&mut rig, 1, &first);
     assert_eq!(rig.job("job_duplicate"), 1);
     assert_eq!(goes_up(&mut rig, 2, &last).values, Some(sum(&values(1), &values(2))));
-    // Once complete, every duplicate brings the sum forward again, with its own rank.
+    // Once the sum is complete, every duplicate makes it leave again, with the duplicate's rank.
     let again = goes_up(&mut rig, 1, &first);
     assert_eq!(again.values, Some(sum(&values(1), &values(2))));
     assert_eq!(again.header.rank, first.header.rank);
@@ -137,7 +137,7 @@ fn sequence_numbers_wrap() {
     is_probe_of(&goes_up(&mut rig, 2, &old), &old);
     let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, after, values(3)));
     assert_eq!(up.values, Some(sum(&values(2), &values(3))));
-    // 0 is a number like any other, although an empty slot holds it.
+    // 0 is a valid number, although an empty slot holds it.
     let zero = 0_u32.wrapping_sub(WINDOW).wrapping_add(WINDOW);
     let mut rig = Rig::aggregating(2);
     is_consumed(&mut rig, 1, &Sent::gradient(0, 2, zero, values(6)));

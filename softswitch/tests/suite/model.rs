@@ -1,4 +1,4 @@
-//! Random packets through the real program, against DESIGN.md section 3 written down once more.
+//! Random packets through the real program, compared with a second implementation of DESIGN.md section 3.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use crate::support::{
 
 /// Children of the switch.
 const FAN_IN: u8 = 3;
-/// Few slots, so that slices meet in them.
+/// Few slots, so that several slices use the same one.
 const WINDOW: u32 = 4;
-/// Two jobs share the slots, as when one is given what the other has left.
+/// Two jobs that share the slots, as when one is given the slots that the other has left.
 const JOBS: [u16; 2] = [JOB, JOB + 1];
 
 /// One slot.
@@ -40,7 +40,7 @@ struct Model {
 }
 
 impl Model {
-    /// What leaves when a gradient comes in.
+    /// The packet that leaves when a gradient comes in.
     fn gradient(&mut self, sent: &Sent) -> Option<Sent> {
         let (hop, header) = (sent.hops[0], sent.header);
         let mut out = Sent { hops: sent.hops[1..].to_vec(), ..sent.clone() };
@@ -103,13 +103,13 @@ enum Event {
     Result { job: usize, seq: u32 },
 }
 
-/// Numbers close to each other on both sides of the wrap, and now and then one from the other half.
+/// Numbers close to each other on both sides of the wrap-around, and sometimes one from the other half.
 fn seq() -> impl Strategy<Value = u32> {
     prop_oneof![20 => (0..5 * WINDOW).prop_map(|n| n.wrapping_sub(2 * WINDOW)), 1 => any::<u32>()]
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    // Mostly one job: a change empties slots.
+    // Mostly one job: a change of job empties slots.
     let job = || prop_oneof![9 => Just(0_usize), 1 => Just(1)];
     let gradient =
         (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 4]>(), any::<bool>(), prop::bool::weighted(0.1));
@@ -156,7 +156,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// The operator is a slice's: all of a slice's packets have the same one.
+/// The operator belongs to the slice: all packets of a slice have the same one.
 fn operator(seq: u32) -> Operator {
     if seq.is_multiple_of(3) { Operator::Max } else { Operator::Sum }
 }

@@ -1,11 +1,11 @@
-//! The programs that this run of the suite is about. `../tna` has another one of these.
+//! The programs under test in this run of the suite. `../tna` replaces this file by its own.
 #![allow(dead_code, reason = "the benchmark uses a part")]
 
 use tributary_wire::SliceWidth;
 
-/// The program that most tests run: its folder under `p4/build`, and how wide its slices are.
+/// The program of most tests: its folder under `p4/build`, and the width of its slices.
 pub(crate) const PROGRAM: (&str, SliceWidth) = ("256", SliceWidth::ETHERNET);
-/// The programs that the tests of widths run, the narrowest first.
+/// The programs for the tests of widths, the narrowest first.
 pub(crate) const PROGRAMS: [(&str, SliceWidth); 3] =
     [("32", SliceWidth::NARROWEST), PROGRAM, ("2048", SliceWidth::WIDEST)];
 /// How many children a slot can tell apart.

@@ -1,4 +1,4 @@
-//! Programs that are not taken: the reason names what, and where.
+//! Programs that are refused: the reason names the construct and its place.
 
 use serde_json::{Value, json};
 use tributary_softswitch::{LoadError, Pipeline};

@@ -1,4 +1,4 @@
-//! RESULT packets, as DESIGN.md sections 2 and 3 want them treated.
+//! RESULT packets are processed as sections 2 and 3 of DESIGN.md say.
 
 use tributary_wire::Rank;
 use tributary_wire::constants::RANK_ALL;
@@ -9,14 +9,14 @@ const SEQ: u32 = 77;
 /// A multicast group.
 const GROUP: u16 = 5;
 
-/// A switch of two children whose slot for [`SEQ`] holds the first one's gradient.
+/// A switch with two children whose slot for [`SEQ`] holds the first child's gradient.
 fn half_full() -> Rig {
     let mut rig = Rig::aggregating(2);
     assert_eq!(rig.send(1, &Sent::gradient(0, 2, SEQ, values(1)).frame()), []);
     rig
 }
 
-/// Does the slot still hold what the first child has sent?
+/// Whether the slot still holds what the first child has sent.
 fn still_holds(rig: &mut Rig) -> bool {
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
     out.first().is_some_and(|(_, frame)| received(frame).header.tally.contributors == 2)
@@ -30,7 +30,7 @@ fn multicast(seq: u32) -> Sent {
     result
 }
 
-/// Lets multicast results out to the ports.
+/// Admits multicast results, and sends them to the ports.
 fn deliver(rig: &mut Rig, ports: &[u16], release: bool) {
     rig.group(GROUP, ports);
     rig.insert("result_group", &[JOB.into()], "deliver", &[GROUP.into(), release.into()]);
@@ -52,10 +52,10 @@ fn a_result_empties_its_slot() {
     let mut rig = half_full();
     rig.send(UP, &Sent::result(SEQ, 1).frame());
     assert_eq!(rig.job("job_released"), 1);
-    // The slice is older than the slot now: the late child asks the server.
+    // The slice is older than the slot now, so the late child asks the server.
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
     assert_eq!(received(&out[0].1).values, None);
-    // The slot waits for the slice one window further.
+    // The slot waits for the slice that is one window later.
     assert_eq!(rig.send(1, &Sent::gradient(0, 2, SEQ + WINDOW, values(3)).frame()), []);
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ + WINDOW, values(4)).frame());
     assert_eq!(received(&out[0].1).header.tally.contributors, 2);

@@ -1,4 +1,4 @@
-//! Whatever comes in, as a frame or as a program, nothing panics.
+//! Nothing panics, whatever comes in as a frame or as a program.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,11 +14,11 @@ struct Original {
     json: String,
     p4info: String,
     document: Value,
-    /// All places in the document.
+    /// The paths to all values of the document.
     places: Vec<String>,
 }
 
-/// The real program, and the one that uses more of P4.
+/// The real program, and a test program that uses more of P4.
 static ORIGINALS: LazyLock<[Original; 2]> = LazyLock::new(|| {
     [
         Original::new(p4_build("tributary.json"), p4_build("tributary.p4info.txtpb")),
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Original {
     }
 }
 
-/// All places of a JSON document, as pointers.
+/// The paths to all values of a JSON document, as JSON pointers.
 fn places(json: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match json {
@@ -74,7 +74,7 @@ fn places(json: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Something that some part of a program could be by mistake.
+/// A value that could be anywhere in a program by mistake.
 fn replacement() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -154,7 +154,7 @@ proptest! {
         let mut document = original.document.clone();
         for [from, to] in swaps {
             let part = original.document.pointer(original.some_place(&from)).cloned().unwrap_or_default();
-            // The whole in place of a part would only be slow.
+            // Replacing a part by the whole document would only be slow.
             if let (Some(place), true) = (document.pointer_mut(original.some_place(&to)), part.to_string().len() < 5000) {
                 *place = part;
             }
@@ -188,7 +188,7 @@ proptest! {
         let mut rig = Rig::aggregating(2);
         let mut frame = Sent::gradient(child, 2, 1, values(1)).frame();
         for (at, byte) in damage {
-            // Headers and the first values: behind them there is nothing to decide.
+            // Headers and the first values: nothing behind them affects control flow.
             frame[at.index(100)] = byte;
         }
         if cut {

@@ -17,7 +17,7 @@ use crate::program::PROGRAM;
 
 /// The switch under test.
 pub(crate) const NODE: u16 = 7;
-/// Where the parent is.
+/// The port to the parent.
 pub(crate) const UP: u16 = 9;
 /// The job's index among the counters.
 pub(crate) const JOB_INDEX: u64 = 3;
@@ -44,7 +44,7 @@ pub(crate) fn p4_build_of(folder: &str, file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What p4c makes of a program: for the switch, and for its controllers.
+/// The files that p4c makes of a program: one for the switch, one for its controllers.
 pub(crate) const FILES: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
 
 /// Both files of the program in this folder.
@@ -61,7 +61,7 @@ pub(crate) fn pipeline() -> Arc<Pipeline> {
     PIPELINE.clone()
 }
 
-/// What admission says of a job at a port.
+/// An admission entry of a job at a port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Admit {
     pub(crate) job: u16,
@@ -89,23 +89,23 @@ pub(crate) type Address = (MacAddr, Ipv4Addr);
 /// Gradients of every rank.
 pub(crate) const ANY_RANK: u64 = RANK_ALL as u64;
 
-/// Both kinds, as `admission` writes them: bit 0 GRADIENT, bit 1 RESULT.
+/// The kinds of packet as bits, as `admission` writes them: bit 0 GRADIENT, bit 1 RESULT.
 pub(crate) const GRADIENT: u64 = 1;
 pub(crate) const RESULT: u64 = 2;
 
-/// A switch, its outputs and names for all that is in it.
+/// A switch, its outputs, and names for everything in it.
 pub(crate) struct Rig {
     pub(crate) switch: Switch,
     pub(crate) outputs: Outputs,
 }
 
 impl Rig {
-    /// A switch with an identity and nothing else.
+    /// A switch that only has an identity.
     pub(crate) fn new() -> Self {
         Self::running(pipeline())
     }
 
-    /// The same with another program.
+    /// A switch that runs another program.
     pub(crate) fn running(pipeline: Arc<Pipeline>) -> Self {
         let mut rig = Self { switch: Switch::new(pipeline), outputs: Outputs::new() };
         let set_identity = rig.call("set_identity", &[NODE.into()]);
@@ -119,7 +119,7 @@ impl Rig {
         Self::new().aggregates(fan_in)
     }
 
-    /// It does so from now on.
+    /// Makes the switch aggregate for `fan_in` children.
     pub(crate) fn aggregates(self, fan_in: u8) -> Self {
         let mut rig = self;
         for child in 0..fan_in {
@@ -164,7 +164,7 @@ impl Rig {
         ActionCall { action_id: action.name.id, params: ids.zip(arguments.iter().map(value)).collect() }
     }
 
-    /// A key of fields that match exactly.
+    /// A key whose fields all match exactly.
     pub(crate) fn key(&self, table: &str, values: &[u64]) -> EntryKey {
         let table = self.switch.pipeline().info().table(table).unwrap();
         let field = |(field, value): (&tributary_p4runtime::p4info::MatchField, &u64)| FieldMatch {
@@ -191,17 +191,17 @@ impl Rig {
         self.admit_rank(ANY_RANK, admit);
     }
 
-    /// The same, of one rank's gradients.
+    /// Admits only one rank's gradients.
     pub(crate) fn admit_rank(&mut self, rank: u64, admit: Admit) {
         self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &admit.arguments(rank));
     }
 
-    /// What may come in by a port depends on who sends it.
+    /// Makes admission at a port depend on the sender.
     pub(crate) fn admit_by_sender(&mut self, job: u16, port: u16) {
         self.insert("admission", &[job.into(), port.into()], "admit_by_sender", &[]);
     }
 
-    /// What may come in of one sender, there.
+    /// Admits packets of one sender there.
     pub(crate) fn admit_sender(&mut self, (mac, ip): Address, admit: Admit) {
         let [a, b, c, d, e, f] = mac.octets();
         let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
@@ -218,7 +218,7 @@ impl Rig {
         self.switch.insert_group(&MulticastGroup { id, replicas }).unwrap();
     }
 
-    /// What leaves when a frame comes in.
+    /// The frames that leave when a frame comes in.
     pub(crate) fn send(&mut self, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.outputs.clear();
         self.switch.process(port, frame, &mut self.outputs);
@@ -230,7 +230,7 @@ impl Rig {
         self.switch.counters(id).unwrap()[index as usize]
     }
 
-    /// Packets that a counter of the job has counted.
+    /// The value of one of the job's counters, in packets.
     pub(crate) fn job(&self, name: &str) -> u64 {
         self.counter(name, JOB_INDEX).packets
     }
@@ -241,7 +241,7 @@ impl Rig {
     }
 }
 
-/// Something to send.
+/// A packet to send.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) header: Header,
@@ -254,7 +254,7 @@ pub(crate) fn hop(node: u16, egress_port: u16, aggregate: bool, child: u8, fan_i
     Hop { node: NodeId::new(node).unwrap(), egress_port, aggregate, child, fan_in }
 }
 
-/// A slice's values that tell where they are from.
+/// Values of a slice that depend on a seed, so that their source can be recognised.
 pub(crate) fn values(seed: i32) -> Values {
     std::array::from_fn(|lane| {
         (lane as i32).wrapping_mul(0x0101_0107).wrapping_add(seed.wrapping_mul(0x0111_1111))
@@ -305,7 +305,7 @@ impl Sent {
         self.frame_with(&addresses())
     }
 
-    /// With these values, of whatever number, in place of its own.
+    /// A frame with these values, of any number, in place of its own.
     pub(crate) fn frame_carrying(&self, values: &[i32]) -> Vec<u8> {
         self.frame_of(&addresses(), Some(values))
     }
@@ -326,7 +326,7 @@ impl Sent {
     }
 }
 
-/// Addresses that no switch looks at, but where one port leads to several senders.
+/// Addresses that switches ignore, except where one port leads to several senders.
 pub(crate) fn addresses() -> FrameHeader {
     FrameHeader {
         source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
@@ -336,7 +336,7 @@ pub(crate) fn addresses() -> FrameHeader {
     }
 }
 
-/// What a frame carries. Its checksum, lengths and all fields have been checked.
+/// The message of a frame; checks its checksum, lengths and all fields.
 pub(crate) fn received(frame: &[u8]) -> Sent {
     let message = *FrameView::parse(frame).unwrap().message();
     let mut values = [0; VALUES];

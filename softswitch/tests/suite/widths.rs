@@ -1,4 +1,4 @@
-//! Slices of all widths, in the programs of all widths.
+//! Slices of all widths, in the programs of each width.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
                 let second = frame(1, seq, operator, &b);
                 let expected = combined(operator, [&a, &b]);
                 assert_eq!(goes_up(&mut rig, 2, &second), expected, "{width:?} in {program:?}");
-                // Asked for again: what the slot holds.
+                // A duplicate brings the slot's sum again.
                 let again = goes_up(&mut rig, 1, &frame(0, seq, operator, &a));
                 assert_eq!(again, expected, "{width:?} in {program:?}, once more");
             }
@@ -65,7 +65,7 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
     }
 }
 
-/// What a wide slice left in the slot is not in a narrow one's sum, nor the other way round.
+/// The values of a wide slice in a slot do not end up in a later narrow slice's sum, nor the other way round.
 #[test]
 fn a_slot_that_was_wide_can_be_narrow() {
     let mut random = ChaCha8Rng::seed_from_u64(13);

@@ -1,5 +1,5 @@
 //! The same packets through the program for Tofino and through v1model's: the same frames leave by the same ports, and
-//! the same is counted.
+//! the counters agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ const PACKETS: usize = 60_000;
 const DEVICE: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What left for each packet that came in: ports and frames, sorted.
+/// The frames that left for each incoming packet, with their ports, sorted.
 pub(crate) type Left = Vec<Vec<(u16, Vec<u8>)>>;
 /// Packets by counter and index.
 pub(crate) type Counted = BTreeMap<(String, u64), u64>;
@@ -37,12 +37,12 @@ fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> Left {
     packets.iter().map(&mut left).collect()
 }
 
-/// Packets for both.
+/// Packets for both programs.
 pub(crate) fn packets(count: usize) -> Vec<(u16, Vec<u8>)> {
     Traffic::new(16, SliceWidth::NARROWEST).take(count).collect()
 }
 
-/// What a program makes of the packets.
+/// Runs the packets through a program.
 pub(crate) async fn run([json, info]: &[String; 2], packets: &[(u16, Vec<u8>)]) -> (Left, Counted) {
     let info = P4Info::parse(info).unwrap();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -72,7 +72,7 @@ async fn both_do_the_same_with_random_packets() {
         assert_eq!(left, expected, "at port {port}: {frame:02x?}");
     }
     assert_eq!(counted_too, counted);
-    // Every kind of thing has happened.
+    // The traffic has caused every kind of event.
     let reasons: BTreeSet<_> =
         counted.iter().filter(|(_, packets)| **packets > 0).map(|((name, _), _)| name).collect();
     assert_eq!(reasons.len(), 14, "{reasons:?}");

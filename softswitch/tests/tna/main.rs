@@ -1,4 +1,4 @@
-//! The suite once more, with the program for Tofino: what `p4/shim` makes of it for v1model.
+//! The suite again, with the program for Tofino as `p4/shim` adapts it to v1model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

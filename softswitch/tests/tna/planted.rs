@@ -1,7 +1,7 @@
-//! Bugs that are planted into the program for Tofino, to see that the comparison with v1model's finds them.
+//! Plants bugs in the program for Tofino, to see that the comparison with v1model's program finds them.
 //!
-//! Takes minutes: `cargo test -p tributary-softswitch --test tna -- --ignored`, after a change of `p4/tna` or of the
-//! comparison. Needs `p4c-bm2-ss` and `make`; says so and passes where they are missing.
+//! Takes minutes: run `cargo test -p tributary-softswitch --test tna -- --ignored` after a change of `p4/tna` or of the
+//! comparison. Needs `p4c-bm2-ss` and `make`; without them it says so and passes.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::against_v1model::{packets, run};
 use crate::support::{FILES, program_in};
 
 const COMPILER: &str = "p4c-bm2-ss";
-/// Enough for the rarest of them.
+/// Enough packets for the rarest bug to show.
 const PACKETS: usize = 20_000;
 
-/// A file of `p4/tna`, a text that is there once, and what it is replaced by.
+/// A file of `p4/tna`, a text that occurs in it once, and the replacement.
 const BUGS: [(&str, &str, &str); 26] = [
-    // Whose slot, and which slice it holds.
+    // The slot's owner, and the slice that it holds.
     (
         "slot.p4",
         "            result = 1;\n        }\n        value = hdr.ina.job;",
@@ -48,7 +48,7 @@ const BUGS: [(&str, &str, &str); 26] = [
         "        }\n    )\n\n    //",
     ),
     ("ingress.p4", "meta.seq_in_next_window + 1", "meta.seq_in_next_window"),
-    // The truth table's rows.
+    // The rows of the truth table.
     ("slot.p4", "(KIND_RESULT, 0): release_##word();", ""),
     ("slot.p4", "            (1, _, _, _): first();\n", ""),
     ("slot.p4", "            (_, 1, _, _): stale();\n", ""),
@@ -58,7 +58,7 @@ const BUGS: [(&str, &str, &str); 26] = [
     ("values.p4", "(VALUES_ADD, 1): do_maximum_values_##lane()", "(VALUES_ADD, 1): do_add_values_##lane()"),
     ("values.p4", "[31:31] = 0", "[30:30] = 0"),
     ("values.p4", "            VALUES_LOAD: do_load_##part(); \\\n", ""),
-    // What becomes of it.
+    // What becomes of the packet.
     (
         "outcome.p4",
         "meta.values == VALUES_KEEP || (hdr.ina.flags & FLAG_RETRANSMIT) != 0",
@@ -75,14 +75,14 @@ const BUGS: [(&str, &str, &str); 26] = [
         "(hdr.ina.kind == KIND_RESULT || (hdr.ina.flags & FLAG_PROBE) == 0)",
         "(hdr.ina.flags & FLAG_PROBE) == 0",
     ),
-    // Who may.
+    // Who is admitted.
     ("admission.p4", "true, 1, 1, _, _, 0, 0): hold();", "true, 1, 1, _, _, _, 0): hold();"),
     ("admission.p4", "true, 1, 1, _, RANK_ALL, _, 0): hold();", "true, 1, 1, _, RANK_ALL, _, _): hold();"),
     ("admission.p4", "(0 &&& 0xfe, _, _, _, _, true,", "(0, _, _, _, _, true,"),
     ("admission.p4", "(_, KIND_GRADIENT, _, _, _, true, _, _, 0, _, _, _): reject_in_job();", ""),
 ];
 
-/// The program with a bug, compiled in a copy of `p4`.
+/// Compiles the program with a bug in a copy of `p4`.
 fn compiled(copy: &Path, (file, from, to): (&str, &str, &str)) -> [String; 2] {
     let source = copy.join("tna").join(file);
     let sound = fs::read_to_string(&source).unwrap();

@@ -7,8 +7,8 @@ use crate::error::LoadError;
 use crate::program::{Op, Word};
 
 impl Expressions<'_> {
-    /// Jumps where the term is `sense`, and goes on where it is not. No operand is computed that does not
-    /// matter.
+    /// Jumps to `to` if the term's truth value is `sense`, and goes on otherwise. Operands that do not matter are not
+    /// computed.
     pub(in crate::compile) fn branch(
         &mut self,
         term: &Term,
@@ -95,12 +95,12 @@ impl Expressions<'_> {
         );
     }
 
-    /// What is known so far.
+    /// How much is computed so far.
     fn mark(&self) -> (usize, usize) {
         (self.known_words.len(), self.known_lines.len())
     }
 
-    /// Forgets what was computed since the mark: on another way it was not.
+    /// Forgets what was computed since the mark: on another path it was not.
     fn forget(&mut self, known: (usize, usize)) {
         self.known_words.truncate(known.0);
         self.known_lines.truncate(known.1);

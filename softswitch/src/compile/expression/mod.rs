@@ -1,8 +1,7 @@
 //! Turns terms into instructions.
 //!
-//! Sums, products and bitwise operations are right in their lowest n bits when their operands are, so they
-//! are computed in as many bits as someone looks at. Comparisons and shifts to the right need all of their
-//! operands' bits.
+//! The lowest n bits of sums, products and bitwise operations depend only on the lowest n bits of their operands, so
+//! they are computed in as many bits as are used. Comparisons and shifts to the right need all bits of their operands.
 
 mod branch;
 mod wide;
@@ -19,15 +18,15 @@ use crate::program::{LINE_BITS, LineIndex, Op, Word, lines_for};
 #[derive(Debug)]
 pub(super) struct Expressions<'a> {
     pub(super) out: &'a mut Emitter,
-    /// For messages.
+    /// The place in the program, for messages.
     place: &'a str,
-    /// What is computed already: the term, in how many bits (words) or lines, and where.
+    /// Terms that are computed already: the term, its number of bits (words) or lines, and its place.
     known_words: Vec<(Term, u32, Word)>,
     known_lines: Vec<(Term, u16, LineIndex)>,
 }
 
 impl<'a> Expressions<'a> {
-    /// For one statement: intermediate results are forgotten when it is dropped.
+    /// For one statement: dropping it forgets the intermediate results.
     pub(super) fn new(out: &'a mut Emitter, place: &'a str) -> Self {
         out.end_statement();
         Self { out, place, known_words: Vec::new(), known_lines: Vec::new() }
@@ -122,14 +121,14 @@ impl<'a> Expressions<'a> {
                 self.choose(c, Op::Copy { d, a, cut: 0 }, Op::Copy { d, a: b, cut: 0 });
                 return Ok(d);
             }
-            // All of it, with its highest bits cut off.
+            // The whole value, with its highest bits cut off.
             _ => Op::Copy { d, a: self.word(term, 64)?, cut },
         };
         self.out.push(op);
         Ok(d)
     }
 
-    /// Does the one where the word is not 0, and the other where it is.
+    /// Emits `yes` for the case that the word is not 0, and `no` for the case that it is.
     fn choose(&mut self, c: Word, yes: Op, no: Op) {
         let (otherwise, end) = (self.out.label(), self.out.label());
         let zero = self.out.word_constant(0);
@@ -177,7 +176,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// `x & 0xff`: x in 8 bits, or in as many as someone looks at.
+    /// Computes `x & 0xff` as x in 8 bits, or in fewer if fewer are used.
     fn masked_word(
         &mut self,
         left: &Term,
@@ -220,7 +219,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// A word with all of an unsigned term.
+    /// A word that holds all of an unsigned term.
     fn exact_word(&mut self, term: &Term) -> Result<Word, LoadError> {
         if term.bound.signed || term.bound.bits > 64 {
             return Err(unsupported(

@@ -9,7 +9,7 @@ use crate::json::number::Number;
 use crate::program::{LIMBS, LINE_BITS, LineIndex, MAX_BITS, Op, Word, lines_for};
 
 impl Expressions<'_> {
-    /// Lines for so many bits.
+    /// How many lines hold `bits` bits.
     pub(super) fn lines_of(&self, bound: Bound, bits: u32) -> Result<u16, LoadError> {
         if bound.bits == UNBOUNDED || bits > MAX_BITS {
             let what =
@@ -19,7 +19,7 @@ impl Expressions<'_> {
         Ok(lines_for(bits))
     }
 
-    /// Lines with the lowest 512 `n` bits of the term.
+    /// Lines with the lowest 512 · `n` bits of the term.
     pub(super) fn lines(&mut self, term: &Term, n: u16) -> Result<LineIndex, LoadError> {
         self.lines_into(term, n, None)
     }
@@ -76,7 +76,7 @@ impl Expressions<'_> {
                 self.choose(c, Op::WideCopy { d, a, n }, Op::WideCopy { d, a: b, n });
                 Ok(d)
             }
-            // Narrower ones were widened before.
+            // Narrower terms were widened before.
             _ => Err(unsupported(self.place, "a wide expression of this form")),
         }
     }
@@ -123,7 +123,7 @@ impl Expressions<'_> {
         Ok(d)
     }
 
-    /// `x & mask` where the mask keeps all bits that there are.
+    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines hold; `None` for other masks.
     pub(super) fn masked_lines(
         &mut self,
         left: &Term,

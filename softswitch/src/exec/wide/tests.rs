@@ -1,4 +1,4 @@
-//! Lines against arithmetic with one limb more.
+//! Compares operations on lines with arithmetic that has one limb more.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// a at line 0, b at line 2, the result at line 4; all of two lines.
+/// a is at line 0, b at line 2, the result at line 4; each takes two lines.
 const A: LineIndex = 0;
 const B: LineIndex = 2;
 const D: LineIndex = 4;
